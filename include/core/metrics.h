@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The metrics registry: counters, gauges and histograms with label values, written as Prometheus
+ * text (0.0.4). Families live as long as the process; the number of series of a family is
+ * bounded, and what comes beyond is counted under "other".
+ */
+#ifndef IPU_CORE_METRICS_H
+#define IPU_CORE_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+
+#define METRIC_MAX_LABELS 4
+#define METRIC_MAX_SERIES 1024
+
+struct metric; /* a family */
+
+/* A family, registered once at start-up (static strings are borrowed for ever; labels: names,
+ * NULL-terminated or NULL). Buckets: ascending upper bounds, without +Inf, for histograms. */
+struct metric *metric_new(enum metric_type type, const char *name, const char *help,
+			  const char *const *labels, const double *buckets, size_t n_buckets);
+
+/* values: as many as the family has labels (NULL when it has none); copied. */
+void metric_add(struct metric *m, const char *const *values, double delta);
+void metric_set(struct metric *m, const char *const *values, double v);
+void metric_observe(struct metric *m, const char *const *values, double v);
+double metric_value(const struct metric *m, const char *const *values); /* tests: 0 if absent */
+void metric_drop(struct metric *m, const char *const *values); /* a series that has ended */
+
+/* Called before each write to bring gauges up to date. */
+typedef void metrics_collect_fn(void *arg);
+void metrics_on_collect(metrics_collect_fn *fn, void *arg);
+void metrics_off_collect(metrics_collect_fn *fn, void *arg);
+
+int metrics_write(struct buf *out, struct err *err); /* every family, sorted by name */
+void metrics_reset(void);                             /* unit tests: forget all families */
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Borrowed slices of bytes, and the few string helpers that several layers need.
+ * A struct str owns nothing and isn't terminated; whoever hands it out says how long it lives.
+ */
+#ifndef IPU_CORE_STR_H
+#define IPU_CORE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/err.h"
+
+struct str {
+	const char *p; /* may be NULL when len is 0 */
+	size_t len;
+};
+
+#define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
+#define STR_NULL ((struct str){NULL, 0})
+/* For printf: "%.*s", STR_ARG(s) */
+#define STR_ARG(s) (int)(s).len, (s).p ? (s).p : ""
+
+static inline struct str str_of(const char *z)
+{
+	return (struct str){z, z ? strlen(z) : 0};
+}
+
+bool str_eq(struct str a, struct str b);
+bool str_eqz(struct str a, const char *z);
+bool str_ieqz(struct str a, const char *z); /* ASCII letters without case */
+bool str_has_prefix(struct str s, struct str prefix);
+bool str_has_suffix(struct str s, struct str suffix);
+struct str str_trim(struct str s); /* spaces, tabs, CR, LF at both ends */
+
+/* Cuts at the first sep: *head before it, *tail behind it (empty when there is none).
+ * Returns whether sep was there. */
+bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail);
+
+/* Whole string as a decimal number within [min, max]; no sign but '-', no spaces. */
+int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err);
+
+/* Small fixed allocations: they abort the process when memory is out (decisions.md, "Memory"). */
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t size);
+char *xstrdup(const char *z);        /* NULL stays NULL */
+char *xstrndup(const char *p, size_t len);
+char *str_dup(struct str s);         /* terminated copy */
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* free, for __attribute__((cleanup)): CLEANUP_FREE char *s = …; */
+void cleanup_freep(void *p);
+#define CLEANUP_FREE __attribute__((cleanup(cleanup_freep)))
+
+/* Wipes memory in a way that the compiler keeps: keys, tokens. */
+void str_wipe(void *p, size_t len);
+
+/* 64-bit and hex: SHA-256 of the parts one after the other, for identifiers (by mbedTLS). */
+void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]);
+void hex_encode(const uint8_t *p, size_t len, char *ret_z); /* 2·len + 1 bytes, lower case */
+
+/* Base64 (RFC 4648, with padding). Decoding allows line breaks; *ret is terminated and the
+ * caller's to free. */
+char *base64_encode(const void *p, size_t len);
+int base64_decode(struct str s, uint8_t **ret, size_t *ret_len, struct err *err);
+
+#endif
