@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The partition manager: takes owners' asks, keeps the tracker ConfigMap, calls the controllers as
+ * the planner says, and tells owners what changed. It owns the entries; the fleet and the
+ * Kubernetes client are borrowed. Uses vipu and kube.
+ */
+#ifndef IPU_PARTITION_MANAGER_H
+#define IPU_PARTITION_MANAGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/err.h"
+#include "kube/client.h"
+#include "loop/loop.h"
+#include "partition/plan.h"
+#include "partition/types.h"
+#include "vipu/fleet.h"
+
+struct partitions;
+
+struct partitions_config {
+	const char *ns;           /* of the tracker ConfigMap */
+	const char *tracker_name; /* "ipu-partitions-tracker" */
+	struct partition_times times;
+};
+
+/* An owner's state changed (its serving entry, its reason, or what it still holds): look again.
+ * Called from the loop, never from within a call of the owner's. */
+typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
+
+/* Everything copied from config. Starts reading the tracker at once. */
+struct partitions *partitions_new(struct loop *loop, struct kube_client *kube, struct fleet *fleet,
+				  const struct partitions_config *config,
+				  partitions_change_fn *on_change, void *arg);
+void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
+
+/* The tracker has been read: until then asks are taken and wait. */
+bool partitions_synced(const struct partitions *p);
+
+/* Asks for a partition, or goes on asking: idempotent. A different size or other options than what
+ * the serving entry has: that entry is released, and another is made. */
+void partition_ensure(struct partitions *p, const struct partition_ask *ask);
+/* Asks for a reset of the active partition; status.resets counts when it's done. */
+void partition_reset(struct partitions *p, const char *owner_uid, uint32_t instance);
+/* Asks no more. Idempotent; an owner that is unknown holds nothing. */
+void partition_release(struct partitions *p, const char *owner_uid, uint32_t instance);
+void partition_release_all(struct partitions *p, const char *owner_uid);
+
+void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
+			  struct partition_status *ret);
+/* What this owner has asked for or still has in the tracker; orphans don't count. 0: nothing. */
+size_t partition_held(const struct partitions *p, const char *owner_uid);
+
+/* Over all owners that ask for or hold something, in no particular order; fn mustn't change them.
+ * For owners to find what they left behind, and for statistics. */
+typedef void partitions_each_fn(const struct partition_ask *ask, const struct partition_status *status,
+				void *arg);
+void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The partition planner: a pure function from one tracker entry and what is known about it to the
+ * one next step. doc/design/partition-states.md is its table. No I/O, no memory, no allocation.
+ */
+#ifndef IPU_PARTITION_PLAN_H
+#define IPU_PARTITION_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "partition/types.h"
+
+/* All in milliseconds; the defaults are in the table. */
+struct partition_times {
+	int64_t window_ms, call_ms, margin_ms;
+	int64_t active_ms;   /* most time from creating to active */
+	int64_t grace_ms;    /* releasing: then removes are forced */
+	int64_t orphan_ms;   /* a controller away that long, and not configured, is gone for good */
+	int64_t poll_ms;     /* between two looks at a partition that changes */
+};
+extern const struct partition_times partition_times_default;
+
+enum partition_answer {    /* to the last create, reset or remove that this process sent */
+	PARTITION_UNSENT,
+	PARTITION_OK,
+	PARTITION_UNKNOWN, /* may have taken effect; also: read from the tracker, who knows */
+	PARTITION_REFUSED, /* definitely not done: no room, invalid, denied, unreachable */
+	PARTITION_EXISTS,  /* create: ALREADY_EXISTS */
+};
+
+enum partition_look { PARTITION_UNSEEN, PARTITION_PRESENT, PARTITION_NOT_FOUND };
+
+enum partition_health { PARTITION_PENDING, PARTITION_HEALTHY, PARTITION_BROKEN, PARTITION_LEAVING };
+
+/* What is known about an entry. Wall-clock milliseconds. Answers and looks count from the moment
+ * when the entry's present phase was recorded. */
+struct partition_facts {
+	int64_t now_ms;
+	bool recorded;
+	bool wanted;
+	bool reset_wanted;
+	bool busy;              /* a call about it is in flight */
+	int64_t not_before_ms;  /* back-off of the last call */
+
+	bool configured;        /* its controller is in the configuration */
+	int64_t unreachable_since_ms; /* 0: it answers, or hasn't been tried */
+
+	enum partition_answer answer; /* to this phase's request */
+	bool was_unknown;       /* an earlier create of this entry has an unknown outcome */
+
+	enum partition_look status; /* GetPartitionStatus */
+	int64_t status_asked_ms;
+	enum partition_health health; /* when present; idle is HEALTHY only without an operation */
+
+	enum partition_look listed; /* the newest complete ListPartitions */
+	int64_t listed_asked_ms;
+	uint32_t listed_ipus;   /* its size there, 0: unknown */
+};
+
+enum partition_step {
+	PARTITION_WAIT,
+	PARTITION_RECORD, /* the entry changes to .phase, with new times and .reason */
+	PARTITION_FORGET, /* the entry leaves the tracker */
+	PARTITION_CALL_CREATE,
+	PARTITION_CALL_STATUS,
+	PARTITION_CALL_LIST,
+	PARTITION_CALL_RESET,
+	PARTITION_CALL_REMOVE,
+	PARTITION_CALL_REMOVE_FORCED,
+};
+
+struct partition_plan {
+	enum partition_step step;
+	enum partition_phase phase; /* of RECORD */
+	enum partition_why why;     /* of RECORD and FORGET: what the owner is told, if anything */
+	int64_t again_ms;           /* look again then at the latest; 0: only when something changes */
+};
+
+struct partition_plan partition_plan(const struct partition_entry *entry,
+				     const struct partition_facts *facts,
+				     const struct partition_times *times);
+
+/* The times of an entry that is being recorded now in a phase. */
+void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, int64_t now_ms,
+			   const struct partition_times *times);
+
+const char *partition_step_name(enum partition_step step);
+
+#endif

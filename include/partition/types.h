@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the partition layer speaks of: owners, asks, the tracker's entries, and what an owner sees.
+ * Owners are known by kind, namespace, name and UID; what they are is nobody's business here.
+ */
+#ifndef IPU_PARTITION_TYPES_H
+#define IPU_PARTITION_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+
+#define PARTITION_ID_MAX 36 /* longer ones fail inside Poplar (reference/vipu-api.md) */
+
+struct partition_owner {
+	char *kind, *ns, *name, *uid; /* owned */
+};
+
+/* Of the wire's PartitionRequirements; 0 lets the controller choose. */
+struct partition_options {
+	uint32_t gcds, replicas;
+	uint32_t sync_type, routing_type; /* enums of vipu/api.h */
+	bool reconfigurable;
+	char *allocation; /* owned; NULL: none */
+};
+
+/* What an owner asks for, one for each of its instances. */
+struct partition_ask {
+	struct partition_owner owner;
+	uint32_t instance;
+	uint32_t ipus; /* a power of two */
+	struct partition_options options;
+};
+
+enum partition_phase {
+	PARTITION_CREATING,
+	PARTITION_ACTIVE,
+	PARTITION_RESETTING,
+	PARTITION_RELEASING,
+	PARTITION_ORPHAN,
+};
+
+/* One entry of the tracker. Times are wall-clock milliseconds. */
+struct partition_entry {
+	char id[PARTITION_ID_MAX + 1];
+	struct partition_ask ask;
+	char *controller; /* "host:port"; owned */
+	enum partition_phase phase;
+	int64_t since_ms;  /* when this phase was recorded */
+	int64_t settle_ms; /* from here on nothing sent for it can take effect */
+	char *reason;      /* why it's releasing, for people; owned, may be NULL */
+};
+
+enum partition_state {
+	PARTITION_STATE_NONE,
+	PARTITION_STATE_WAITING,
+	PARTITION_STATE_CREATING,
+	PARTITION_STATE_ACTIVE,
+	PARTITION_STATE_RESETTING,
+	PARTITION_STATE_FAILED,
+	PARTITION_STATE_RELEASING,
+};
+
+/* Why an ask waits, or a partition failed: words for machines beside the message for people. */
+enum partition_why {
+	PARTITION_WHY_NONE,
+	PARTITION_WHY_STARTING,      /* the tracker or the fleet hasn't been read yet */
+	PARTITION_WHY_NO_CONTROLLER, /* none is configured */
+	PARTITION_WHY_UNREACHABLE,   /* none answers */
+	PARTITION_WHY_TOO_LARGE,     /* larger than any controller that answers */
+	PARTITION_WHY_NO_ROOM,       /* fits, but not now */
+	PARTITION_WHY_REFUSED,       /* a controller said no to the create */
+	PARTITION_WHY_ERROR,         /* PS_ERROR, a failed operation, or too slow to become active */
+	PARTITION_WHY_VANISHED,      /* gone from its controller without our doing */
+	PARTITION_WHY_TAKEN,         /* the identifier belongs to a partition that isn't ours */
+	PARTITION_WHY_TRACKER,       /* the tracker ConfigMap can't be written */
+};
+
+/* What an owner sees of one instance. Strings are borrowed until the next turn of the loop. */
+struct partition_status {
+	enum partition_state state;
+	enum partition_why why;
+	char message[256];      /* for people: what it waits for, or what went wrong */
+	const char *id;         /* of the serving entry, or NULL */
+	const char *controller; /* its "host:port", or NULL */
+	const char *host;       /* for IPUOF_VIPU_API_HOST, or NULL */
+	uint16_t port;
+	const char *label_key, *label_value; /* node selector of that controller, or NULL */
+	uint32_t resets;        /* resets that have been completed since this process started */
+	int64_t since_ms;
+};
+
+void partition_owner_done(struct partition_owner *o);
+void partition_owner_copy(struct partition_owner *to, const struct partition_owner *from);
+void partition_ask_done(struct partition_ask *a);
+void partition_ask_copy(struct partition_ask *to, const struct partition_ask *from);
+bool partition_ask_same_need(const struct partition_ask *a, const struct partition_ask *b);
+void partition_entry_free(struct partition_entry *e); /* NULL is fine */
+
+const char *partition_phase_name(enum partition_phase phase); /* "creating", … */
+const char *partition_state_name(enum partition_state state);
+const char *partition_why_name(enum partition_why why);       /* "NoRoom", …: an Event's reason */
+
+/* Legible and unique: what fits of "<name>-<namespace>-<instance>-", then ten hex digits of
+ * SHA-256 over UID, instance and incarnation. Lower-case letters, digits and '-'; begins with a
+ * letter. */
+void partition_id_make(const struct partition_owner *owner, uint32_t instance, uint64_t incarnation,
+		       char ret_id[PARTITION_ID_MAX + 1]);
+
+/* The tracker's form of an entry: one JSON object. Unknown members are refused (ERR_INVALID):
+ * the ConfigMap's format version says what may be there. */
+int partition_entry_encode(const struct partition_entry *e, struct buf *out, struct err *err);
+int partition_entry_decode(const char *id, struct str json, struct partition_entry **ret,
+			   struct err *err);
+
+#endif

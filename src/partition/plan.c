@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of doc/design/partition-states.md as a function: each phase is one function, each line
+ * of the table one statement, in the table's order. Pure: everything it knows comes as arguments.
+ */
+#include "partition/plan.h"
+
+const struct partition_times partition_times_default = {
+	.window_ms = 10 * 1000,
+	.call_ms = 10 * 1000,
+	.margin_ms = 5 * 1000,
+	.active_ms = 300 * 1000,
+	.grace_ms = 30 * 1000,
+	.orphan_ms = 600 * 1000,
+	.poll_ms = 500,
+};
+
+struct view {
+	const struct partition_entry *e;
+	const struct partition_facts *f;
+	const struct partition_times *t;
+};
+
+static struct partition_plan wait_until(int64_t at_ms)
+{
+	return (struct partition_plan){.step = PARTITION_WAIT, .again_ms = at_ms};
+}
+
+static struct partition_plan record(enum partition_phase phase, enum partition_why why)
+{
+	return (struct partition_plan){.step = PARTITION_RECORD, .phase = phase, .why = why};
+}
+
+static struct partition_plan forget(enum partition_why why)
+{
+	return (struct partition_plan){.step = PARTITION_FORGET, .why = why};
+}
+
+/* A call, unless one is in flight or its back-off still runs. */
+static struct partition_plan call(const struct view *v, enum partition_step step)
+{
+	if (v->f->busy)
+		return wait_until(0);
+	if (v->f->now_ms < v->f->not_before_ms)
+		return wait_until(v->f->not_before_ms);
+	return (struct partition_plan){.step = step};
+}
+
+/* A look, not more often than every poll_ms. */
+static struct partition_plan poll_status(const struct view *v)
+{
+	int64_t next_ms = v->f->status_asked_ms + v->t->poll_ms;
+
+	if (v->f->status != PARTITION_UNSEEN && v->f->now_ms < next_ms)
+		return wait_until(next_ms);
+	return call(v, PARTITION_CALL_STATUS);
+}
+
+static bool in_window(const struct view *v)
+{
+	return v->f->now_ms < v->e->since_ms + v->t->window_ms;
+}
+
+static bool settled(const struct view *v)
+{
+	return v->f->now_ms >= v->e->settle_ms;
+}
+
+static bool status_says_absent(const struct view *v)
+{
+	return v->f->status == PARTITION_NOT_FOUND && v->f->status_asked_ms >= v->e->settle_ms;
+}
+
+static bool list_says_absent(const struct view *v)
+{
+	return v->f->listed == PARTITION_NOT_FOUND && v->f->listed_asked_ms >= v->e->settle_ms;
+}
+
+static bool absent(const struct view *v)
+{
+	return status_says_absent(v) && list_says_absent(v);
+}
+
+/* Asks for the half of the proof of absence that is missing. */
+static struct partition_plan prove_absent(const struct view *v)
+{
+	if (!status_says_absent(v))
+		return poll_status(v);
+	return call(v, PARTITION_CALL_LIST);
+}
+
+static bool has_other_size(const struct view *v)
+{
+	return v->f->listed == PARTITION_PRESENT && v->f->listed_ipus != 0 &&
+	       v->f->listed_ipus != v->e->ask.ipus;
+}
+
+static bool present_as(const struct view *v, enum partition_health health)
+{
+	return v->f->status == PARTITION_PRESENT && v->f->health == health;
+}
+
+/* The create's answer leaves open whether the partition exists. */
+static struct partition_plan plan_unknown_create(const struct view *v)
+{
+	const struct partition_facts *f = v->f;
+
+	if (f->status != PARTITION_NOT_FOUND)
+		return poll_status(v);
+	if (!in_window(v))
+		return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+	return call(v, PARTITION_CALL_CREATE);
+}
+
+static struct partition_plan plan_creating(const struct view *v)
+{
+	const struct partition_facts *f = v->f;
+	bool unknown = f->was_unknown || f->answer == PARTITION_UNKNOWN;
+
+	if (f->answer == PARTITION_REFUSED && !unknown)
+		return forget(PARTITION_WHY_REFUSED);
+	if (f->answer == PARTITION_EXISTS && !unknown)
+		return forget(PARTITION_WHY_TAKEN);
+	if (has_other_size(v))
+		return forget(PARTITION_WHY_TAKEN);
+	if (!f->wanted && f->answer == PARTITION_UNSENT && !unknown && !f->busy)
+		return forget(PARTITION_WHY_NONE);
+	if (!f->wanted)
+		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+	if (!f->configured)
+		return record(PARTITION_RELEASING, PARTITION_WHY_UNREACHABLE);
+	if (present_as(v, PARTITION_BROKEN))
+		return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+	if (present_as(v, PARTITION_LEAVING))
+		return record(PARTITION_RELEASING, PARTITION_WHY_VANISHED);
+	if (present_as(v, PARTITION_HEALTHY))
+		return record(PARTITION_ACTIVE, PARTITION_WHY_NONE);
+	if (f->now_ms >= v->e->since_ms + v->t->active_ms)
+		return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+	if (f->status == PARTITION_PRESENT)
+		return poll_status(v);
+	if (unknown)
+		return plan_unknown_create(v);
+	if (f->answer != PARTITION_UNSENT)
+		return poll_status(v);
+	if (in_window(v))
+		return call(v, PARTITION_CALL_CREATE);
+	return f->busy ? wait_until(0) : record(PARTITION_CREATING, PARTITION_WHY_NONE);
+}
+
+static struct partition_plan plan_active(const struct view *v)
+{
+	const struct partition_facts *f = v->f;
+
+	if (!f->wanted)
+		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+	if (absent(v))
+		return forget(PARTITION_WHY_VANISHED);
+	if (f->status == PARTITION_NOT_FOUND || f->listed == PARTITION_NOT_FOUND)
+		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
+	if (f->reset_wanted)
+		return record(PARTITION_RESETTING, PARTITION_WHY_NONE);
+	if (f->status == PARTITION_PRESENT && f->health != PARTITION_HEALTHY)
+		return poll_status(v);
+	return wait_until(0);
+}
+
+static struct partition_plan plan_resetting(const struct view *v)
+{
+	const struct partition_facts *f = v->f;
+
+	if (!f->wanted)
+		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+	if (absent(v))
+		return forget(PARTITION_WHY_VANISHED);
+	if (f->answer == PARTITION_OK) {
+		if (present_as(v, PARTITION_HEALTHY))
+			return record(PARTITION_ACTIVE, PARTITION_WHY_NONE);
+		if (present_as(v, PARTITION_BROKEN))
+			return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+		if (f->now_ms >= v->e->since_ms + v->t->active_ms)
+			return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+		if (f->status == PARTITION_NOT_FOUND && settled(v))
+			return prove_absent(v);
+		return poll_status(v);
+	}
+	if (f->answer == PARTITION_UNKNOWN && !settled(v))
+		return wait_until(v->e->settle_ms);
+	if (f->status == PARTITION_NOT_FOUND && settled(v))
+		return prove_absent(v);
+	if (in_window(v))
+		return call(v, PARTITION_CALL_RESET);
+	return f->busy ? wait_until(0) : record(PARTITION_RESETTING, PARTITION_WHY_NONE);
+}
+
+static struct partition_plan plan_releasing(const struct view *v)
+{
+	const struct partition_facts *f = v->f;
+
+	if (absent(v))
+		return forget(PARTITION_WHY_NONE);
+	if (!f->configured && f->unreachable_since_ms &&
+	    f->now_ms >= f->unreachable_since_ms + v->t->orphan_ms)
+		return record(PARTITION_ORPHAN, PARTITION_WHY_UNREACHABLE);
+	if (f->answer == PARTITION_OK || f->status == PARTITION_NOT_FOUND) {
+		if (present_as(v, PARTITION_PENDING) || present_as(v, PARTITION_LEAVING))
+			return poll_status(v);
+		if (f->status == PARTITION_NOT_FOUND)
+			return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
+		if (f->status == PARTITION_UNSEEN)
+			return poll_status(v);
+	}
+	if (present_as(v, PARTITION_LEAVING))
+		return poll_status(v);
+	if (f->now_ms >= v->e->since_ms + v->t->grace_ms)
+		return call(v, PARTITION_CALL_REMOVE_FORCED);
+	return call(v, PARTITION_CALL_REMOVE);
+}
+
+struct partition_plan partition_plan(const struct partition_entry *entry,
+				     const struct partition_facts *facts,
+				     const struct partition_times *times)
+{
+	struct view v = {entry, facts, times};
+
+	if (!facts->recorded)
+		return wait_until(0);
+	switch (entry->phase) {
+	case PARTITION_CREATING:
+		return plan_creating(&v);
+	case PARTITION_ACTIVE:
+		return plan_active(&v);
+	case PARTITION_RESETTING:
+		return plan_resetting(&v);
+	case PARTITION_RELEASING:
+		return plan_releasing(&v);
+	case PARTITION_ORPHAN:
+		return facts->configured ? record(PARTITION_RELEASING, PARTITION_WHY_NONE)
+					 : wait_until(0);
+	}
+	return wait_until(0);
+}
+
+void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, int64_t now_ms,
+			   const struct partition_times *times)
+{
+	/* What an earlier phase sent may still be under way: its settling carries on. */
+	int64_t settle_ms = now_ms;
+
+	if (phase == PARTITION_CREATING || phase == PARTITION_RESETTING)
+		settle_ms += times->window_ms + times->call_ms + times->margin_ms;
+	if (settle_ms > entry->settle_ms)
+		entry->settle_ms = settle_ms;
+	entry->phase = phase;
+	entry->since_ms = now_ms;
+}
+
+const char *partition_step_name(enum partition_step step)
+{
+	static const char *const names[] = {
+		[PARTITION_WAIT] = "wait",
+		[PARTITION_RECORD] = "record",
+		[PARTITION_FORGET] = "forget",
+		[PARTITION_CALL_CREATE] = "create",
+		[PARTITION_CALL_STATUS] = "status",
+		[PARTITION_CALL_LIST] = "list",
+		[PARTITION_CALL_RESET] = "reset",
+		[PARTITION_CALL_REMOVE] = "remove",
+		[PARTITION_CALL_REMOVE_FORCED] = "remove-forced",
+	};
+	return names[step];
+}
