@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A list of any length: asked for in pages, each handed out object by object while it arrives,
+ * so that memory holds one object and not the list.
+ */
+#ifndef IPU_KUBE_LIST_H
+#define IPU_KUBE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "core/str.h"
+#include "kube/client.h"
+
+#define KUBE_PAGE_LIMIT       500
+#define KUBE_MAX_OBJECT_BYTES ((size_t)8 << 20)
+
+struct kube_list_opts {
+	const struct kube_resource *resource;
+	const char *ns; /* NULL or "": all namespaces */
+	const char *label_selector, *field_selector;
+	unsigned page_limit;     /* 0: KUBE_PAGE_LIMIT */
+	size_t max_object_bytes; /* 0: KUBE_MAX_OBJECT_BYTES */
+	unsigned deadline_ms;    /* for each page; 0: KUBE_DEADLINE_MS */
+};
+
+struct kube_list_ops {
+	/* One object, borrowed. An object may come twice (a page that broke off is asked for
+	 * again). Objects in lists of built-in kinds carry neither kind nor apiVersion. */
+	void (*on_object)(void *arg, const struct json *object);
+	/* An object that isn't JSON, is too deep or too large: as much of its name as could be
+	 * seen ("" if none). May be NULL. */
+	void (*on_bad)(void *arg, struct str ns, struct str name, const struct err *err);
+	/* The continue token expired (410): what came so far may be out of date, and the list
+	 * begins anew. May be NULL. */
+	void (*on_restart)(void *arg);
+	/* Once, at the end: err NULL and the list's resourceVersion, or err. */
+	void (*on_done)(void *arg, const struct err *err, struct str resource_version);
+};
+
+/* Any callback may cancel the operation. Retries as for calls, page by page. */
+struct op *kube_list_start(struct kube_client *client, const struct kube_list_opts *opts,
+			   const struct kube_list_ops *ops, void *arg, struct scope *scope);
+
+#endif
