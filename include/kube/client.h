@@ -19,7 +19,7 @@
 #include "loop/loop.h"
 #include "loop/op.h"
 
-struct resolver; /* net/resolver.h */
+struct net; /* net/net.h */
 struct kube_client;
 
 /* ---- resources ---- */
@@ -50,7 +50,7 @@ const char *kube_api_version(const struct kube_resource *r, char ret_z[KUBE_API_
 
 struct kube_client_opts {
 	struct loop *loop;
-	struct resolver *resolver;
+	struct net *net;
 	struct kube_config *config;      /* borrowed, outlives the client */
 	struct kube_exec_helper *helper; /* needed when kube_config_needs_exec() */
 	const char *user_agent;          /* NULL: "ipu-operator/VERSION" */
