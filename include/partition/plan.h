@@ -56,6 +56,7 @@ struct partition_facts {
 	enum partition_look listed; /* the newest complete ListPartitions */
 	int64_t listed_asked_ms;
 	uint32_t listed_ipus;   /* its size there, 0: unknown */
+	bool listed_broken;     /* PS_ERROR there */
 };
 
 enum partition_step {
@@ -81,9 +82,11 @@ struct partition_plan partition_plan(const struct partition_entry *entry,
 				     const struct partition_facts *facts,
 				     const struct partition_times *times);
 
-/* The times of an entry that is being recorded now in a phase. */
-void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, int64_t now_ms,
-			   const struct partition_times *times);
+/* Puts an entry into a phase that is about to be recorded. certain: every request that was sent for
+ * it has had a definite answer, so that nothing is left to settle; otherwise what an earlier phase
+ * sent may still be under way, and its settling carries on. */
+void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, bool certain,
+			   int64_t now_ms, const struct partition_times *times);
 
 const char *partition_step_name(enum partition_step step);
 

@@ -160,7 +160,7 @@ static struct partition_plan plan_active(const struct view *v)
 		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
 	if (f->reset_wanted)
 		return record(PARTITION_RESETTING, PARTITION_WHY_NONE);
-	if (f->status == PARTITION_PRESENT && f->health != PARTITION_HEALTHY)
+	if (f->listed_broken || (f->status == PARTITION_PRESENT && f->health != PARTITION_HEALTHY))
 		return poll_status(v);
 	return wait_until(0);
 }
@@ -241,15 +241,14 @@ struct partition_plan partition_plan(const struct partition_entry *entry,
 	return wait_until(0);
 }
 
-void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, int64_t now_ms,
-			   const struct partition_times *times)
+void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, bool certain,
+			   int64_t now_ms, const struct partition_times *times)
 {
-	/* What an earlier phase sent may still be under way: its settling carries on. */
 	int64_t settle_ms = now_ms;
 
 	if (phase == PARTITION_CREATING || phase == PARTITION_RESETTING)
 		settle_ms += times->window_ms + times->call_ms + times->margin_ms;
-	if (settle_ms > entry->settle_ms)
+	if (certain || settle_ms > entry->settle_ms)
 		entry->settle_ms = settle_ms;
 	entry->phase = phase;
 	entry->since_ms = now_ms;
