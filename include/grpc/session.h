@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An HTTP/2 session without I/O for unary exchanges, client and server, around nghttp2: bytes in,
+ * bytes out, and a queue of events that its driver takes after the library has returned.
+ * The session owns everything that it hands out. Uses core (its clock for flood limits).
+ */
+#ifndef IPU_GRPC_SESSION_H
+#define IPU_GRPC_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/str.h"
+
+struct h2_session;
+
+enum h2_role { H2_CLIENT, H2_SERVER };
+
+/* RFC 9113, 7. */
+enum h2_code {
+	H2_NO_ERROR = 0,
+	H2_PROTOCOL_ERROR = 1,
+	H2_INTERNAL_ERROR = 2,
+	H2_FLOW_CONTROL_ERROR = 3,
+	H2_REFUSED_STREAM = 7,
+	H2_CANCEL = 8,
+	H2_ENHANCE_YOUR_CALM = 11,
+};
+
+/* 0 means the default. */
+struct h2_limits {
+	size_t header_bytes; /* of one header block, counted as RFC 9113 10.5.1 does (default 16
+				KiB) */
+	size_t body_bytes;   /* of one message's body (default 4 MiB and a frame header) */
+	unsigned streams;    /* a server's: how many the peer may have open at once (default 128) */
+	unsigned control_frames; /* RST_STREAM, PING, SETTINGS, PRIORITY, empty DATA … that may come
+				  * in a burst (default 1000); refilled at a tenth of it each second
+				  */
+	size_t connection_bytes; /* of all bodies being received at once (default 4 body_bytes) */
+};
+
+struct h2_header {
+	struct str name, value; /* name in lower case; pseudo-headers begin with ':' */
+};
+
+/* A received request or response. Trailers-only responses have their fields in headers. */
+struct h2_message {
+	const struct h2_header *headers;
+	size_t n_headers;
+	const struct h2_header *trailers;
+	size_t n_trailers;
+	struct str body;
+};
+
+enum h2_event_type {
+	H2_EVENT_NONE,
+	H2_EVENT_MESSAGE, /* the peer's half of a stream is complete: look at h2_session_message */
+	H2_EVENT_RESET,   /* the stream ended before that; code says why, why.msg in words */
+	H2_EVENT_GOAWAY,  /* last_stream and code; streams of ours above it were reset as refused */
+	H2_EVENT_PONG,    /* the answer to h2_session_ping */
+	H2_EVENT_SETTINGS, /* the peer's settings came: h2_session_room may have changed */
+};
+
+struct h2_event {
+	enum h2_event_type type;
+	int32_t stream;
+	uint32_t code; /* enum h2_code, or whatever number the peer sent */
+	bool by_peer;  /* RESET: the peer sent RST_STREAM; else a limit of ours, or a GOAWAY */
+	int32_t last_stream;
+	char text[128]; /* GOAWAY's debug data or the reason of a RESET, printable */
+};
+
+/* limits may be NULL. Queues the connection preface and our SETTINGS. Never NULL. */
+struct h2_session *h2_session_new(enum h2_role role, const struct h2_limits *limits);
+void h2_session_free(struct h2_session *s); /* NULL is fine */
+
+/* Bytes that the peer sent, any number at a time. Errors: ERR_PROTOCOL, ERR_LIMIT (a flood, or
+ * memory): the connection is lost; what is still to be sent (a GOAWAY) should go out, then close.
+ */
+int h2_session_feed(struct h2_session *s, const void *p, size_t len, struct err *err);
+
+/* Appends what is to be sent to out until about max bytes stand there. Errors as above. */
+int h2_session_output(struct h2_session *s, struct buf *out, size_t max, struct err *err);
+bool h2_session_wants_write(const struct h2_session *s);
+bool h2_session_is_over(const struct h2_session *s); /* nothing to read or write any more: close */
+
+/* Takes the oldest event; false when there is none. Events refer to streams by number; a stream
+ * may have gone meanwhile. */
+bool h2_session_next(struct h2_session *s, struct h2_event *ret);
+
+/* What came on a stream, until h2_session_release or the next feed after a RESET. NULL: no such. */
+const struct h2_message *h2_session_message(const struct h2_session *s, int32_t stream);
+/* The value of the first header of that name, or STR_NULL. */
+struct str h2_header_get(const struct h2_header *headers, size_t n, const char *name);
+
+/* A client's: how many requests may start now (the peer's MAX_CONCURRENT_STREAMS, what is open,
+ * GOAWAY, stream numbers left). */
+unsigned h2_session_room(const struct h2_session *s);
+/* Copies headers (pseudo-headers first) and body. Errors: ERR_BUSY without room, ERR_LIMIT. */
+int h2_session_request(struct h2_session *s, const struct h2_header *headers, size_t n,
+		       struct str body, int32_t *ret_stream, struct err *err);
+/* True once a part of the request's header block has been handed out by h2_session_output. */
+bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
+
+/* A server's answer, copied. With n_headers only (no trailers) it's one header block that ends the
+ * stream. A stream that has gone meanwhile is no error. */
+int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_header *headers,
+		       size_t n_headers, struct str body, const struct h2_header *trailers,
+		       size_t n_trailers, struct err *err);
+
+/* Ends interest in a stream: RST_STREAM with code unless both halves are done, its memory goes, no
+ * more events of it. Unknown streams are ignored. */
+void h2_session_reset(struct h2_session *s, int32_t stream, uint32_t code);
+/* The driver has read the message; for a server only after responding. The same, but a half that
+ * is still open is ended with NO_ERROR by a server, CANCEL by a client. */
+void h2_session_release(struct h2_session *s, int32_t stream);
+
+void h2_session_ping(struct h2_session *s);
+/* No new streams; those that go on may finish. A second call changes nothing. */
+void h2_session_goaway(struct h2_session *s, uint32_t code);
+
+/* Whether any stream is open. */
+unsigned h2_session_streams(const struct h2_session *s);
+
+#endif

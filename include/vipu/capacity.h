@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much room a controller has: total, taken and free IPUs as it lists them, and an estimate of
+ * the blocks that still fit (aligned powers of two in IPU-Link domains of 64; decisions.md, "What
+ * capacity is"). Pure; uses core only.
+ */
+#ifndef IPU_VIPU_CAPACITY_H
+#define IPU_VIPU_CAPACITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vipu/api.h"
+
+#define VIPU_DOMAIN_IPUS 64
+#define VIPU_MAX_DOMAINS 1024
+
+struct vipu_capacity {
+	unsigned total_ipus;
+	unsigned taken_ipus; /* of all partitions that aren't gone; may exceed what is listed */
+	unsigned free_ipus;
+	unsigned largest; /* the largest power of two that should fit, 0: none */
+	/* Free aligned blocks of 1, 2, 4 … 64 IPUs, none inside another: like a buddy allocator's
+	 * lists. blocks[6] counts whole domains. */
+	unsigned blocks[7];
+	unsigned longest_run; /* of neighbouring domains that are wholly free */
+	bool by_position; /* from the positions listed; else from the sizes alone, and hopeful */
+};
+
+void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+			   struct vipu_capacity *ret);
+
+/* How many partitions of size (a power of two; 0 for others) could be made now, one after the
+ * other. */
+unsigned vipu_capacity_fits(const struct vipu_capacity *c, uint32_t size);
+
+bool vipu_is_power_of_two(uint32_t n);
+
+#endif
