@@ -37,6 +37,7 @@ struct loop_timer {
 	void *arg;
 	struct loop *loop;
 	int64_t at_ms;
+	uint64_t seq;    /* of two that are due at the same time the one started first runs first */
 	size_t heap_pos; /* 0: stopped */
 };
 void loop_timer_init(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg);
@@ -75,7 +76,9 @@ void loop_signal_start(struct loop_signal *s, struct loop *loop, int signum, loo
 void loop_signal_stop(struct loop_signal *s);
 
 /* Deferred work: runs once, later in this turn or in the next, never from within the call.
- * Posting what is posted already changes nothing. */
+ * Posting what is posted already changes nothing. Within a turn: descriptors and signals, timers,
+ * work posted until then, the reaper. What work itself posts runs in the next turn, so that
+ * others have theirs between. */
 struct loop_work;
 typedef void loop_work_fn(struct loop_work *work, void *arg);
 struct loop_work {

@@ -18,9 +18,11 @@ struct scope {
 };
 
 struct op {
-	struct list link;              /* in its scope, or alone */
-	void (*cancel)(struct op *op); /* the kind's own: detach, close, reap; never calls back */
-	bool ended;                    /* called back or cancelled */
+	struct list link; /* in its scope, or alone */
+	void (*cancel)(
+		struct op *op); /* the kind's own: detach, close, reap; never calls back. Runs
+				 * once, when the op has already left its scope and ended. */
+	bool ended;             /* called back or cancelled */
 };
 
 void scope_init(struct scope *scope);

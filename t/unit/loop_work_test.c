@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work, reaper, descriptors, signals, the slow-turn report: their order within a turn, and
+ * cancelling from within one another.
+ */
+#include "tap.h"
+
+#include <fcntl.h>
+#include <time.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "loop/loop.h"
+
+static struct loop *loop;
+static char trace[256];
+
+static void put(char c)
+{
+	size_t len = strlen(trace);
+	trace[len] = c;
+	trace[len + 1] = '\0';
+}
+
+static const char *turn(void)
+{
+	trace[0] = '\0';
+	loop_turn(loop, 0);
+	return trace;
+}
+
+struct step {
+	struct loop_work work;
+	char name;
+	struct step *posts, *cancels;
+	bool reaps;
+};
+
+static void free_traced(void *p)
+{
+	put('R');
+	free(p);
+}
+
+static void free_nested(void *p)
+{
+	put('N');
+	loop_reap(loop, p, free_traced);
+}
+
+static void on_step(struct loop_work *work, void *arg)
+{
+	struct step *s = arg;
+	(void)work;
+	put(s->name);
+	if (s->posts)
+		loop_work_post(&s->posts->work);
+	if (s->cancels)
+		loop_work_cancel(&s->cancels->work);
+	if (s->reaps)
+		loop_reap(loop, xcalloc(1, 16), free_traced);
+}
+
+static void step_init(struct step *s, char name)
+{
+	*s = (struct step){.name = name};
+	loop_work_init(&s->work, loop, on_step, s);
+}
+
+static void test_work(void)
+{
+	struct step a, b, c;
+	step_init(&a, 'a');
+	step_init(&b, 'b');
+	step_init(&c, 'c');
+	loop_work_post(&a.work);
+	loop_work_post(&b.work);
+	loop_work_post(&a.work);
+	is_str(turn(), "ab", "in order, once, though posted twice");
+	is_str(turn(), "", "and not again");
+
+	a.posts = &a;
+	loop_work_post(&a.work);
+	is_str(turn(), "a", "what posts itself runs once a turn");
+	is_str(turn(), "a", "and again in the next");
+	loop_work_cancel(&a.work);
+	is_str(turn(), "", "until cancelled");
+
+	a.posts = &c;
+	a.cancels = &b;
+	loop_work_post(&a.work);
+	loop_work_post(&b.work);
+	is_str(turn(), "a", "cancelled by the one before it");
+	is_str(turn(), "c", "posted by work: next turn");
+
+	a.posts = NULL;
+	a.cancels = NULL;
+	a.reaps = true;
+	loop_work_post(&a.work);
+	loop_work_post(&b.work);
+	is_str(turn(), "abR", "the reaper comes after all work");
+	loop_reap(loop, xcalloc(1, 16), free_nested);
+	is_str(turn(), "NR", "what a release hands over goes too");
+}
+
+static struct step io_step;
+static int pipe_fds[2];
+
+static void on_readable(struct loop_io *io, int revents, void *arg)
+{
+	char c;
+	(void)arg;
+	ok(revents == EV_READ, "readable");
+	if (read(io->ev.fd, &c, 1) == 1)
+		put(c);
+	loop_work_post(&io_step.work);
+}
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer, (void)arg;
+	put('t');
+}
+
+static void test_io_and_order(void)
+{
+	struct loop_io io;
+	struct loop_timer timer;
+	step_init(&io_step, 'w');
+	io_step.reaps = true;
+	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		bail_out("no pipe");
+	loop_io_init(&io, loop, pipe_fds[0], on_readable, NULL);
+	loop_io_watch(&io, EV_READ);
+	loop_io_watch(&io, EV_READ);
+	loop_timer_init(&timer, loop, on_timer, NULL);
+	loop_timer_start_in(&timer, 0);
+	if (write(pipe_fds[1], "xy", 2) != 2)
+		bail_out("no write");
+	is_str(turn(), "xtwR", "descriptor, timer, work, reaper");
+	loop_io_watch(&io, 0);
+	is_str(turn(), "", "not watched, not told");
+	loop_io_watch(&io, EV_READ);
+	is_str(turn(), "ywR", "watched again");
+	loop_io_stop(&io);
+	loop_io_stop(&io);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+static void on_signal(struct loop_signal *s, int signum, void *arg)
+{
+	(void)s, (void)arg;
+	is_int(signum, SIGUSR1, "the signal's number");
+	put('s');
+}
+
+static void test_signal(void)
+{
+	struct loop_signal s;
+	loop_signal_start(&s, loop, SIGUSR1, on_signal, NULL);
+	raise(SIGUSR1);
+	trace[0] = '\0';
+	loop_turn(loop, 1000);
+	is_str(trace, "s", "told once");
+	loop_signal_stop(&s);
+	loop_signal_stop(&s);
+}
+
+static void on_slow(struct loop_work *work, void *arg)
+{
+	(void)work, (void)arg;
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void test_slow_turn(void)
+{
+	struct loop_work work;
+	char text[512];
+	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		bail_out("no pipe");
+	log_init(LOG_INFO, LOG_TEXT, pipe_fds[1]);
+	loop_longest_turn_us(loop);
+	loop_set_slow_turn_ms(loop, 5);
+	loop_work_init(&work, loop, on_slow, NULL);
+	for (int i = 0; i < 2; i++) {
+		loop_work_post(&work);
+		loop_turn(loop, 0);
+	}
+	loop_set_slow_turn_ms(loop, 0);
+	ssize_t n = read(pipe_fds[0], text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	char *line = strstr(text, "took long");
+	ok(line != NULL, "a slow turn is reported");
+	ok(line && !strstr(line + 1, "took long"), "once a second at most");
+	ok(loop_longest_turn_us(loop) >= 20000, "the longest turn");
+	is_int(loop_longest_turn_us(loop), 0, "counts anew after each look");
+	log_init(LOG_INFO, LOG_TEXT, 2);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+int main(void)
+{
+	struct err err = ERR_INIT;
+	clock_freeze(1000, 1700000000000);
+	if (loop_new(&loop, &err) < 0)
+		bail_out(err.msg);
+	test_work();
+	test_io_and_order();
+	test_signal();
+	test_slow_turn();
+	trace[0] = '\0';
+	loop_reap(loop, xcalloc(1, 16), free_traced);
+	loop_free(loop);
+	is_str(trace, "R", "loop_free runs the reaper");
+	loop_free(NULL);
+	return done_testing();
+}
