@@ -42,6 +42,12 @@ bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail)
 /* Whole string as a decimal number within [min, max]; no sign but '-', no spaces. */
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err);
 
+/* The length of the well-formed UTF-8 sequence (RFC 3629) that s begins with, 0 if it doesn't. */
+size_t str_utf8_first(struct str s);
+bool str_is_utf8(struct str s);
+/* How many of s's bytes, at most max, can be kept without cutting a sequence. */
+size_t str_utf8_cut(struct str s, size_t max);
+
 /* Small fixed allocations: they abort the process when memory is out (decisions.md, "Memory"). */
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
