@@ -4,8 +4,12 @@
 
 noinst_LIBRARIES += libcore.a libjson-yyjson.a libjson-fy.a
 
-libcore_a_SOURCES =
-libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
+libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h include/core/fault.h \
+	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
+	include/core/rand.h include/core/str.h include/core/yaml.h \
+	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c \
+	src/core/map.c src/core/rand.c src/core/str.c
+libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
 libjson_yyjson_a_SOURCES =
 libjson_yyjson_a_CPPFLAGS = $(AM_CPPFLAGS) $(YYJSON_CFLAGS)
 libjson_fy_a_SOURCES =
@@ -13,5 +17,5 @@ libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 
 # core and its JSON need each other. corefy_ldadd is for what must link statically: Debian has no
 # static archive of yyjson.
-core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) -lm
-corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) -lm
+core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) $(MBEDTLS_LIBS) -lm
+corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -lm
