@@ -145,7 +145,7 @@ sub run {
 	while ($self->is_alive) {
 		if (time() > $end) {
 			my $report = $self->report;
-			$self->_kill_hard;
+			$self->_give_up;
 			die "$name didn't end by itself in time\n$report";
 		}
 		sleep($poll_s);
@@ -168,9 +168,16 @@ sub start {
 	}
 	my $self = _spawn($name, \@argv, %options);
 	if ($file) {
-		my $text = wait_until("$name to open its ports",
-			sub { my $got = slurp($file); defined $got && $got =~ /\n\z/ ? $got : undef },
-			while_alive => [$self]);
+		my $text = eval {
+			wait_until("$name to open its ports",
+				sub { my $got = slurp($file); defined $got && $got =~ /\n\z/ ? $got : undef },
+				while_alive => [$self]);
+		};
+		if (!defined $text) {
+			my $why = $@;
+			$self->_give_up;
+			die $why;
+		}
 		$self->{ports}{$1} = $2 while $text =~ /^(\S+) (\d+)$/mg;
 	}
 	return $self;
@@ -265,7 +272,9 @@ sub stop {
 }
 
 # SIGKILL, as a machine's failure would; no check.
-sub crash {
+sub crash { return $_[0]->_give_up }
+
+sub _give_up {
 	my ($self) = @_;
 	$self->_kill_hard;
 	@running = grep { $_ != $self } @running;
