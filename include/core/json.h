@@ -56,7 +56,9 @@ struct str json_str(const struct json *v);   /* a string; else STR_NULL */
 int64_t json_int(const struct json *v, int64_t otherwise);
 double json_real(const struct json *v, double otherwise); /* any number */
 bool json_bool(const struct json *v, bool otherwise);
-bool json_equal(const struct json *a, const struct json *b); /* deep; key order doesn't count */
+/* Deep; key order doesn't count; numbers are equal when their values are (1 and 1.0), those that
+ * no double holds when they are written alike. */
+bool json_equal(const struct json *a, const struct json *b);
 
 struct json_iter {
 	const struct json *container;
@@ -81,32 +83,38 @@ void jmut_doc_freep(struct jmut_doc **doc);
 struct jmut *jmut_root(const struct jmut_doc *doc);
 void jmut_set_root(struct jmut_doc *doc, struct jmut *v);
 
-/* New values, owned by doc. Strings are copied; s must be UTF-8. */
+/* New values, owned by doc. Strings are copied; bytes in them that aren't UTF-8 become U+FFFD, so
+ * that a document can always be written. */
 struct jmut *jmut_object(struct jmut_doc *doc);
 struct jmut *jmut_array(struct jmut_doc *doc);
 struct jmut *jmut_str(struct jmut_doc *doc, struct str s);
 struct jmut *jmut_strz(struct jmut_doc *doc, const char *z);
 struct jmut *jmut_strf(struct jmut_doc *doc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct jmut *jmut_int(struct jmut_doc *doc, int64_t n);
-struct jmut *jmut_real(struct jmut_doc *doc, double d);
+struct jmut *jmut_real(struct jmut_doc *doc, double d); /* infinite, not a number: null */
 struct jmut *jmut_bool(struct jmut_doc *doc, bool b);
 struct jmut *jmut_null(struct jmut_doc *doc);
-struct jmut *jmut_copy(struct jmut_doc *doc, const struct json *v);     /* deep */
-struct jmut *jmut_clone(struct jmut_doc *doc, const struct jmut *v);    /* deep */
+struct jmut *jmut_copy(struct jmut_doc *doc, const struct json *v);  /* deep; NULL of NULL */
+struct jmut *jmut_clone(struct jmut_doc *doc, const struct jmut *v); /* deep; NULL of NULL */
 
-/* Objects: set replaces (position kept) or appends. A value is put into one container only. */
+/* Objects: set replaces (position kept) or appends. A value is put into one container only. With
+ * v NULL, or obj NULL or no object, nothing happens. Costs a look at each member: build a large
+ * object by jmut_add, which appends without looking (the caller knows that the key is new). */
 void jmut_set(struct jmut_doc *doc, struct jmut *obj, const char *key, struct jmut *v);
 void jmut_setn(struct jmut_doc *doc, struct jmut *obj, struct str key, struct jmut *v);
 void jmut_set_str(struct jmut_doc *doc, struct jmut *obj, const char *key, const char *z);
 void jmut_set_int(struct jmut_doc *doc, struct jmut *obj, const char *key, int64_t n);
 void jmut_set_bool(struct jmut_doc *doc, struct jmut *obj, const char *key, bool b);
+void jmut_add(struct jmut_doc *doc, struct jmut *obj, struct str key, struct jmut *v);
 void jmut_del(struct jmut *obj, const char *key);
+void jmut_deln(struct jmut *obj, struct str key);
 struct jmut *jmut_get(const struct jmut *obj, const char *key);
+struct jmut *jmut_getn(const struct jmut *obj, struct str key);
 /* The member as an object (or array), made if it's absent or null; NULL if it's something else. */
 struct jmut *jmut_need_object(struct jmut_doc *doc, struct jmut *obj, const char *key);
 struct jmut *jmut_need_array(struct jmut_doc *doc, struct jmut *obj, const char *key);
 
-/* Arrays. */
+/* Arrays. Nothing happens with v NULL, arr NULL or no array, or i out of range. */
 void jmut_push(struct jmut_doc *doc, struct jmut *arr, struct jmut *v);
 void jmut_insert(struct jmut_doc *doc, struct jmut *arr, size_t i, struct jmut *v); /* i <= len */
 void jmut_remove(struct jmut *arr, size_t i);

@@ -8,9 +8,10 @@ libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h i
 	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/rand.h include/core/str.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c \
-	src/core/map.c src/core/rand.c src/core/str.c
+	src/core/log.c src/core/map.c src/core/rand.c src/core/str.c
 libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
-libjson_yyjson_a_SOURCES =
+libjson_yyjson_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_impl.h \
+	src/core/json_yyjson.c
 libjson_yyjson_a_CPPFLAGS = $(AM_CPPFLAGS) $(YYJSON_CFLAGS)
 libjson_fy_a_SOURCES =
 libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
