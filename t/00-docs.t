@@ -1,0 +1,134 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# Reference pages against what they describe: the CRD's rules, the default configuration, and every
+# name that the code gives to the outside (doc/reference/names.md).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTree qw(tree_files file_text top_srcdir);
+use Test::More;
+
+# Rows of all tables of a page, as lists of cells, with the heading that they stand under.
+sub table_rows {
+	my ($path) = @_;
+	my ($heading, @rows) = ('');
+	for my $line (split /\n/, file_text($path)) {
+		$heading = $1 if $line =~ /^#+ (.*)/;
+		next if $line !~ /^\|/ || $line =~ /^\|[-| ]+\|$/;
+		my @cells = map { s/^ +| +$//gr } split /\|/, $line =~ s/^\||\|$//gr, -1;
+		push @rows, {heading => $heading, cells => \@cells};
+	}
+	return @rows;
+}
+
+# The words in backquotes of a cell.
+sub quoted { return $_[0] =~ /`([^`]+)`/g }
+
+sub sorted_list {
+	my %seen;
+	return join "\n", sort grep { !$seen{$_}++ } @_;
+}
+
+# Values of a key in the CRD: plain, or folded over the more indented lines that follow.
+sub crd_values {
+	my ($key) = @_;
+	my @lines = split /\n/, file_text('crds/graphcore.ai_ipujobs.yaml');
+	my @values;
+	for my $i (0 .. $#lines) {
+		next if $lines[$i] !~ /^( *(?:- )?)\Q$key\E: (.*)$/;
+		my ($indent, $value) = (length $1, $2);
+		if ($value eq '>-') {
+			my @more;
+			for my $line (@lines[$i + 1 .. $#lines]) {
+				last if $line !~ /^ {$indent} +(\S.*)$/;
+				push @more, $1;
+			}
+			$value = join ' ', @more;
+		}
+		push @values, $value;
+	}
+	return @values;
+}
+
+my @validation = table_rows('doc/reference/validation.md');
+my @rules = map { $_->{cells} } grep { $_->{heading} =~ /CEL/ && $_->{cells}[0] ne 'id' } @validation;
+cmp_ok(scalar @rules, '>', 10, 'validation.md has its rules');
+is(sorted_list(map { $_->[-1] } @rules), sorted_list(crd_values('message')),
+	"the CRD's messages are those of validation.md");
+is(scalar(crd_values('rule')), scalar @rules, 'one row a rule');
+my %ids;
+$ids{$_->{cells}[0]}++ for @validation;
+is_deeply([grep { $_ ne 'id' && $ids{$_} > 1 } sort keys %ids], [], 'no id twice');
+
+# The keys of etc/operator.yaml with their values, as dotted paths; comments aren't keys.
+sub default_keys {
+	my (%values, $section);
+	for my $line (split /\n/, file_text('etc/operator.yaml')) {
+		if ($line =~ /^(\w+):\s*$/) {
+			$section = $1;
+		} elsif ($line =~ /^(\w+): (.+)$/) {
+			$values{$1} = $2;
+		} elsif ($line =~ /^  (\w+): (.+)$/) {
+			$values{"$section.$1"} = $2;
+		} elsif ($line =~ /^\s*[^#\s]/) {
+			fail("etc/operator.yaml: what is this? $line");
+		}
+	}
+	return %values;
+}
+
+my %default = default_keys();
+my %documented = map { ((quoted($_->{cells}[0]))[0] => $_->{cells}[2]) }
+	grep { $_->{heading} eq 'Keys' && $_->{cells}[0] ne 'key' }
+	table_rows('doc/reference/configuration.md');
+is(sorted_list(keys %documented), sorted_list(keys %default),
+	'configuration.md has the keys of etc/operator.yaml');
+for my $key (sort keys %default) {
+	my ($want) = map { s/^"|"$//gr } $default{$key};
+	next if $want eq '' || $key eq 'roles'; # described in words
+	like($documented{$key} // '', qr/^`?\Q$want\E/, "$key: the same default");
+}
+
+# What names.md registers, by the heading of its table.
+my %names;
+for my $row (table_rows('doc/reference/names.md')) {
+	my $column = $row->{heading} =~ /^Conditions/ ? 1 : 0;
+	push @{$names{$row->{heading}}}, quoted($row->{cells}[$_]) for 0 .. $column;
+}
+my %registered = map { $_ => 1 } map { @$_ } values %names;
+cmp_ok(scalar keys %registered, '>', 50, 'names.md has its names');
+
+# Names in string literals of the code, by their looks.
+my %in_code;
+for my $path (tree_files(qr{\.[ch]$}, 'src', 'include')) {
+	my $text = file_text($path);
+	$text =~ s{/\*.*?\*/}{}gs;
+	while ($text =~ /"((?:[^"\\\n]|\\.)*)"/g) {
+		$in_code{$1} //= $path;
+	}
+}
+my $looks = qr{^(?:
+	(?:[\w.]+\.)?graphcore\.ai/(?!v1)[\w.-]+ |
+	app\.kubernetes\.io/[\w-]+ |
+	ipu\.finalizers\.[\w.]+ |
+	IPUJob[A-Z]\w+ |
+	IPUOF_\w+ |
+	(?:ipu_operator|workqueue|rest_client|controller_runtime|process)_[a-z_]+
+)$}x;
+my %not_ours = map { $_ => 1 } qw(IPUJobList);
+my @unknown = grep { /$looks/ && !$registered{$_} && !$not_ours{$_} } sort keys %in_code;
+is_deeply([map { "$_ in $in_code{$_}" } @unknown], [], 'no name in the code that names.md lacks');
+
+# Every link of a page leads to a file of the tree.
+for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
+	my $folder = $page =~ s{[^/]*$}{}r;
+	my @dead = grep { !-e top_srcdir() . "/$folder$_" }
+		map { s/#.*//r } grep { !/^(?:https?:|#)/ } file_text($page) =~ /\]\(([^)\s]+)\)/g;
+	is_deeply(\@dead, [], "$page: its links");
+}
+
+done_testing();
