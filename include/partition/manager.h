@@ -30,7 +30,7 @@ struct partitions_config {
 typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
 
 /* Everything copied from config. Starts reading the tracker at once. */
-struct partitions *partitions_new(struct loop *loop, struct kube_client *kube, struct fleet *fleet,
+struct partitions *partitions_new(struct loop *loop, struct kube_client *kube, struct vipu_fleet *fleet,
 				  const struct partitions_config *config,
 				  partitions_change_fn *on_change, void *arg);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */

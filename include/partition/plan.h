@@ -18,6 +18,7 @@ struct partition_times {
 	int64_t grace_ms;    /* releasing: then removes are forced */
 	int64_t orphan_ms;   /* a controller away that long, and not configured, is gone for good */
 	int64_t poll_ms;     /* between two looks at a partition that changes */
+	int64_t remove_ms;   /* between two removes that were taken and had no effect */
 };
 extern const struct partition_times partition_times_default;
 
@@ -47,6 +48,7 @@ struct partition_facts {
 	int64_t unreachable_since_ms; /* 0: it answers, or hasn't been tried */
 
 	enum partition_answer answer; /* to this phase's request */
+	int64_t answered_ms;          /* when it came */
 	bool was_unknown;       /* an earlier create of this entry has an unknown outcome */
 
 	enum partition_look status; /* GetPartitionStatus */

@@ -3,6 +3,18 @@
 # partition: records, planner, tracker, manager.
 
 noinst_LIBRARIES += libpartition.a
-libpartition_a_SOURCES =
+libpartition_a_SOURCES = \
+	include/partition/types.h \
+	include/partition/plan.h \
+	include/partition/manager.h \
+	src/partition/types.c \
+	src/partition/plan.c \
+	src/partition/tracker.h \
+	src/partition/tracker.c \
+	src/partition/internal.h \
+	src/partition/item.c \
+	src/partition/queue.h \
+	src/partition/queue.c \
+	src/partition/manager.c
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libcert.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)

@@ -13,6 +13,7 @@ const struct partition_times partition_times_default = {
 	.grace_ms = 30 * 1000,
 	.orphan_ms = 600 * 1000,
 	.poll_ms = 500,
+	.remove_ms = 5 * 1000,
 };
 
 struct view {
@@ -202,15 +203,11 @@ static struct partition_plan plan_releasing(const struct view *v)
 	if (!f->configured && f->unreachable_since_ms &&
 	    f->now_ms >= f->unreachable_since_ms + v->t->orphan_ms)
 		return record(PARTITION_ORPHAN, PARTITION_WHY_UNREACHABLE);
-	if (f->answer == PARTITION_OK || f->status == PARTITION_NOT_FOUND) {
-		if (present_as(v, PARTITION_PENDING) || present_as(v, PARTITION_LEAVING))
-			return poll_status(v);
-		if (f->status == PARTITION_NOT_FOUND)
-			return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
-		if (f->status == PARTITION_UNSEEN)
-			return poll_status(v);
-	}
+	if (f->status == PARTITION_NOT_FOUND)
+		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
 	if (present_as(v, PARTITION_LEAVING))
+		return poll_status(v);
+	if (f->answer == PARTITION_OK && f->now_ms < f->answered_ms + v->t->remove_ms)
 		return poll_status(v);
 	if (f->now_ms >= v->e->since_ms + v->t->grace_ms)
 		return call(v, PARTITION_CALL_REMOVE_FORCED);

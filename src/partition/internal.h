@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What manager.c (owners, slots, the queue) and item.c (one tracker entry at work) share. A slot is
+ * an owner's instance; it has at most one serving item, and beside it those being released.
+ */
+#ifndef IPU_PARTITION_INTERNAL_H
+#define IPU_PARTITION_INTERNAL_H
+
+#include "core/list.h"
+#include "core/map.h"
+#include "loop/backoff.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+#include "partition/manager.h"
+#include "partition/tracker.h"
+
+struct owner {
+	struct partitions *p;
+	struct partition_owner who;
+	struct list slots;
+	struct list changed; /* in p->changed while a notice is due */
+};
+
+struct slot {
+	struct owner *owner;
+	struct list link;  /* in owner->slots */
+	struct list queue; /* in p->queue while it asks and nothing serves it */
+	struct list items; /* all of its entries */
+	struct item *serving;
+	struct partition_ask ask; /* what is asked for, or what was read from the tracker */
+	bool asking;
+	bool unclaimed; /* read from the tracker; its owner hasn't spoken yet */
+	bool reset_wanted;
+	bool failed; /* vanished while in use: waits for its owner's word */
+	uint32_t resets;
+	enum partition_why why;
+	char message[256];
+	int64_t since_ms;      /* wall: of its present state */
+	int64_t not_before_ms; /* mono: back-off after a failure */
+	struct backoff backoff;
+	uint64_t told;         /* hash of what the owner was told last */
+};
+
+struct item {
+	struct partitions *p;
+	struct slot *slot;
+	struct list link; /* in slot->items */
+	struct partition_entry *entry;
+	struct partition_facts facts; /* answer, status and health; the rest is made at each look */
+	enum partition_step calling;  /* what facts.busy stands for */
+	int64_t asked_ms;             /* wall: when that was sent */
+	struct backoff backoff;
+	struct scope calls;
+	struct loop_work work;
+	struct loop_timer timer;
+	bool held;      /* its controller is held in the fleet */
+	bool forgotten; /* dropped from the tracker; goes when that's written */
+	char message[256]; /* the controller's last word on it, for people */
+};
+
+struct partitions {
+	struct loop *loop;
+	struct vipu_fleet *fleet;
+	struct partition_times times;
+	struct tracker *tracker;
+	partitions_change_fn *on_change;
+	void *arg;
+	struct map *owners; /* by UID */
+	struct map *items;  /* by partition id */
+	struct list queue;  /* slots that wait, in the order of their arrival */
+	struct list changed;
+	bool waiting; /* the fleet has been told that something waits */
+	struct map *refreshing; /* controllers whose view was asked for by the queue */
+	struct vipu_fleet_watch fleet_watch;
+	struct scope calls;
+	struct loop_work pass_work, notify_work;
+	struct loop_timer pass_timer;
+};
+
+/* ---- item.c ---- */
+
+/* Takes the entry. loaded: read from the tracker, its requests' outcomes are unknown. */
+struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loaded);
+void item_free(struct item *item);
+void item_touch(struct item *item); /* something about it changed: look again */
+bool item_is_orphan(const struct item *item);
+
+/* ---- manager.c, called by item.c ---- */
+
+/* The item no longer serves its slot. why NONE: its owner wanted it so. */
+void slot_lost_item(struct slot *slot, struct item *item, enum partition_why why);
+void slot_changed(struct slot *slot); /* what its owner sees may have changed */
+void slot_item_gone(struct slot *slot, struct item *item); /* it left the tracker: frees it */
+void partitions_pass_soon(struct partitions *p); /* room may have come: look at the queue */
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One tracker entry at work: gathers what is known about it, asks the planner, does the one step
+ * that it names, and looks again when the answer or news of it come. Uses vipu.
+ */
+#include "partition/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+
+static const struct vipu_controller *controller_of(const struct item *item)
+{
+	return vipu_fleet_find(item->p->fleet, item->entry->controller);
+}
+
+/* ---- what is known ---- */
+
+static int64_t wall_of_mono(int64_t mono_ms)
+{
+	return clock_wall_ms() - (clock_mono_ms() - mono_ms);
+}
+
+static void facts_of_list(struct partition_facts *f, const struct item *item,
+			  const struct vipu_controller *c)
+{
+	const struct vipu_partition *part;
+	/* Two clocks, read one after the other: on the safe side by their grain. */
+	int64_t asked_ms = c->fresh_ms ? wall_of_mono(c->fresh_ms) - 2 : 0;
+
+	f->listed = PARTITION_UNSEEN;
+	f->listed_broken = false;
+	f->listed_ipus = 0;
+	if (!c->fresh_ms || asked_ms < item->entry->since_ms)
+		return;
+	f->listed_asked_ms = asked_ms;
+	part = vipu_partitions_find(&c->partitions, str_of(item->entry->id));
+	if (!part || part->ready == VIPU_PS_REMOVED) {
+		f->listed = PARTITION_NOT_FOUND;
+		return;
+	}
+	f->listed = PARTITION_PRESENT;
+	f->listed_ipus = (uint32_t)part->n_ipus;
+	f->listed_broken = part->ready == VIPU_PS_ERROR;
+}
+
+static void gather(struct item *item)
+{
+	struct partition_facts *f = &item->facts;
+	const struct slot *slot = item->slot;
+	const struct vipu_controller *c = controller_of(item);
+
+	f->now_ms = clock_wall_ms();
+	f->recorded = tracker_is_recorded(item->p->tracker, item->entry->id);
+	f->wanted = slot->serving == item && (slot->asking || slot->unclaimed);
+	f->reset_wanted = slot->reset_wanted;
+	f->configured = c && c->configured;
+	if (!c) {
+		f->listed = PARTITION_UNSEEN;
+		f->unreachable_since_ms = item->entry->since_ms;
+		return;
+	}
+	f->unreachable_since_ms =
+		c->reach == VIPU_REACH_NO && c->failing_since_ms ? wall_of_mono(c->failing_since_ms)
+								 : 0;
+	facts_of_list(f, item, c);
+}
+
+/* ---- calls ---- */
+
+static void call_failed(struct item *item, const struct err *err)
+{
+	snprintf(item->message, sizeof(item->message), "%s", err->msg);
+	item->facts.not_before_ms = clock_wall_ms() + backoff_next_ms(&item->backoff, err);
+	log_debug("partition", item->entry->id, "%s on %s: %s", partition_step_name(item->calling),
+		  item->entry->controller, err->msg);
+}
+
+static void call_ended(struct item *item, const struct err *err)
+{
+	item->facts.busy = false;
+	if (err) {
+		call_failed(item, err);
+	} else {
+		backoff_reset(&item->backoff);
+		item->facts.not_before_ms = 0;
+	}
+	item_touch(item);
+}
+
+static enum partition_answer answer_of(const struct err *err)
+{
+	if (!err)
+		return PARTITION_OK;
+	if (err->kind == ERR_EXISTS)
+		return PARTITION_EXISTS;
+	return err->maybe_applied ? PARTITION_UNKNOWN : PARTITION_REFUSED;
+}
+
+static void note_answer(struct item *item, enum partition_answer answer)
+{
+	struct partition_facts *f = &item->facts;
+
+	if (f->answer == PARTITION_UNKNOWN)
+		f->was_unknown = true;
+	f->answer = answer;
+	f->answered_ms = clock_wall_ms();
+	f->status = PARTITION_UNSEEN; /* what was seen before it counts no more */
+}
+
+static void on_created(void *arg, const struct err *err, const char *id)
+{
+	struct item *item = arg;
+
+	(void)id;
+	note_answer(item, answer_of(err));
+	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
+	call_ended(item, err);
+}
+
+static void on_reset(void *arg, const struct err *err)
+{
+	struct item *item = arg;
+
+	note_answer(item, answer_of(err));
+	call_ended(item, err);
+}
+
+static void on_removed(void *arg, const struct err *err)
+{
+	struct item *item = arg;
+	bool gone = err && err->kind == ERR_NOT_FOUND;
+
+	note_answer(item, gone ? PARTITION_OK : answer_of(err));
+	call_ended(item, gone ? NULL : err);
+}
+
+static enum partition_health health_of(const struct vipu_status *s)
+{
+	if (s->ready == VIPU_PS_REMOVED || s->operation == VIPU_POS_REMOVING)
+		return PARTITION_LEAVING;
+	if (s->ready == VIPU_PS_ERROR || s->operation == VIPU_POS_FAILED)
+		return PARTITION_BROKEN;
+	if (s->ready == VIPU_PS_ACTIVE &&
+	    (s->operation == VIPU_POS_IDLE || s->operation == VIPU_POS_UNDEFINED))
+		return PARTITION_HEALTHY;
+	return PARTITION_PENDING;
+}
+
+static void describe_broken(struct item *item, const struct vipu_status *s)
+{
+	int n = snprintf(item->message, sizeof(item->message), "partition %s on %s is in %s",
+			 item->entry->id, item->entry->controller,
+			 s->operation == VIPU_POS_FAILED ? vipu_operation_name(s->operation)
+							 : vipu_ready_name(s->ready));
+
+	if (s->n_errors && n > 0 && (size_t)n < sizeof(item->message))
+		n += snprintf(item->message + n, sizeof(item->message) - (size_t)n, ": %s",
+			      s->errors[0]);
+	if (s->max_auto_resets && n > 0 && (size_t)n < sizeof(item->message))
+		snprintf(item->message + n, sizeof(item->message) - (size_t)n,
+			 " (auto-reset %u of %u)", s->auto_resets, s->max_auto_resets);
+}
+
+static void on_status(void *arg, const struct err *err, struct vipu_status *got)
+{
+	struct item *item = arg;
+	struct partition_facts *f = &item->facts;
+
+	if (!err) {
+		f->health = health_of(got);
+		/* Removed and at rest is gone, however long the controller remembers it. */
+		f->status = got->ready == VIPU_PS_REMOVED && got->operation != VIPU_POS_REMOVING
+				    ? PARTITION_NOT_FOUND
+				    : PARTITION_PRESENT;
+		if (f->health == PARTITION_BROKEN)
+			describe_broken(item, got);
+	} else if (err->kind == ERR_NOT_FOUND) {
+		f->status = PARTITION_NOT_FOUND;
+		err = NULL;
+	}
+	f->status_asked_ms = item->asked_ms;
+	call_ended(item, err);
+}
+
+static void on_list(void *arg, const struct err *err, const struct vipu_controller *c)
+{
+	(void)c;
+	call_ended(arg, err);
+}
+
+static void call_create(struct item *item, struct vipu_client *client,
+			const struct vipu_controller *c)
+{
+	const struct partition_ask *ask = &item->entry->ask;
+	const struct partition_options *o = &ask->options;
+	struct vipu_create req = {
+		.id = item->entry->id,
+		.size = ask->ipus,
+		.cluster_id = c->address.cluster,
+		.routing = (enum vipu_routing)o->routing_type,
+		.sync = (enum vipu_sync)o->sync_type,
+		.gcds = o->gcds,
+		.replicas = o->replicas,
+		.reconfigurable = o->reconfigurable,
+		.allocation_id = o->allocation ? o->allocation : c->address.allocation,
+	};
+
+	log_info("partition", item->entry->id, "asked for: controller=%s ipus=%u owner=%s/%s",
+		 item->entry->controller, ask->ipus, ask->owner.ns, ask->owner.name);
+	vipu_create_partition_start(client, &req, (unsigned)item->p->times.call_ms, on_created,
+				    item, &item->calls);
+}
+
+static void call(struct item *item, enum partition_step step)
+{
+	unsigned deadline_ms = (unsigned)item->p->times.call_ms;
+	const struct vipu_controller *c = controller_of(item);
+	const char *id = item->entry->id;
+	struct vipu_remove remove = {.id = id, .force = step == PARTITION_CALL_REMOVE_FORCED};
+	struct vipu_reset reset = {.id = id};
+
+	if (!c) { /* its name isn't an address: nobody to ask, ever */
+		item->facts.not_before_ms = clock_wall_ms() + item->p->times.orphan_ms;
+		loop_timer_start_in(&item->timer, item->p->times.orphan_ms);
+		return;
+	}
+	item->calling = step;
+	item->facts.busy = true;
+	item->asked_ms = clock_wall_ms();
+	switch (step) {
+	case PARTITION_CALL_CREATE:
+		call_create(item, c->client, c);
+		break;
+	case PARTITION_CALL_STATUS:
+		vipu_get_partition_status_start(c->client, id, deadline_ms, on_status, item,
+						&item->calls);
+		break;
+	case PARTITION_CALL_LIST:
+		vipu_fleet_refresh_start(item->p->fleet, c->name, on_list, item, &item->calls);
+		break;
+	case PARTITION_CALL_RESET:
+		vipu_reset_partition_start(c->client, &reset, deadline_ms, on_reset, item,
+					   &item->calls);
+		break;
+	default:
+		vipu_remove_partition_start(c->client, &remove, deadline_ms, on_removed, item,
+					    &item->calls);
+		break;
+	}
+}
+
+/* ---- steps ---- */
+
+static void put(struct item *item)
+{
+	struct buf json = BUF_INIT(16384);
+	struct err err;
+
+	if (partition_entry_encode(item->entry, &json, &err) < 0)
+		log_error("partition", item->entry->id, "can't be written down: %s", err.msg);
+	else
+		tracker_put(item->p->tracker, item->entry->id, buf_str(&json));
+	buf_done(&json);
+}
+
+/* A call that is cut off may still take effect. */
+static void cut_call(struct item *item)
+{
+	if (!item->facts.busy)
+		return;
+	scope_cancel(&item->calls);
+	item->facts.busy = false;
+	if (item->calling == PARTITION_CALL_CREATE || item->calling == PARTITION_CALL_RESET)
+		item->facts.was_unknown = true;
+}
+
+static const char *reason_of(const struct item *item, enum partition_why why)
+{
+	return why == PARTITION_WHY_NONE ? NULL
+	       : item->message[0]        ? item->message
+					 : partition_why_name(why);
+}
+
+static void step_record(struct item *item, const struct partition_plan *plan)
+{
+	struct partition_entry *e = item->entry;
+	enum partition_phase from = e->phase;
+	bool certain;
+
+	cut_call(item);
+	certain = !item->facts.was_unknown && item->facts.answer != PARTITION_UNKNOWN;
+	partition_entry_stamp(e, plan->phase, certain, clock_wall_ms(), &item->p->times);
+	if (item->facts.answer == PARTITION_UNKNOWN)
+		item->facts.was_unknown = true;
+	item->facts.answer = PARTITION_UNSENT;
+	item->facts.status = PARTITION_UNSEEN;
+	item->facts.not_before_ms = 0;
+	backoff_reset(&item->backoff);
+	if (plan->phase == PARTITION_RELEASING) {
+		free(e->reason);
+		e->reason = xstrdup(reason_of(item, plan->why));
+	}
+	log_info("partition", e->id, "%s: was %s, controller=%s%s%s", partition_phase_name(e->phase),
+		 partition_phase_name(from), e->controller, e->reason ? ", " : "",
+		 e->reason ? e->reason : "");
+	put(item);
+	if (from == PARTITION_RESETTING && plan->phase == PARTITION_ACTIVE)
+		item->slot->resets++;
+	if (plan->phase == PARTITION_RESETTING)
+		item->slot->reset_wanted = false;
+	if (plan->phase == PARTITION_ACTIVE)
+		backoff_reset(&item->slot->backoff);
+	if (plan->phase == PARTITION_RELEASING || plan->phase == PARTITION_ORPHAN)
+		slot_lost_item(item->slot, item, plan->why);
+	slot_changed(item->slot);
+}
+
+static void step_forget(struct item *item, enum partition_why why)
+{
+	cut_call(item);
+	item->forgotten = true;
+	log_info("partition", item->entry->id, "leaves the tracker: was %s%s%s",
+		 partition_phase_name(item->entry->phase), why ? ", " : "", partition_why_name(why));
+	tracker_drop(item->p->tracker, item->entry->id);
+	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
+	slot_lost_item(item->slot, item, why);
+	slot_changed(item->slot);
+	item_touch(item);
+}
+
+static void run(struct loop_work *work, void *arg)
+{
+	struct item *item = arg;
+	struct partition_plan plan;
+
+	(void)work;
+	if (item->forgotten) {
+		if (tracker_is_recorded(item->p->tracker, item->entry->id))
+			slot_item_gone(item->slot, item);
+		return;
+	}
+	gather(item);
+	plan = partition_plan(item->entry, &item->facts, &item->p->times);
+	loop_timer_stop(&item->timer);
+	switch (plan.step) {
+	case PARTITION_WAIT:
+		if (plan.again_ms)
+			loop_timer_start_in(&item->timer, plan.again_ms - item->facts.now_ms);
+		slot_changed(item->slot);
+		break;
+	case PARTITION_RECORD:
+		step_record(item, &plan);
+		break;
+	case PARTITION_FORGET:
+		step_forget(item, plan.why);
+		break;
+	default:
+		call(item, plan.step);
+		slot_changed(item->slot);
+		break;
+	}
+}
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	item_touch(arg);
+}
+
+void item_touch(struct item *item)
+{
+	loop_work_post(&item->work);
+}
+
+bool item_is_orphan(const struct item *item)
+{
+	return item->entry->phase == PARTITION_ORPHAN;
+}
+
+struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loaded)
+{
+	struct item *item = xcalloc(1, sizeof(*item));
+	struct partitions *p = slot->owner->p;
+	struct err err;
+
+	item->p = p;
+	item->slot = slot;
+	item->entry = entry;
+	item->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
+	if (loaded && (entry->phase == PARTITION_CREATING || entry->phase == PARTITION_RESETTING))
+		item->facts.answer = PARTITION_UNKNOWN;
+	if (loaded)
+		item->facts.was_unknown = true;
+	scope_init(&item->calls);
+	loop_work_init(&item->work, p->loop, run, item);
+	loop_timer_init(&item->timer, p->loop, on_timer, item);
+	list_append(&slot->items, &item->link);
+	map_put(p->items, str_of(entry->id), item);
+	item->held = vipu_fleet_hold(p->fleet, entry->controller, &err) == 0;
+	if (!item->held)
+		log_warn("partition", entry->id, "its controller in the tracker: %s", err.msg);
+	if (!loaded)
+		put(item);
+	item_touch(item);
+	return item;
+}
+
+void item_free(struct item *item)
+{
+	scope_cancel(&item->calls);
+	loop_work_cancel(&item->work);
+	loop_timer_stop(&item->timer);
+	if (item->held)
+		vipu_fleet_release(item->p->fleet, item->entry->controller);
+	map_del(item->p->items, str_of(item->entry->id));
+	list_unlink(&item->link);
+	partition_entry_free(item->entry);
+	free(item);
+}

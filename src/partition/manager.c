@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owners and their slots: takes asks, reads the tracker back after a start, tells owners what
+ * changed. Entries at work are item.c's, the choice of a controller is queue.c's. Owns both.
+ */
+#include "partition/manager.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "partition/internal.h"
+#include "partition/queue.h"
+
+#define SLOT_BACKOFF_MS     1000
+#define SLOT_BACKOFF_MAX_MS 60000
+
+/* ---- owners and slots ---- */
+
+static struct owner *need_owner(struct partitions *p, const struct partition_owner *who)
+{
+	struct owner *o = map_get(p->owners, str_of(who->uid));
+
+	if (o)
+		return o;
+	o = xcalloc(1, sizeof(*o));
+	o->p = p;
+	partition_owner_copy(&o->who, who);
+	list_init(&o->slots);
+	list_init(&o->changed);
+	map_put(p->owners, str_of(who->uid), o);
+	return o;
+}
+
+static struct slot *find_slot(const struct partitions *p, const char *uid, uint32_t instance)
+{
+	const struct owner *o = map_get(p->owners, str_of(uid));
+
+	if (!o)
+		return NULL;
+	LIST_FOREACH(pos, tmp, &o->slots) {
+		struct slot *s = CONTAINER_OF(pos, struct slot, link);
+
+		if (s->ask.instance == instance)
+			return s;
+	}
+	return NULL;
+}
+
+static struct slot *need_slot(struct partitions *p, const struct partition_ask *ask)
+{
+	struct slot *s = find_slot(p, ask->owner.uid, ask->instance);
+
+	if (s)
+		return s;
+	s = xcalloc(1, sizeof(*s));
+	s->owner = need_owner(p, &ask->owner);
+	partition_ask_copy(&s->ask, ask);
+	s->since_ms = clock_wall_ms();
+	s->backoff = (struct backoff)BACKOFF_INIT(SLOT_BACKOFF_MS, SLOT_BACKOFF_MAX_MS);
+	list_init(&s->queue);
+	list_init(&s->items);
+	list_append(&s->owner->slots, &s->link);
+	return s;
+}
+
+static void free_slot(struct slot *s)
+{
+	LIST_FOREACH(pos, tmp, &s->items)
+		item_free(CONTAINER_OF(pos, struct item, link));
+	list_unlink(&s->queue);
+	list_unlink(&s->link);
+	partition_ask_done(&s->ask);
+	free(s);
+}
+
+static void free_owner(struct owner *o)
+{
+	LIST_FOREACH(pos, tmp, &o->slots)
+		free_slot(CONTAINER_OF(pos, struct slot, link));
+	list_unlink(&o->changed);
+	partition_owner_done(&o->who);
+	free(o);
+}
+
+/* What is neither asked for nor held is forgotten; the owner is told once more, by a notice. */
+static void sweep_slot(struct slot *s)
+{
+	struct owner *o = s->owner;
+
+	if (s->asking || s->unclaimed || !list_empty(&s->items))
+		return;
+	free_slot(s);
+	if (list_empty(&o->changed))
+		list_append(&o->p->changed, &o->changed);
+	loop_work_post(&o->p->notify_work);
+}
+
+/* ---- what an owner sees ---- */
+
+static bool is_failed(const struct slot *s)
+{
+	const struct item *it = s->serving;
+
+	if (!it)
+		return s->failed;
+	return it->entry->phase == PARTITION_ACTIVE && it->facts.status == PARTITION_PRESENT &&
+	       it->facts.health != PARTITION_HEALTHY;
+}
+
+static enum partition_state state_of(const struct slot *s)
+{
+	if (!s->asking && !s->unclaimed)
+		return PARTITION_STATE_RELEASING;
+	if (is_failed(s))
+		return PARTITION_STATE_FAILED;
+	if (!s->serving)
+		return PARTITION_STATE_WAITING;
+	switch (s->serving->entry->phase) {
+	case PARTITION_ACTIVE:
+		/* Its Pods may use it once the tracker says so. */
+		return s->serving->facts.recorded ? PARTITION_STATE_ACTIVE
+						  : PARTITION_STATE_CREATING;
+	case PARTITION_RESETTING:
+		return PARTITION_STATE_RESETTING;
+	default:
+		return PARTITION_STATE_CREATING;
+	}
+}
+
+static const char *releasing_message(const struct slot *s)
+{
+	LIST_FOREACH(pos, tmp, &s->items) {
+		const struct item *it = CONTAINER_OF(pos, struct item, link);
+
+		if (it->message[0])
+			return it->message;
+	}
+	return "";
+}
+
+static void fill_status(const struct slot *s, struct partition_status *ret)
+{
+	const struct err *tracker = tracker_error(s->owner->p->tracker);
+	const struct vipu_controller *c;
+	const char *message = s->message;
+
+	*ret = (struct partition_status){
+		.state = state_of(s),
+		.why = s->why,
+		.resets = s->resets,
+		.since_ms = s->since_ms,
+	};
+	if (ret->state == PARTITION_STATE_RELEASING)
+		message = releasing_message(s);
+	if (s->serving) {
+		ret->id = s->serving->entry->id;
+		ret->controller = s->serving->entry->controller;
+		c = vipu_fleet_find(s->owner->p->fleet, ret->controller);
+		if (c) {
+			ret->host = c->address.host;
+			ret->port = c->address.port;
+			ret->label_key = c->address.label[0] ? c->address.label : NULL;
+			ret->label_value = c->address.label[0] ? c->address.value : NULL;
+		}
+		ret->why = is_failed(s) ? PARTITION_WHY_ERROR : PARTITION_WHY_NONE;
+		message = s->serving->message;
+	}
+	snprintf(ret->message, sizeof(ret->message), "%s", message);
+	if (tracker->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
+		ret->why = PARTITION_WHY_TRACKER;
+		snprintf(ret->message, sizeof(ret->message),
+			 "the partition tracker can't be read or written: %.180s", tracker->msg);
+	}
+}
+
+static uint64_t digest_of(const struct partition_status *st)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+	const char *texts[] = {st->id ? st->id : "", st->message};
+	unsigned numbers[] = {(unsigned)st->state, (unsigned)st->why, st->resets};
+
+	for (size_t i = 0; i < 2; i++) {
+		for (const char *z = texts[i]; *z; z++)
+			h = (h ^ (unsigned char)*z) * UINT64_C(1099511628211);
+	}
+	for (size_t i = 0; i < 3; i++)
+		h = (h ^ numbers[i]) * UINT64_C(1099511628211);
+	return h;
+}
+
+void slot_changed(struct slot *s)
+{
+	struct partition_status st;
+	uint64_t digest;
+
+	fill_status(s, &st);
+	digest = digest_of(&st);
+	if (digest == s->told)
+		return;
+	s->told = digest;
+	if (list_empty(&s->owner->changed))
+		list_append(&s->owner->p->changed, &s->owner->changed);
+	loop_work_post(&s->owner->p->notify_work);
+}
+
+static void notify(struct loop_work *work, void *arg)
+{
+	struct partitions *p = arg;
+
+	(void)work;
+	while (!list_empty(&p->changed)) {
+		struct owner *o = CONTAINER_OF(p->changed.next, struct owner, changed);
+		struct partition_owner who;
+
+		list_unlink(&o->changed);
+		if (!list_empty(&o->slots)) {
+			p->on_change(&o->who, p->arg);
+			continue;
+		}
+		who = o->who;
+		o->who = (struct partition_owner){0};
+		map_del(p->owners, str_of(who.uid));
+		free_owner(o);
+		p->on_change(&who, p->arg);
+		partition_owner_done(&who);
+	}
+}
+
+/* ---- what items tell ---- */
+
+void slot_lost_item(struct slot *s, struct item *item, enum partition_why why)
+{
+	if (s->serving != item)
+		return;
+	s->serving = NULL;
+	s->since_ms = clock_wall_ms();
+	s->why = why;
+	snprintf(s->message, sizeof(s->message), "%s", why ? item->message : "");
+	if (!s->asking)
+		return;
+	if (why == PARTITION_WHY_VANISHED && item->entry->phase != PARTITION_CREATING) {
+		s->failed = true;
+		snprintf(s->message, sizeof(s->message),
+			 "partition %s is gone from %s without the operator's doing",
+			 item->entry->id, item->entry->controller);
+		return;
+	}
+	if (why)
+		s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, NULL);
+	queue_add(s);
+}
+
+void slot_item_gone(struct slot *s, struct item *item)
+{
+	item_free(item);
+	slot_changed(s);
+	sweep_slot(s);
+	partitions_pass_soon(s->owner->p);
+}
+
+/* ---- the tracker ---- */
+
+static void on_found(void *arg, const char *id, struct str json)
+{
+	struct partitions *p = arg;
+	struct partition_entry *e;
+	struct slot *s;
+	struct item *item;
+	bool serves;
+	struct err err;
+
+	if (map_get(p->items, str_of(id)))
+		return;
+	if (partition_entry_decode(id, json, &e, &err) < 0) {
+		log_error("partition", id, "an entry of the tracker can't be read, it's kept: %s",
+			  err.msg);
+		return;
+	}
+	s = need_slot(p, &e->ask);
+	serves = !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN;
+	item = item_new(s, e, true);
+	if (serves) {
+		s->serving = item;
+		s->unclaimed = !s->asking;
+		list_unlink(&s->queue);
+	}
+	log_info("partition", id, "found in the tracker: %s, controller=%s owner=%s/%s",
+		 partition_phase_name(e->phase), e->controller, e->ask.owner.ns, e->ask.owner.name);
+	slot_changed(s);
+}
+
+static void on_recorded(void *arg, const char *id)
+{
+	struct partitions *p = arg;
+	struct item *item = map_get(p->items, str_of(id));
+
+	if (item)
+		item_touch(item);
+}
+
+static void on_synced(void *arg)
+{
+	partitions_pass_soon(arg);
+}
+
+static void on_tracker_error(void *arg)
+{
+	struct partitions *p = arg;
+	struct map_iter it = MAP_ITER(p->owners);
+
+	while (map_next(&it)) {
+		const struct owner *o = it.value;
+
+		LIST_FOREACH(pos, tmp, &o->slots)
+			slot_changed(CONTAINER_OF(pos, struct slot, link));
+	}
+}
+
+/* ---- the fleet ---- */
+
+static void on_fleet_change(void *arg, const char *name)
+{
+	struct partitions *p = arg;
+	struct map_iter it = MAP_ITER(p->items);
+
+	while (map_next(&it)) {
+		struct item *item = it.value;
+
+		if (!name || strcmp(name, item->entry->controller) == 0)
+			item_touch(item);
+	}
+	partitions_pass_soon(p);
+}
+
+/* ---- the interface ---- */
+
+struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
+				  struct vipu_fleet *fleet, const struct partitions_config *config,
+				  partitions_change_fn *on_change, void *arg)
+{
+	static const struct tracker_ops ops = {on_synced, on_found, on_recorded, on_tracker_error};
+	struct partitions *p = xcalloc(1, sizeof(*p));
+
+	p->loop = loop;
+	p->fleet = fleet;
+	p->times = config->times;
+	p->on_change = on_change;
+	p->arg = arg;
+	p->owners = map_new();
+	p->items = map_new();
+	list_init(&p->changed);
+	queue_init(p);
+	loop_work_init(&p->notify_work, loop, notify, p);
+	p->tracker = tracker_new(kube, config->ns, config->tracker_name, &ops, p);
+	vipu_fleet_watch_start(fleet, &p->fleet_watch, on_fleet_change, p);
+	return p;
+}
+
+void partitions_free(struct partitions *p)
+{
+	struct map_iter it;
+
+	if (!p)
+		return;
+	vipu_fleet_watch_stop(&p->fleet_watch);
+	loop_work_cancel(&p->notify_work);
+	it = (struct map_iter)MAP_ITER(p->owners);
+	while (map_next(&it))
+		free_owner(it.value);
+	queue_done(p);
+	map_free(p->owners);
+	map_free(p->items);
+	tracker_free(p->tracker);
+	free(p);
+}
+
+bool partitions_synced(const struct partitions *p)
+{
+	return tracker_is_synced(p->tracker);
+}
+
+void partition_ensure(struct partitions *p, const struct partition_ask *ask)
+{
+	struct slot *s = need_slot(p, ask);
+	bool news = !s->asking;
+
+	if (s->asking && partition_ask_same_need(&s->ask, ask))
+		return;
+	if (s->serving && !partition_ask_same_need(&s->serving->entry->ask, ask)) {
+		struct item *old = s->serving;
+
+		s->serving = NULL;
+		item_touch(old);
+	}
+	partition_ask_done(&s->ask);
+	partition_ask_copy(&s->ask, ask);
+	s->asking = true;
+	s->unclaimed = false;
+	if (news) {
+		s->failed = false;
+		s->why = PARTITION_WHY_NONE;
+		s->message[0] = '\0';
+		s->since_ms = clock_wall_ms();
+	}
+	if (s->serving)
+		item_touch(s->serving);
+	else if (!s->failed)
+		queue_add(s);
+	slot_changed(s);
+}
+
+void partition_reset(struct partitions *p, const char *owner_uid, uint32_t instance)
+{
+	struct slot *s = find_slot(p, owner_uid, instance);
+
+	if (!s || !s->asking)
+		return;
+	if (s->failed) {
+		s->failed = false;
+		queue_add(s);
+	} else if (s->serving) {
+		s->reset_wanted = true;
+		item_touch(s->serving);
+	}
+	slot_changed(s);
+}
+
+static void release_slot(struct slot *s)
+{
+	struct item *item = s->serving;
+
+	if (!s->asking && !s->unclaimed)
+		return;
+	s->asking = s->unclaimed = s->failed = s->reset_wanted = false;
+	s->since_ms = clock_wall_ms();
+	queue_remove(s);
+	s->serving = NULL;
+	if (item)
+		item_touch(item);
+	slot_changed(s);
+	sweep_slot(s);
+}
+
+void partition_release(struct partitions *p, const char *owner_uid, uint32_t instance)
+{
+	struct slot *s = find_slot(p, owner_uid, instance);
+
+	if (s)
+		release_slot(s);
+}
+
+void partition_release_all(struct partitions *p, const char *owner_uid)
+{
+	const struct owner *o = map_get(p->owners, str_of(owner_uid));
+
+	if (!o)
+		return;
+	LIST_FOREACH(pos, tmp, &o->slots)
+		release_slot(CONTAINER_OF(pos, struct slot, link));
+}
+
+void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
+			  struct partition_status *ret)
+{
+	const struct slot *s = find_slot(p, owner_uid, instance);
+
+	if (s)
+		fill_status(s, ret);
+	else
+		*ret = (struct partition_status){.state = PARTITION_STATE_NONE};
+}
+
+size_t partition_held(const struct partitions *p, const char *owner_uid)
+{
+	const struct owner *o = map_get(p->owners, str_of(owner_uid));
+	size_t n = 0;
+
+	if (!o)
+		return 0;
+	LIST_FOREACH(pos, tmp, &o->slots) {
+		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+
+		n += s->asking || s->unclaimed;
+		LIST_FOREACH(ipos, itmp, &s->items)
+			n += !item_is_orphan(CONTAINER_OF(ipos, struct item, link));
+	}
+	return n;
+}
+
+void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg)
+{
+	struct map_iter it = MAP_ITER(p->owners);
+
+	while (map_next(&it)) {
+		const struct owner *o = it.value;
+
+		LIST_FOREACH(pos, tmp, &o->slots) {
+			const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+			struct partition_status st;
+
+			fill_status(s, &st);
+			fn(&s->ask, &st, arg);
+		}
+	}
+}

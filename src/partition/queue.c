@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives waiting slots to controllers: in the order of arrival, to the first controller of the list
+ * that has room by the fleet's estimate, asked afresh. The controller's answer is the truth.
+ */
+#include "partition/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+
+#define FRESH_MS 1000 /* a view older than this is asked for again before a create */
+
+/* What was recorded for a controller and isn't in its list yet takes room there too. */
+static unsigned blocks_pending(const struct partitions *p, const struct vipu_controller *c,
+			       uint32_t size)
+{
+	struct map_iter it = MAP_ITER(p->items);
+	unsigned n = 0;
+
+	while (map_next(&it)) {
+		const struct item *item = it.value;
+
+		if (item->entry->phase == PARTITION_CREATING && !item->forgotten &&
+		    strcmp(item->entry->controller, c->name) == 0 &&
+		    !vipu_partitions_find(&c->partitions, str_of(item->entry->id)))
+			n += (item->entry->ask.ipus + size - 1) / size;
+	}
+	return n;
+}
+
+static void wait_because(struct slot *s, enum partition_why why, const char *message)
+{
+	s->why = why;
+	snprintf(s->message, sizeof(s->message), "%s", message);
+	slot_changed(s);
+}
+
+/* Why nothing has room, in words. */
+static void explain(struct slot *s, const struct vipu_fleet_sums *sums, unsigned largest_pod)
+{
+	char z[256];
+	const char *first = NULL;
+
+	for (size_t i = 0; i < vipu_fleet_len(s->owner->p->fleet) && !first; i++) {
+		const struct vipu_controller *c = vipu_fleet_at(s->owner->p->fleet, i);
+
+		if (c->configured && c->reason[0])
+			first = c->reason;
+	}
+	if (sums->controllers == 0) {
+		wait_because(s, PARTITION_WHY_NO_CONTROLLER, "no V-IPU controller is configured");
+	} else if (sums->reachable == 0) {
+		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s",
+			 first ? first : "they haven't been asked to the end yet");
+		wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+	} else if (s->ask.ipus > largest_pod && sums->reachable == sums->controllers) {
+		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",
+			 s->ask.ipus, largest_pod);
+		wait_because(s, PARTITION_WHY_TOO_LARGE, z);
+	} else {
+		snprintf(z, sizeof(z),
+			 "waiting for %u free IPUs side by side: %u of %u are free, at most %u "
+			 "together%s%.100s",
+			 s->ask.ipus, sums->free_ipus, sums->total_ipus, sums->largest,
+			 first ? "; " : "", first ? first : "");
+		wait_because(s, PARTITION_WHY_NO_ROOM, z);
+	}
+}
+
+static void serve(struct slot *s, const struct vipu_controller *c)
+{
+	struct partitions *p = s->owner->p;
+	struct partition_entry *e = xcalloc(1, sizeof(*e));
+	static uint64_t last_incarnation;
+	uint64_t incarnation = (uint64_t)clock_wall_ms();
+
+	/* A new incarnation has a new identifier, however fast it follows. */
+	if (incarnation <= last_incarnation)
+		incarnation = last_incarnation + 1;
+	last_incarnation = incarnation;
+	partition_ask_copy(&e->ask, &s->ask);
+	e->controller = xstrdup(c->name);
+	partition_id_make(&s->ask.owner, s->ask.instance, incarnation, e->id);
+	partition_entry_stamp(e, PARTITION_CREATING, true, clock_wall_ms(), &p->times);
+	queue_remove(s);
+	s->why = PARTITION_WHY_NONE;
+	s->message[0] = '\0';
+	s->since_ms = clock_wall_ms();
+	s->serving = item_new(s, e, false);
+	slot_changed(s);
+}
+
+static void on_refreshed(void *arg, const struct err *err, const struct vipu_controller *c)
+{
+	struct partitions *p = arg;
+
+	(void)err;
+	(void)c;
+	/* Which of them it was doesn't matter: the pass asks again for what it needs. */
+	map_free(p->refreshing);
+	p->refreshing = map_new();
+	partitions_pass_soon(p);
+}
+
+static bool is_fresh(struct partitions *p, const struct vipu_controller *c)
+{
+	if (c->fresh_ms && clock_mono_ms() - c->fresh_ms < FRESH_MS)
+		return true;
+	if (!map_get(p->refreshing, str_of(c->name))) {
+		map_put(p->refreshing, str_of(c->name), p);
+		vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, p, &p->calls);
+	}
+	return false;
+}
+
+static void consider(struct slot *s)
+{
+	struct partitions *p = s->owner->p;
+	struct vipu_fleet_sums sums;
+	unsigned largest_pod = 0;
+
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
+
+		if (!c->configured || c->reach != VIPU_REACH_YES)
+			continue;
+		if (c->capacity.total_ipus > largest_pod)
+			largest_pod = c->capacity.total_ipus;
+		if (vipu_capacity_fits(&c->capacity, s->ask.ipus) <=
+		    blocks_pending(p, c, s->ask.ipus))
+			continue;
+		if (!is_fresh(p, c))
+			return; /* the pass comes again with its answer */
+		serve(s, c);
+		return;
+	}
+	vipu_fleet_sum(p->fleet, &sums);
+	explain(s, &sums, largest_pod);
+}
+
+static void pass(struct loop_work *work, void *arg)
+{
+	struct partitions *p = arg;
+	int64_t now_ms = clock_mono_ms(), next_ms = 0;
+	bool waiting;
+
+	(void)work;
+	LIST_FOREACH(pos, tmp, &p->queue) {
+		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
+
+		if (!tracker_is_synced(p->tracker)) {
+			wait_because(s, PARTITION_WHY_STARTING,
+				     "the operator is reading the partition tracker");
+		} else if (s->not_before_ms > now_ms) {
+			if (!next_ms || s->not_before_ms < next_ms)
+				next_ms = s->not_before_ms;
+		} else {
+			consider(s);
+		}
+	}
+	if (next_ms)
+		loop_timer_start_at(&p->pass_timer, next_ms);
+	waiting = !list_empty(&p->queue);
+	if (waiting && !p->waiting)
+		vipu_fleet_wait_begin(p->fleet);
+	else if (!waiting && p->waiting)
+		vipu_fleet_wait_end(p->fleet);
+	p->waiting = waiting;
+}
+
+static void on_pass_timer(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	partitions_pass_soon(arg);
+}
+
+void partitions_pass_soon(struct partitions *p)
+{
+	loop_work_post(&p->pass_work);
+}
+
+void queue_init(struct partitions *p)
+{
+	list_init(&p->queue);
+	scope_init(&p->calls);
+	p->refreshing = map_new();
+	loop_work_init(&p->pass_work, p->loop, pass, p);
+	loop_timer_init(&p->pass_timer, p->loop, on_pass_timer, p);
+}
+
+void queue_done(struct partitions *p)
+{
+	scope_cancel(&p->calls);
+	loop_work_cancel(&p->pass_work);
+	loop_timer_stop(&p->pass_timer);
+	map_free(p->refreshing);
+	if (p->waiting)
+		vipu_fleet_wait_end(p->fleet);
+}
+
+void queue_add(struct slot *s)
+{
+	if (list_empty(&s->queue))
+		list_append(&s->owner->p->queue, &s->queue);
+	partitions_pass_soon(s->owner->p);
+}
+
+void queue_remove(struct slot *s)
+{
+	list_unlink(&s->queue);
+	partitions_pass_soon(s->owner->p);
+}
