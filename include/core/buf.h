@@ -24,7 +24,7 @@ struct buf {
 #define BUF_INIT(limit_bytes) {.limit = (limit_bytes)}
 
 void buf_init(struct buf *b, size_t limit_bytes);
-void buf_done(struct buf *b); /* frees; the buffer is empty and usable afterwards */
+void buf_done(struct buf *b);  /* frees; the buffer is empty and usable afterwards */
 void buf_clear(struct buf *b); /* empty, memory kept */
 
 /* ERR_LIMIT when it would grow over its limit or memory is out; then nothing was appended. */

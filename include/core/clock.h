@@ -15,9 +15,9 @@
 
 /* The page's layout; a test in another language writes it too. Little-endian, 64 bytes. */
 struct clock_page {
-	uint64_t magic;     /* CLOCK_PAGE_MAGIC */
-	int64_t offset_ms;  /* added to both real clocks while not frozen */
-	int64_t frozen;     /* 1: the two times below are the time, and stand still */
+	uint64_t magic;    /* CLOCK_PAGE_MAGIC */
+	int64_t offset_ms; /* added to both real clocks while not frozen */
+	int64_t frozen;    /* 1: the two times below are the time, and stand still */
 	int64_t mono_ms;
 	int64_t wall_ms;
 	int64_t reserved[3];

@@ -11,14 +11,14 @@
 
 enum err_kind {
 	ERR_NONE = 0,
-	ERR_INVALID,     /* bad input of a person or a peer: asking again can't help */
-	ERR_NOT_FOUND,   /* the object isn't there (404, gRPC NOT_FOUND) */
-	ERR_EXISTS,      /* it is there already (409 AlreadyExists, gRPC ALREADY_EXISTS) */
-	ERR_CONFLICT,    /* somebody else changed it meanwhile (409 Conflict, failed precondition) */
-	ERR_GONE,        /* a resource version too old (410): list again */
-	ERR_DENIED,      /* no or wrong credentials, or not allowed (401, 403) */
-	ERR_LIMIT,       /* larger than a limit of ours or of the peer's */
-	ERR_BUSY,        /* no room or no time now (429, gRPC RESOURCE_EXHAUSTED) */
+	ERR_INVALID,   /* bad input of a person or a peer: asking again can't help */
+	ERR_NOT_FOUND, /* the object isn't there (404, gRPC NOT_FOUND) */
+	ERR_EXISTS,    /* it is there already (409 AlreadyExists, gRPC ALREADY_EXISTS) */
+	ERR_CONFLICT,  /* somebody else changed it meanwhile (409 Conflict, failed precondition) */
+	ERR_GONE,      /* a resource version too old (410): list again */
+	ERR_DENIED,    /* no or wrong credentials, or not allowed (401, 403) */
+	ERR_LIMIT,     /* larger than a limit of ours or of the peer's */
+	ERR_BUSY,      /* no room or no time now (429, gRPC RESOURCE_EXHAUSTED) */
 	ERR_UNAVAILABLE, /* the peer can't be reached, or says so itself (503) */
 	ERR_TIMEOUT,     /* a deadline of ours passed */
 	ERR_PROTOCOL,    /* the peer broke its protocol's rules */
@@ -32,8 +32,8 @@ struct err {
 	enum err_kind kind;
 	int code;                /* errno, HTTP status or gRPC status, by who made it; else 0 */
 	unsigned retry_after_ms; /* what the peer asked us to wait, 0: it didn't say */
-	bool maybe_applied;      /* a request left us and no answer came: it may have taken effect */
-	char msg[256];           /* one line for people, without a final stop; cut when too long */
+	bool maybe_applied; /* a request left us and no answer came: it may have taken effect */
+	char msg[256];      /* one line for people, without a final stop; cut when too long */
 };
 
 #define ERR_INIT {.kind = ERR_NONE}

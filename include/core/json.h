@@ -44,12 +44,14 @@ const struct json *json_root(const struct json_doc *doc);
 
 enum json_type json_type(const struct json *v);
 const char *json_type_name(enum json_type type); /* "a string", "an object": for messages */
-const struct json *json_get(const struct json *obj, const char *key); /* NULL if absent, or no object */
+/* NULL if absent, or no object. */
+const struct json *json_get(const struct json *obj, const char *key);
 const struct json *json_getn(const struct json *obj, struct str key);
 /* A walk by keys, last one NULL: json_at(pod, "metadata", "name", NULL). */
 const struct json *json_at(const struct json *v, ...) __attribute__((sentinel));
 size_t json_len(const struct json *v); /* members or elements, else 0 */
-const struct json *json_item(const struct json *arr, size_t i); /* O(1) or O(n) by back-end; iterate */
+/* O(1) or O(n) by back-end: iterate. */
+const struct json *json_item(const struct json *arr, size_t i);
 
 const char *json_cstr(const struct json *v); /* a string's bytes, NUL-terminated; else NULL */
 struct str json_str(const struct json *v);   /* a string; else STR_NULL */
@@ -62,7 +64,7 @@ bool json_equal(const struct json *a, const struct json *b);
 
 struct json_iter {
 	const struct json *container;
-	struct str key;           /* of an object's member; STR_NULL in arrays */
+	struct str key; /* of an object's member; STR_NULL in arrays */
 	const struct json *value;
 	size_t index;
 	void *private_[4];
@@ -89,7 +91,8 @@ struct jmut *jmut_object(struct jmut_doc *doc);
 struct jmut *jmut_array(struct jmut_doc *doc);
 struct jmut *jmut_str(struct jmut_doc *doc, struct str s);
 struct jmut *jmut_strz(struct jmut_doc *doc, const char *z);
-struct jmut *jmut_strf(struct jmut_doc *doc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct jmut *jmut_strf(struct jmut_doc *doc, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 struct jmut *jmut_int(struct jmut_doc *doc, int64_t n);
 struct jmut *jmut_real(struct jmut_doc *doc, double d); /* infinite, not a number: null */
 struct jmut *jmut_bool(struct jmut_doc *doc, bool b);

@@ -14,7 +14,7 @@ struct list {
 };
 
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-#define LIST_INIT(name) {&(name), &(name)}
+#define LIST_INIT(name)                 {&(name), &(name)}
 
 /* Safe against removal of the member that is being looked at. */
 #define LIST_FOREACH(pos, tmp, head)                                                               \

@@ -11,7 +11,8 @@
 
 #include "core/err.h"
 
-enum log_level { /* the chart's logLevel, 1..6 */
+/* The chart's logLevel, 1..6. */
+enum log_level {
 	LOG_FATAL = 1,
 	LOG_ERROR,
 	LOG_WARN,
@@ -22,7 +23,8 @@ enum log_level { /* the chart's logLevel, 1..6 */
 
 enum log_format { LOG_TEXT, LOG_JSON, LOG_JOURNALD /* text with a "<n>" priority in front */ };
 
-void log_init(enum log_level level, enum log_format format, int fd); /* the default: INFO, TEXT, 2 */
+/* The default: INFO, TEXT, 2. */
+void log_init(enum log_level level, enum log_format format, int fd);
 void log_set_level(enum log_level level);
 bool log_on(enum log_level level);
 

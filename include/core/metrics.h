@@ -38,6 +38,6 @@ void metrics_on_collect(metrics_collect_fn *fn, void *arg);
 void metrics_off_collect(metrics_collect_fn *fn, void *arg);
 
 int metrics_write(struct buf *out, struct err *err); /* every family, sorted by name */
-void metrics_reset(void);                             /* unit tests: forget all families */
+void metrics_reset(void);                            /* unit tests: forget all families */
 
 #endif

@@ -19,7 +19,7 @@ struct str {
 };
 
 #define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
-#define STR_NULL ((struct str){NULL, 0})
+#define STR_NULL     ((struct str){NULL, 0})
 /* For printf: "%.*s", STR_ARG(s) */
 #define STR_ARG(s) (int)(s).len, (s).p ? (s).p : ""
 
@@ -51,9 +51,9 @@ size_t str_utf8_cut(struct str s, size_t max);
 /* Small fixed allocations: they abort the process when memory is out (decisions.md, "Memory"). */
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
-char *xstrdup(const char *z);        /* NULL stays NULL */
+char *xstrdup(const char *z); /* NULL stays NULL */
 char *xstrndup(const char *p, size_t len);
-char *str_dup(struct str s);         /* terminated copy */
+char *str_dup(struct str s); /* terminated copy */
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* free, for __attribute__((cleanup)): CLEANUP_FREE char *s = …; */

@@ -32,8 +32,8 @@ void yaml_pos(const struct yaml *y, size_t i, const char *pointer, unsigned *ret
 	      unsigned *ret_column);
 
 /* err_set(ERR_INVALID, "NAME:LINE:COLUMN: message"): the one form of such messages. */
-int yaml_error(const struct yaml *y, size_t i, const char *pointer, struct err *err, const char *fmt,
-	       ...) __attribute__((format(printf, 5, 6)));
+int yaml_error(const struct yaml *y, size_t i, const char *pointer, struct err *err,
+	       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* Writes JSON as YAML (block style), for people. */
 int yaml_write(const struct json *v, struct buf *out, struct err *err);
