@@ -17,19 +17,19 @@ struct http_codec {
 	llhttp_t parser;
 	enum http_codec_role role;
 	struct http_limits limits;
-	enum http_method expect;  /* what the next response answers */
+	enum http_method expect; /* what the next response answers */
 	struct http_head head;
-	struct buf line;          /* the request's target or the response's reason */
-	struct buf name, value;   /* the field that is being read */
-	struct str body;          /* the piece that was just read, len 0: none */
-	size_t head_bytes;        /* of the head that is being read */
-	uint64_t body_bytes;      /* of the body so far */
-	uint64_t framing_bytes;   /* chunk heads and trailers that the body's size doesn't justify */
-	bool begun;               /* the first byte of a message has come */
-	bool in_head;             /* the head isn't complete */
+	struct buf line;        /* the request's target or the response's reason */
+	struct buf name, value; /* the field that is being read */
+	struct str body;        /* the piece that was just read, len 0: none */
+	size_t head_bytes;      /* of the head that is being read */
+	uint64_t body_bytes;    /* of the body so far */
+	uint64_t framing_bytes; /* chunk heads and trailers that the body's size doesn't justify */
+	bool begun;             /* the first byte of a message has come */
+	bool in_head;           /* the head isn't complete */
 	bool head_ready, end_ready; /* events that the driver hasn't seen */
-	bool paused;              /* llhttp waits to be resumed */
-	bool closed;              /* the last message was the connection's last */
+	bool paused;                /* llhttp waits to be resumed */
+	bool closed;                /* the last message was the connection's last */
 	bool failed;
 	struct err failure;
 };
@@ -159,8 +159,8 @@ static int check_request(struct http_codec *c)
 	size_t hosts = http_headers_count(&h->headers, "host");
 	struct str expect = http_headers_get(&h->headers, "expect");
 
-	h->method = http_method_of(str_of(llhttp_method_name(
-		(llhttp_method_t)llhttp_get_method(&c->parser))));
+	h->method = http_method_of(
+		str_of(llhttp_method_name((llhttp_method_t)llhttp_get_method(&c->parser))));
 	h->target = buf_str(&c->line);
 	for (size_t i = 0; i < h->target.len; i++) {
 		unsigned char b = (unsigned char)h->target.p[i];
@@ -173,7 +173,8 @@ static int check_request(struct http_codec *c)
 		return fail(c, ERR_PROTOCOL, 400, "bad Host field");
 	if (expect.p && h->minor >= 1) {
 		if (!str_ieqz(expect, "100-continue"))
-			return fail(c, ERR_UNSUPPORTED, 417, "an expectation other than 100-continue");
+			return fail(c, ERR_UNSUPPORTED, 417,
+				    "an expectation other than 100-continue");
 		h->expect_continue = true;
 	}
 	h->has_body = h->chunked || h->content_length > 0;
@@ -211,9 +212,10 @@ static int on_head(llhttp_t *parser)
 	h->upgrade = llhttp_get_upgrade(parser) != 0;
 	parser->upgrade = 0;
 	bool close = http_headers_has_token(&h->headers, "connection", "close");
-	h->keep_alive = !close && !h->until_close &&
-			(h->minor >= 1 ||
-			 http_headers_has_token(&h->headers, "connection", "keep-alive"));
+	/* Behind a 101 comes another protocol: for the driver, if it asked for that. */
+	h->keep_alive =
+		!close && !h->until_close && h->status != 101 &&
+		(h->minor >= 1 || http_headers_has_token(&h->headers, "connection", "keep-alive"));
 	if (c->limits.max_body_bytes > 0 && h->has_body && h->content_length > 0 &&
 	    (uint64_t)h->content_length > c->limits.max_body_bytes)
 		return fail(c, ERR_LIMIT, 413, "the body is too large");

@@ -14,3 +14,10 @@ libhttp_a_SOURCES = \
 libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLHTTP_CFLAGS)
 http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
+
+http_tests = t/unit/http_codec_test t/unit/http_message_test
+check_PROGRAMS += $(http_tests)
+t_unit_http_codec_test_SOURCES = t/unit/http_codec_test.c t/unit/tap.h
+t_unit_http_codec_test_LDADD = $(http_ldadd)
+t_unit_http_message_test_SOURCES = t/unit/http_message_test.c t/unit/tap.h
+t_unit_http_message_test_LDADD = $(http_ldadd)

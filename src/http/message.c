@@ -11,10 +11,10 @@
 #include "core/clock.h"
 
 static const char *const method_names[] = {
-	[HTTP_METHOD_NONE] = "?",         [HTTP_METHOD_GET] = "GET",
-	[HTTP_METHOD_HEAD] = "HEAD",      [HTTP_METHOD_POST] = "POST",
-	[HTTP_METHOD_PUT] = "PUT",        [HTTP_METHOD_PATCH] = "PATCH",
-	[HTTP_METHOD_DELETE] = "DELETE",  [HTTP_METHOD_OPTIONS] = "OPTIONS",
+	[HTTP_METHOD_NONE] = "?",        [HTTP_METHOD_GET] = "GET",
+	[HTTP_METHOD_HEAD] = "HEAD",     [HTTP_METHOD_POST] = "POST",
+	[HTTP_METHOD_PUT] = "PUT",       [HTTP_METHOD_PATCH] = "PATCH",
+	[HTTP_METHOD_DELETE] = "DELETE", [HTTP_METHOD_OPTIONS] = "OPTIONS",
 	[HTTP_METHOD_OTHER] = "?",
 };
 
@@ -139,7 +139,8 @@ bool http_is_token(struct str s)
 	static const char others[] = "!#$%&'*+-.^_`|~";
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.p[i];
-		bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+		bool alnum =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 		if (!alnum && (c == '\0' || !strchr(others, c)))
 			return false;
 	}
@@ -181,8 +182,8 @@ int http_date_parse(struct str s, int64_t *ret_wall_ms, struct err *err)
 		if (!strchr("Aa0", shape[i]) && s.p[i] != shape[i])
 			goto bad;
 	for (size_t i = 0; i < 5; i++)
-		if (str_to_int((struct str){s.p + numbers[i].at, numbers[i].len}, 0,
-			       numbers[i].max, &n[i], NULL) < 0)
+		if (str_to_int((struct str){s.p + numbers[i].at, numbers[i].len}, 0, numbers[i].max,
+			       &n[i], NULL) < 0)
 			goto bad;
 	tm.tm_mon = -1;
 	for (int i = 0; i < 12; i++)

@@ -126,7 +126,8 @@ void http_authority(const char *host, unsigned port, bool tls, char *ret_z, size
 	int len = (int)(brackets ? strcspn(host, "%") : strlen(host));
 
 	if (port == (tls ? 443U : 80U))
-		snprintf(ret_z, size, "%s%.*s%s", brackets ? "[" : "", len, host, brackets ? "]" : "");
+		snprintf(ret_z, size, "%s%.*s%s", brackets ? "[" : "", len, host,
+			 brackets ? "]" : "");
 	else
 		snprintf(ret_z, size, "%s%.*s%s:%u", brackets ? "[" : "", len, host,
 			 brackets ? "]" : "", port);
@@ -252,8 +253,7 @@ char *http_query_get(struct str query, const char *name)
 
 	while (http_query_next(&it)) {
 		buf_clear(&text);
-		if (http_unescape(&text, it.name, true, NULL) < 0 ||
-		    !str_eqz(buf_str(&text), name))
+		if (http_unescape(&text, it.name, true, NULL) < 0 || !str_eqz(buf_str(&text), name))
 			continue;
 		buf_clear(&text);
 		if (http_unescape(&text, it.value, true, NULL) == 0)
