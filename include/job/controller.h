@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job controller: watches IPUJobs and their Pods, asks the planner, and carries out what it
+ * says as API calls and as asks of the partition layer. One key of the work queue is one job.
+ */
+#ifndef IPU_JOB_CONTROLLER_H
+#define IPU_JOB_CONTROLLER_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "job/pod.h"
+#include "kube/client.h"
+#include "kube/event.h"
+#include "loop/loop.h"
+#include "partition/manager.h"
+
+struct job_controller;
+
+/* Borrowed until job_controller_free. */
+struct job_controller_opts {
+	struct loop *loop;
+	struct kube_client *kube;
+	struct kube_recorder *recorder;
+	struct partitions *partitions;
+	const char *ns; /* only jobs of this namespace; NULL: of all */
+	struct job_pod_settings pods;
+};
+
+struct job_controller *job_controller_new(const struct job_controller_opts *opts);
+void job_controller_free(struct job_controller *c); /* NULL is fine */
+
+/* To be called by the partition layer's on_change. */
+void job_controller_partition_changed(struct job_controller *c, const struct partition_owner *owner);
+
+/* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */
+bool job_controller_ready(const struct job_controller *c, struct err *ret_why);
+
+#endif

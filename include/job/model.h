@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An IPUJob as the planner needs it: identity, size, policies, and what its status remembers. Made
+ * from the object's JSON; both generations' spelling end in the same fields. Owns its strings.
+ */
+#ifndef IPU_JOB_MODEL_H
+#define IPU_JOB_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "partition/types.h"
+
+#define JOB_FINALIZER            "ipu.finalizers.graphcore.ai"
+#define JOB_LABEL_JOB            "graphcore.ai/job"
+#define JOB_LABEL_INSTANCE       "graphcore.ai/instance"
+#define JOB_LABEL_ROLE           "graphcore.ai/role"
+#define JOB_ROLE_WORKER          "worker"
+#define JOB_ANNOTATION_PARTITION "graphcore.ai/partition"
+#define JOB_API_VERSION          "graphcore.ai/v1alpha1"
+#define JOB_KIND                 "IPUJob"
+
+enum job_clean { JOB_CLEAN_NONE, JOB_CLEAN_ALL, JOB_CLEAN_WORKERS };
+enum job_restart { JOB_RESTART_NEVER, JOB_RESTART_ALWAYS, JOB_RESTART_ON_FAILURE, JOB_RESTART_EXIT_CODE };
+
+enum job_condition_type {
+	JOB_PENDING,
+	JOB_RUNNING,
+	JOB_SUCCEEDED,
+	JOB_FAILED,
+	JOB_CONDITIONS, /* how many there are */
+};
+
+struct job_condition {
+	bool present; /* in the status at all */
+	bool on;      /* "True" */
+	char *reason, *message; /* owned; NULL: "" */
+	int64_t update_ms, transition_ms; /* wall; 0: unknown */
+};
+
+/* The status as it is stored, and as the planner wants it. Owned strings, NULL: "" or absent. */
+struct job_status {
+	struct job_condition conditions[JOB_CONDITIONS];
+	char *launcher_status; /* Pending, Running, Completed, Failed */
+	char *last_message;
+	char *selector;
+	bool partition_created;
+	int64_t start_ms, completion_ms, reconcile_ms; /* wall; 0: not set */
+	int32_t restart_count;
+	int32_t active, succeeded, failed; /* worker Pods */
+	int32_t current_replicas, desired_replicas;
+	int64_t observed_generation;
+};
+
+struct job {
+	char *ns, *name, *uid, *version; /* metadata */
+	int64_t generation, created_ms;
+	bool deleting, has_finalizer;
+
+	bool first_generation; /* sized by modelReplicas (1.0) */
+	uint32_t instances, ipus, workers; /* workers: of one instance */
+	bool launcher, interactive;
+	enum job_clean clean;
+	enum job_restart restart;
+	struct partition_options options;
+	char *problem;     /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
+	char *unsupported; /* what this version doesn't do, for people; NULL: nothing */
+
+	struct job_status status;
+};
+
+/* Fails only where there's no identity to speak of (name, namespace, uid): ERR_INVALID. Everything
+ * else that's wrong stands in job.problem. */
+int job_decode(const struct json *object, struct job **ret, struct err *err);
+void job_free(struct job *job); /* NULL is fine */
+
+/* Every rule of doc/reference/validation.md that the object breaks, in its table's order, through
+ * report(field path, kind, message), with the words of the reference: kind is "Required",
+ * "Forbidden", "Invalid", "Unsupported" or "Too long". Returns how many. */
+typedef void job_report_fn(void *arg, const char *path, const char *kind, const char *message);
+size_t job_validate(const struct json *object, job_report_fn *report, void *arg);
+
+void job_status_done(struct job_status *s);
+void job_status_copy(struct job_status *to, const struct job_status *from);
+/* Equal but for lastReconcileTime and the conditions' lastUpdateTime. */
+bool job_status_equal(const struct job_status *a, const struct job_status *b);
+/* The body of a merge patch of the status subresource: {"status": {…}}. */
+struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s);
+const char *job_condition_name(enum job_condition_type type); /* "Pending", … */
+
+/* "NAME-worker-N", N counted through all instances. */
+char *job_worker_name(const struct job *job, uint32_t instance, uint32_t worker);
+char *job_selector(const struct job *job); /* for status.selector */
+/* An instance's ask. Borrows from the job: use at once. */
+struct partition_ask job_ask(const struct job *job, uint32_t instance);
+
+#endif

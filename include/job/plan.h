@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job planner: a pure function from a job, its Pods and its partitions to what is to be done
+ * and the status to be shown. doc/design/job-states.md is its table. Allocates only its result.
+ */
+#ifndef IPU_JOB_PLAN_H
+#define IPU_JOB_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "job/model.h"
+#include "job/pod.h"
+#include "partition/types.h"
+
+struct job_view {
+	const struct job *job;
+	int64_t now_ms; /* wall */
+	/* All Pods whose name or owner is the job's, in any order. */
+	const struct job_pod *const *pods;
+	size_t n_pods;
+	/* One for each instance (none when the job's size isn't known). */
+	const struct partition_status *partitions;
+	size_t n_partitions;
+	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
+};
+
+enum job_action_kind {
+	JOB_ADD_FINALIZER,
+	JOB_REMOVE_FINALIZER,
+	JOB_ENSURE,      /* instance */
+	JOB_RELEASE,     /* instance */
+	JOB_RELEASE_ALL,
+	JOB_CREATE_POD,  /* instance, worker */
+	JOB_DELETE_POD,  /* pod */
+};
+
+struct job_action {
+	enum job_action_kind kind;
+	uint32_t instance, worker;
+	const struct job_pod *pod; /* borrowed from the view */
+	/* Not before the status of this plan is stored: a crash between the two mustn't make the
+	 * job forget its end. */
+	bool after_status;
+};
+
+struct job_plan {
+	struct job_action *actions;
+	size_t n_actions;
+	bool has_status; /* false: the status is left alone */
+	struct job_status status;
+	enum partition_why waits; /* what it waits for, when it's the partition layer's reason */
+	const char *wait_event;   /* an Event's reason for what it waits for, NULL: none */
+	char wait_message[256];
+};
+
+void job_plan(const struct job_view *view, struct job_plan *ret);
+void job_plan_done(struct job_plan *plan);
+const char *job_action_name(enum job_action_kind kind);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's Pods: building one from the template, and the projection of one that the store keeps.
+ * Everything in the template that the operator has no opinion on reaches the Pod unchanged.
+ */
+#ifndef IPU_JOB_POD_H
+#define IPU_JOB_POD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "job/model.h"
+#include "partition/types.h"
+
+/* ---- building ---- */
+
+/* How a container learns where its IPUs are (decisions.md, "Values for a Pod"). */
+enum job_values {
+	JOB_VALUES_LITERAL, /* in the Pod itself: people read them in `kubectl describe` */
+	JOB_VALUES_KEYS,    /* references to keys of a ConfigMap that is filled in later */
+	JOB_VALUES_FILE,    /* the IPUoF configuration as a mounted file, and its path */
+};
+
+struct job_pod_settings { /* worker.* of the configuration */
+	bool host_network;
+	bool privileged;
+	const char *dns_policy; /* NULL: ClusterFirstWithHostNet with host_network, else the template's */
+};
+
+struct job_ipus {
+	enum job_values values;
+	const char *partition_id;
+	const char *host; /* literal */
+	uint16_t port;
+	uint32_t gcd;
+	const char *config_map; /* KEYS and FILE: its name; keys are the variables' names, or
+				 * "ipuof-<gcd>.conf" */
+	const char *label_key, *label_value; /* node selector of the controller, NULL: any node */
+};
+
+/* Adds IPUOF_* to one container (mutable, in doc): a value that the user's template sets for
+ * IPUOF_VIPU_API_TIMEOUT wins, the others are the operator's. With FILE also the mount. Also for
+ * annotated Pods. */
+void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct job_ipus *ipus);
+
+/* The volume that FILE mounts; harmless for the others. */
+void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct job_ipus *ipus);
+
+/* The worker Pod: object is the IPUJob's JSON. The root of doc is the Pod. Errors: ERR_INVALID
+ * where the template can't be made a Pod (a label that the operator needs has another value by the
+ * user's wish, containers that aren't objects). */
+int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *object,
+		  uint32_t instance, uint32_t worker, const struct job_ipus *ipus,
+		  const struct job_pod_settings *settings, struct err *err);
+
+/* Legal but unwise things in the template that the user should hear of (an Event's message): the
+ * template's restartPolicy isn't Never. NULL: nothing; the caller's to free. */
+char *job_template_warning(const struct json *object);
+
+/* ---- observing ---- */
+
+enum job_pod_phase { JOB_POD_PENDING, JOB_POD_RUNNING, JOB_POD_SUCCEEDED, JOB_POD_FAILED, JOB_POD_UNKNOWN };
+
+struct job_pod {
+	char *ns, *name, *uid;
+	char *job;       /* label graphcore.ai/job */
+	char *owner_uid; /* controller reference; NULL: none */
+	char *partition; /* annotation graphcore.ai/partition; NULL: none */
+	int64_t instance; /* label graphcore.ai/instance; -1: none, or not a number */
+	enum job_pod_phase phase;
+	bool deleting, scheduled, ready;
+	int32_t exit_code; /* of the container that failed first; 0 else */
+	char *why;     /* one word: OOMKilled, Error, Evicted, ImagePullBackOff, Unschedulable …; NULL */
+	char *message; /* for people: "container mnist exited with 3 (Error)", … ; NULL */
+	bool cant_start; /* why and message say why it doesn't start: image, configuration, scheduling */
+};
+
+int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err);
+void job_pod_free(struct job_pod *pod);
+bool job_pod_equal(const struct job_pod *a, const struct job_pod *b);
+
+#endif
