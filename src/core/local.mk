@@ -20,3 +20,21 @@ libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 # static archive of yyjson.
 core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) $(MBEDTLS_LIBS) -lm
 corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -lm
+
+core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_err_test t/unit/core_log_test \
+	t/unit/core_map_test t/unit/core_rand_test t/unit/core_str_test
+check_PROGRAMS += $(core_tests)
+t_unit_core_buf_test_SOURCES = t/unit/core_buf_test.c t/unit/tap.h
+t_unit_core_buf_test_LDADD = $(core_ldadd)
+t_unit_core_clock_test_SOURCES = t/unit/core_clock_test.c t/unit/tap.h
+t_unit_core_clock_test_LDADD = $(core_ldadd)
+t_unit_core_err_test_SOURCES = t/unit/core_err_test.c t/unit/tap.h
+t_unit_core_err_test_LDADD = $(core_ldadd)
+t_unit_core_log_test_SOURCES = t/unit/core_log_test.c t/unit/tap.h
+t_unit_core_log_test_LDADD = $(core_ldadd)
+t_unit_core_map_test_SOURCES = t/unit/core_map_test.c t/unit/tap.h
+t_unit_core_map_test_LDADD = $(core_ldadd)
+t_unit_core_rand_test_SOURCES = t/unit/core_rand_test.c t/unit/tap.h
+t_unit_core_rand_test_LDADD = $(core_ldadd)
+t_unit_core_str_test_SOURCES = t/unit/core_str_test.c t/unit/tap.h
+t_unit_core_str_test_LDADD = $(core_ldadd)
