@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listeners: accept within a budget, pause when descriptors or room run out, do the handshakes.
+ * The listener's memory lives until its last connection has ended, which is how it counts them.
+ * Uses core and loop.
+ */
+#include "net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conn_impl.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "net_impl.h"
+
+#define ACCEPT_BUDGET        32
+#define ACCEPT_PAUSE_MS      100
+#define BACKLOG              1024
+#define MAX_CONNS_DEFAULT    1024
+#define HANDSHAKE_MS_DEFAULT 10000
+#define LINGER_MS            1000
+#define LOG_EVERY_MS         10000
+
+struct net_listener {
+	struct net *net;
+	int fd;
+	struct loop_io io;
+	struct loop_timer pause; /* active: nothing is accepted */
+	struct tls_config *tls;
+	unsigned max_conns, handshake_ms;
+	unsigned n_conns;
+	struct list handshakes; /* connections, by their link */
+	struct net_addr bound;
+	char addr[NET_ADDR_TEXT];
+	struct log_limit limit;
+	net_accept_fn *cb;
+	void *arg;
+	bool closed;
+};
+
+static void free_listener(void *p)
+{
+	struct net_listener *l = p;
+	tls_config_unref(l->tls);
+	free(l);
+}
+
+static void watch(struct net_listener *l)
+{
+	bool accepting = !l->closed && l->n_conns < l->max_conns && !loop_timer_active(&l->pause);
+	loop_io_watch(&l->io, accepting ? EV_READ : 0);
+}
+
+static void on_pause_over(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	watch(arg);
+}
+
+static void on_conn_closed(void *arg)
+{
+	struct net_listener *l = arg;
+	l->n_conns--;
+	if (!l->closed)
+		watch(l);
+	else if (l->n_conns == 0)
+		loop_reap(l->net->loop, l, free_listener);
+}
+
+static void on_handshake(struct net_conn *conn, const struct err *why, void *arg)
+{
+	struct net_listener *l = arg;
+	list_unlink(&conn->link);
+	if (!why) {
+		l->cb(l, conn, l->arg);
+		return;
+	}
+	if (log_limit_ok(&l->limit, LOG_EVERY_MS))
+		log_info("net", l->addr, "TLS handshake failed: %s peer=%s", why->msg, conn->peer);
+	net_conn_finish(conn, LINGER_MS);
+}
+
+static void accepted(struct net_listener *l, int fd)
+{
+	struct err err = ERR_INIT;
+	struct net_conn *conn = net_conn_of_fd(l->net, fd);
+	l->n_conns++;
+	conn->on_closed = on_conn_closed;
+	conn->on_closed_arg = l;
+	if (!l->tls) {
+		l->cb(l, conn, l->arg);
+		return;
+	}
+	if (net_conn_handshake(conn, l->tls, NULL, conn->peer, clock_mono_ms() + l->handshake_ms,
+			       on_handshake, l, &err) < 0) {
+		log_warn("net", l->addr, "%s peer=%s", err.msg, conn->peer);
+		net_conn_close(conn);
+		return;
+	}
+	list_append(&l->handshakes, &conn->link);
+}
+
+/* accept(2): those are about the connection that was being accepted, the next one may be fine. */
+static bool is_transient(int errnum)
+{
+	switch (errnum) {
+	case EINTR:
+	case ECONNABORTED:
+	case EPROTO:
+	case EPERM:
+	case ENETDOWN:
+	case ENOPROTOOPT:
+	case EHOSTDOWN:
+	case ENONET:
+	case EHOSTUNREACH:
+	case EOPNOTSUPP:
+	case ENETUNREACH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void on_acceptable(struct loop_io *io, int revents, void *arg)
+{
+	struct net_listener *l = arg;
+	(void)io, (void)revents;
+	for (int i = 0; i < ACCEPT_BUDGET && !l->closed && l->n_conns < l->max_conns; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			accepted(l, fd);
+			continue;
+		}
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			break;
+		if (is_transient(errno))
+			continue;
+		/* Out of descriptors or memory: the peer waits in the backlog, and so do we. */
+		if (log_limit_ok(&l->limit, LOG_EVERY_MS))
+			log_warn("net", l->addr, "accepting is paused: %s", strerror(errno));
+		loop_timer_start_in(&l->pause, ACCEPT_PAUSE_MS);
+		break;
+	}
+	if (!l->closed)
+		watch(l);
+}
+
+static int bind_to(struct net_addr *addr, const char *text, int *ret_fd, struct err *err)
+{
+	int yes = 1, no = 0;
+	int fd = socket(addr->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_errno(err, errno, "listening on %s", text);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (addr->sa.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+	if (bind(fd, &addr->sa, addr->len) < 0 || listen(fd, BACKLOG) < 0) {
+		int errnum = errno;
+		close(fd);
+		return err_errno(err, errnum, "listening on %s", text);
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int open_addr(const char *text, int *ret_fd, struct err *err)
+{
+	char host[NET_HOST_SIZE];
+	uint16_t port;
+	struct net_addr addr;
+	if (net_split_host_port(text, 0, host, &port, err) < 0)
+		return err_wrap(err, "listening address");
+	if (host[0] == '\0') {
+		/* Both families through one socket; without IPv6 in the kernel, the other one. */
+		net_addr_parse("::", port, &addr);
+		if (bind_to(&addr, text, ret_fd, err) == 0)
+			return 0;
+		if (err && err->code != EAFNOSUPPORT && err->code != EADDRNOTAVAIL)
+			return -1;
+		net_addr_parse("0.0.0.0", port, &addr);
+	} else if (net_addr_parse(host, port, &addr) < 0) {
+		return err_set(err, ERR_INVALID, 0,
+			       "listening address \"%s\": \"%s\" is no numeric address", text,
+			       host);
+	}
+	return bind_to(&addr, text, ret_fd, err);
+}
+
+static int check_fd(int fd, struct err *err)
+{
+	int listening = 0;
+	socklen_t len = sizeof(listening);
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0)
+		return err_errno(err, errno, "descriptor %d given to listen on", fd);
+	if (!listening)
+		return err_set(err, ERR_INVALID, 0,
+			       "descriptor %d given to listen on isn't a listening socket", fd);
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return err_errno(err, errno, "descriptor %d given to listen on", fd);
+	return 0;
+}
+
+int net_listener_new(struct net *net, const struct net_listen_opts *opts, net_accept_fn *cb,
+		     void *arg, struct net_listener **ret, struct err *err)
+{
+	int fd = opts->fd;
+	struct err local = ERR_INIT;
+	if (opts->use_fd ? check_fd(fd, &local) < 0 : open_addr(opts->addr, &fd, &local) < 0)
+		return err_copy(err, &local);
+	struct net_listener *l = xcalloc(1, sizeof(*l));
+	l->net = net;
+	l->fd = fd;
+	l->tls = tls_config_ref(opts->tls);
+	l->max_conns = opts->max_conns ? opts->max_conns : MAX_CONNS_DEFAULT;
+	l->handshake_ms = opts->handshake_ms ? opts->handshake_ms : HANDSHAKE_MS_DEFAULT;
+	l->cb = cb;
+	l->arg = arg;
+	list_init(&l->handshakes);
+	l->bound.len = sizeof(l->bound.ss);
+	if (getsockname(fd, &l->bound.sa, &l->bound.len) < 0)
+		l->bound.len = 0;
+	net_addr_format(&l->bound, l->addr);
+	loop_timer_init(&l->pause, net->loop, on_pause_over, l);
+	loop_io_init(&l->io, net->loop, fd, on_acceptable, l);
+	watch(l);
+	*ret = l;
+	return 0;
+}
+
+void net_listener_close(struct net_listener *l)
+{
+	if (!l || l->closed)
+		return;
+	/* Held while its connections go, so that the last of them doesn't end it twice. */
+	l->n_conns++;
+	l->closed = true;
+	loop_io_stop(&l->io);
+	loop_timer_stop(&l->pause);
+	close(l->fd);
+	while (!list_empty(&l->handshakes))
+		net_conn_close(CONTAINER_OF(l->handshakes.next, struct net_conn, link));
+	on_conn_closed(l);
+}
+
+uint16_t net_listener_port(const struct net_listener *l)
+{
+	return ntohs(l->bound.sa.sa_family == AF_INET6 ? l->bound.in6.sin6_port
+						       : l->bound.in.sin_port);
+}
+
+const char *net_listener_addr(const struct net_listener *l)
+{
+	return l->addr;
+}
+
+unsigned net_listener_conns(const struct net_listener *l)
+{
+	return l->n_conns;
+}
+
+void net_listener_set_tls(struct net_listener *l, struct tls_config *tls)
+{
+	struct tls_config *old = l->tls;
+	l->tls = tls_config_ref(tls);
+	tls_config_unref(old);
+}

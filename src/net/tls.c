@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS settings from PEM: parsed once, checked at once, then shared by connections and never
+ * changed. The object owns copies of everything. Uses core.
+ */
+#include "net/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mbedtls/error.h>
+
+#include "core/log.h"
+#include "core/rand.h"
+#include "tls_impl.h"
+
+#define SYSTEM_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
+#define CA_FILE_LIMIT  (8 << 20)
+
+int tls_rng(void *arg, unsigned char *p, size_t len)
+{
+	(void)arg;
+	rand_bytes(p, len);
+	return 0;
+}
+
+static int set_mbedtls_err(struct err *err, int ret, const char *what)
+{
+	char text[128];
+	mbedtls_strerror(ret, text, sizeof(text));
+	return err_set(err, ERR_INVALID, ret, "%s: %s", what, text);
+}
+
+static struct tls_config *new_config(bool is_server)
+{
+	struct tls_config *c = xcalloc(1, sizeof(*c));
+	c->refs = 1;
+	c->is_server = is_server;
+	mbedtls_ssl_config_init(&c->ssl);
+	mbedtls_x509_crt_init(&c->ca);
+	mbedtls_x509_crt_init(&c->cert);
+	mbedtls_pk_init(&c->key);
+	return c;
+}
+
+struct tls_config *tls_config_ref(struct tls_config *c)
+{
+	if (c)
+		c->refs++;
+	return c;
+}
+
+void tls_config_unref(struct tls_config *c)
+{
+	if (!c || --c->refs > 0)
+		return;
+	mbedtls_ssl_config_free(&c->ssl);
+	mbedtls_x509_crt_free(&c->ca);
+	mbedtls_x509_crt_free(&c->cert);
+	mbedtls_pk_free(&c->key);
+	for (size_t i = 0; i < TLS_ALPN_MAX; i++)
+		free(c->alpn_copy[i]);
+	free(c);
+}
+
+/* One certificate that mbedTLS doesn't understand (an Ed25519 authority in a large bundle) doesn't
+ * make the others useless; none at all is an error. */
+static int parse_certs(mbedtls_x509_crt *crt, struct str pem, const char *what, struct err *err)
+{
+	CLEANUP_FREE char *z = str_dup(pem); /* mbedTLS wants the NUL, and counts it */
+	int ret = mbedtls_x509_crt_parse(crt, (unsigned char *)z, pem.len + 1);
+	if (ret > 0 && crt->version != 0) {
+		log_warn("tls", NULL,
+			 "certificates that can't be read were left out: of=%s count=%d", what,
+			 ret);
+		ret = 0;
+	}
+	if (ret == MBEDTLS_ERR_X509_CERT_UNKNOWN_FORMAT || (ret == 0 && crt->version == 0))
+		return err_set(err, ERR_INVALID, ret, "%s: there is no PEM certificate in it",
+			       what);
+	return ret == 0 ? 0 : set_mbedtls_err(err, ret, what);
+}
+
+static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_pem,
+		      struct err *err)
+{
+	if (parse_certs(&c->cert, cert_pem, "certificate", err) < 0)
+		return -1;
+	char *z = str_dup(key_pem);
+	int ret = mbedtls_pk_parse_key(&c->key, (unsigned char *)z, key_pem.len + 1, NULL, 0,
+				       tls_rng, NULL);
+	str_wipe(z, key_pem.len);
+	free(z);
+	if (ret != 0)
+		return set_mbedtls_err(err, ret, "private key");
+	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, tls_rng, NULL) != 0)
+		return err_set(err, ERR_INVALID, 0,
+			       "the private key doesn't belong to the certificate");
+	ret = mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
+	return ret == 0 ? 0 : set_mbedtls_err(err, ret, "certificate");
+}
+
+static int read_file(const char *path, char **ret, size_t *ret_len, struct err *err)
+{
+	struct stat st;
+	CLEANUP_FREE char *text = NULL;
+	size_t len = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, errno, "%s", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CA_FILE_LIMIT) {
+		close(fd);
+		return err_set(err, ERR_INVALID, 0, "%s: not a file of certificates", path);
+	}
+	text = xcalloc(1, (size_t)st.st_size + 1);
+	while (len < (size_t)st.st_size) {
+		ssize_t n = read(fd, text + len, (size_t)st.st_size - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			int errnum = errno;
+			close(fd);
+			return err_errno(err, errnum, "%s", path);
+		}
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	close(fd);
+	*ret = text;
+	*ret_len = len;
+	text = NULL;
+	return 0;
+}
+
+static int load_authorities(struct tls_config *c, struct str pem, const char *file, struct err *err)
+{
+	if (pem.len == 0) {
+		CLEANUP_FREE char *text = NULL;
+		size_t len;
+		if (!file)
+			file = SYSTEM_CA_FILE;
+		if (read_file(file, &text, &len, err) < 0)
+			return err_wrap(err, "trusted authorities");
+		if (parse_certs(&c->ca, (struct str){text, len}, file, err) < 0)
+			return err_wrap(err, "trusted authorities");
+	} else if (parse_certs(&c->ca, pem, "trusted authorities", err) < 0) {
+		return -1;
+	}
+	mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
+	return 0;
+}
+
+/* What both ends have in common. */
+static int set_defaults(struct tls_config *c, const char *const *alpn, struct err *err)
+{
+	int ret = mbedtls_ssl_config_defaults(
+		&c->ssl, c->is_server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
+		MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT);
+	if (ret != 0)
+		return set_mbedtls_err(err, ret, "TLS settings");
+	mbedtls_ssl_conf_rng(&c->ssl, tls_rng, NULL);
+	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
+	mbedtls_ssl_conf_max_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_3);
+	/* No resumption: each connection verifies its peer, and tickets would need keys that age.
+	 */
+	mbedtls_ssl_conf_session_tickets(&c->ssl, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
+	mbedtls_ssl_conf_renegotiation(&c->ssl, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+	size_t n = 0;
+	for (; alpn && alpn[n]; n++) {
+		if (n == TLS_ALPN_MAX)
+			return err_set(err, ERR_INVALID, 0, "more than %d ALPN names",
+				       TLS_ALPN_MAX);
+		c->alpn[n] = c->alpn_copy[n] = xstrdup(alpn[n]);
+	}
+	if (n > 0) {
+		ret = mbedtls_ssl_conf_alpn_protocols(&c->ssl, c->alpn);
+		if (ret != 0)
+			return set_mbedtls_err(err, ret, "ALPN names");
+	}
+	return 0;
+}
+
+static int fill_client(struct tls_config *c, const struct tls_client_opts *opts, struct err *err)
+{
+	if (set_defaults(c, opts->alpn, err) < 0)
+		return -1;
+	c->skip_verify = opts->insecure_skip_verify;
+	mbedtls_ssl_conf_authmode(&c->ssl, c->skip_verify ? MBEDTLS_SSL_VERIFY_NONE
+							  : MBEDTLS_SSL_VERIFY_REQUIRED);
+	if (!c->skip_verify && load_authorities(c, opts->ca_pem, opts->ca_file, err) < 0)
+		return -1;
+	if (!opts->cert_pem.len != !opts->key_pem.len)
+		return err_set(err, ERR_INVALID, 0,
+			       "client certificate and key: one is there, the other isn't");
+	return opts->cert_pem.len > 0 ? parse_pair(c, opts->cert_pem, opts->key_pem, err) : 0;
+}
+
+static int fill_server(struct tls_config *c, const struct tls_server_opts *opts, struct err *err)
+{
+	if (set_defaults(c, opts->alpn, err) < 0)
+		return -1;
+	mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_NONE);
+	if (opts->client_ca_pem.len > 0) {
+		if (parse_certs(&c->ca, opts->client_ca_pem, "clients' authorities", err) < 0)
+			return -1;
+		mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
+		mbedtls_ssl_conf_authmode(&c->ssl, opts->client_cert_required
+							   ? MBEDTLS_SSL_VERIFY_REQUIRED
+							   : MBEDTLS_SSL_VERIFY_OPTIONAL);
+	} else if (opts->client_cert_required) {
+		return err_set(
+			err, ERR_INVALID, 0,
+			"client certificates are required, but no authority for them is given");
+	}
+	return parse_pair(c, opts->cert_pem, opts->key_pem, err);
+}
+
+int tls_config_new_client(const struct tls_client_opts *opts, struct tls_config **ret,
+			  struct err *err)
+{
+	struct tls_config *c = new_config(false);
+	if (fill_client(c, opts, err) < 0) {
+		tls_config_unref(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
+}
+
+int tls_config_new_server(const struct tls_server_opts *opts, struct tls_config **ret,
+			  struct err *err)
+{
+	struct tls_config *c = new_config(true);
+	if (fill_server(c, opts, err) < 0) {
+		tls_config_unref(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
+}
