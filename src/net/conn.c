@@ -125,7 +125,7 @@ static enum io_status read_some(struct net_conn *conn, size_t *ret_len, struct e
 		}
 		if (n == 0)
 			return IO_EOF;
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (errno == EAGAIN)
 			return IO_WANT_READ;
 		if (errno != EINTR) {
 			net_err_errno(err, errno, "connection lost");
@@ -261,7 +261,7 @@ static enum io_status write_some(struct net_conn *conn, size_t *ret_len, struct 
 			*ret_len = (size_t)n;
 			return IO_OK;
 		}
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (errno == EAGAIN)
 			return IO_WANT_WRITE;
 		if (errno != EINTR) {
 			net_err_errno(err, errno, "connection lost");

@@ -137,7 +137,7 @@ static void on_acceptable(struct loop_io *io, int revents, void *arg)
 			accepted(l, fd);
 			continue;
 		}
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (errno == EAGAIN)
 			break;
 		if (is_transient(errno))
 			continue;

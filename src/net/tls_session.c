@@ -47,7 +47,7 @@ static int bio_send(void *arg, const unsigned char *p, size_t len)
 			return (int)n;
 		if (errno == EINTR)
 			continue;
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (errno == EAGAIN)
 			return MBEDTLS_ERR_SSL_WANT_WRITE;
 		s->io_errno = errno;
 		return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
@@ -63,7 +63,7 @@ static int bio_recv(void *arg, unsigned char *p, size_t len)
 			return (int)n;
 		if (errno == EINTR)
 			continue;
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
+		if (errno == EAGAIN)
 			return MBEDTLS_ERR_SSL_WANT_READ;
 		s->io_errno = errno;
 		return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
