@@ -39,9 +39,6 @@ struct job_action {
 	enum job_action_kind kind;
 	uint32_t instance, worker;
 	const struct job_pod *pod; /* borrowed from the view */
-	/* Not before the status of this plan is stored: a crash between the two mustn't make the
-	 * job forget its end. */
-	bool after_status;
 };
 
 struct job_plan {

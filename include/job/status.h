@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing into a job's status in memory: one of Pending, Running, Succeeded and Failed is True at a
+ * time, and a condition's transition time moves only when it does. Used by the planner.
+ */
+#ifndef IPU_JOB_STATUS_H
+#define IPU_JOB_STATUS_H
+
+#include <stdint.h>
+
+#include "job/model.h"
+
+/* Makes one condition True with reason and message; those of the others that are present become
+ * False and keep their words. Times move only for what changes. */
+void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
+		    const char *reason, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* launcherStatus and lastMessage: the columns that people see. */
+void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The end: completionTime and the last words. */
+void job_status_end(struct job_status *s, int64_t now_ms, const char *launcher_status,
+		    const char *message);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's status in memory: conditions and words, copying, comparing, and the JSON of a patch.
+ */
+#include "job/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/str.h"
+
+#define MESSAGE_MAX 1024
+
+static const char *const condition_names[JOB_CONDITIONS] = {
+	[JOB_PENDING] = "Pending",
+	[JOB_RUNNING] = "Running",
+	[JOB_SUCCEEDED] = "Succeeded",
+	[JOB_FAILED] = "Failed",
+};
+
+const char *job_condition_name(enum job_condition_type type)
+{
+	return condition_names[type];
+}
+
+static void replace(char **field, const char *z)
+{
+	char *copy = xstrdup(z);
+
+	free(*field);
+	*field = copy;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return str_eq(str_of(a), str_of(b));
+}
+
+void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
+		    const char *reason, const char *fmt, ...)
+{
+	char message[MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	for (int i = 0; i < JOB_CONDITIONS; i++) {
+		struct job_condition *c = &s->conditions[i];
+		bool is_on = i == (int)on;
+
+		if (!is_on && !c->present)
+			continue;
+		if (!c->present || c->on != is_on) {
+			c->transition_ms = c->update_ms = now_ms;
+			c->present = true;
+			c->on = is_on;
+		}
+		if (is_on && (!same(c->reason, reason) || !same(c->message, message))) {
+			replace(&c->reason, reason);
+			replace(&c->message, message);
+			c->update_ms = now_ms;
+		}
+	}
+}
+
+void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
+{
+	char message[MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	replace(&s->launcher_status, launcher_status);
+	replace(&s->last_message, message);
+}
+
+void job_status_end(struct job_status *s, int64_t now_ms, const char *launcher_status,
+		    const char *message)
+{
+	s->completion_ms = now_ms;
+	job_status_say(s, launcher_status, "%s", message);
+}
+
+void job_status_done(struct job_status *s)
+{
+	for (int i = 0; i < JOB_CONDITIONS; i++) {
+		free(s->conditions[i].reason);
+		free(s->conditions[i].message);
+	}
+	free(s->launcher_status);
+	free(s->last_message);
+	free(s->selector);
+	*s = (struct job_status){0};
+}
+
+void job_status_copy(struct job_status *to, const struct job_status *from)
+{
+	struct job_status copy = *from;
+
+	for (int i = 0; i < JOB_CONDITIONS; i++) {
+		copy.conditions[i].reason = xstrdup(from->conditions[i].reason);
+		copy.conditions[i].message = xstrdup(from->conditions[i].message);
+	}
+	copy.launcher_status = xstrdup(from->launcher_status);
+	copy.last_message = xstrdup(from->last_message);
+	copy.selector = xstrdup(from->selector);
+	*to = copy;
+}
+
+static bool conditions_equal(const struct job_condition *a, const struct job_condition *b)
+{
+	if (a->present != b->present)
+		return false;
+	return !a->present || (a->on == b->on && a->transition_ms / 1000 == b->transition_ms / 1000 &&
+			       same(a->reason, b->reason) && same(a->message, b->message));
+}
+
+bool job_status_equal(const struct job_status *a, const struct job_status *b)
+{
+	for (int i = 0; i < JOB_CONDITIONS; i++) {
+		if (!conditions_equal(&a->conditions[i], &b->conditions[i]))
+			return false;
+	}
+	/* The API keeps whole seconds. */
+	return same(a->launcher_status, b->launcher_status) &&
+	       same(a->last_message, b->last_message) && same(a->selector, b->selector) &&
+	       a->partition_created == b->partition_created &&
+	       a->start_ms / 1000 == b->start_ms / 1000 &&
+	       a->completion_ms / 1000 == b->completion_ms / 1000 &&
+	       a->restart_count == b->restart_count && a->active == b->active &&
+	       a->succeeded == b->succeeded && a->failed == b->failed &&
+	       a->current_replicas == b->current_replicas &&
+	       a->desired_replicas == b->desired_replicas &&
+	       a->observed_generation == b->observed_generation;
+}
+
+static void encode_time(struct jmut_doc *doc, struct jmut *obj, const char *key, int64_t wall_ms)
+{
+	char z[CLOCK_RFC3339_SIZE];
+
+	if (!wall_ms)
+		return;
+	clock_format(wall_ms, z);
+	jmut_set_str(doc, obj, key, z);
+}
+
+static struct jmut *encode_conditions(struct jmut_doc *doc, const struct job_status *s)
+{
+	struct jmut *arr = jmut_array(doc);
+
+	for (int i = 0; i < JOB_CONDITIONS; i++) {
+		const struct job_condition *c = &s->conditions[i];
+		struct jmut *obj;
+
+		if (!c->present)
+			continue;
+		obj = jmut_object(doc);
+		jmut_set_str(doc, obj, "type", condition_names[i]);
+		jmut_set_str(doc, obj, "status", c->on ? "True" : "False");
+		jmut_set_str(doc, obj, "reason", c->reason ? c->reason : "");
+		jmut_set_str(doc, obj, "message", c->message ? c->message : "");
+		encode_time(doc, obj, "lastUpdateTime", c->update_ms);
+		encode_time(doc, obj, "lastTransitionTime", c->transition_ms);
+		jmut_push(doc, arr, obj);
+	}
+	return arr;
+}
+
+struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
+{
+	struct jmut *root = jmut_object(doc), *st = jmut_object(doc), *workers = jmut_object(doc);
+
+	jmut_set(doc, st, "conditions", encode_conditions(doc, s));
+	jmut_set_str(doc, st, "launcherStatus", s->launcher_status ? s->launcher_status : "Pending");
+	jmut_set_bool(doc, st, "iPUPartitionCreated", s->partition_created);
+	jmut_set_int(doc, st, "restartCount", s->restart_count);
+	encode_time(doc, st, "startTime", s->start_ms);
+	encode_time(doc, st, "completionTime", s->completion_ms);
+	encode_time(doc, st, "lastReconcileTime", s->reconcile_ms);
+	jmut_set_int(doc, workers, "active", s->active);
+	jmut_set_int(doc, workers, "succeeded", s->succeeded);
+	jmut_set_int(doc, workers, "failed", s->failed);
+	jmut_set(doc, st, "workersStatus", workers);
+	jmut_set_int(doc, st, "currentReplicas", s->current_replicas);
+	jmut_set_int(doc, st, "desiredReplicas", s->desired_replicas);
+	jmut_set_str(doc, st, "lastMessage", s->last_message ? s->last_message : "");
+	jmut_set_str(doc, st, "selector", s->selector ? s->selector : "");
+	jmut_set_int(doc, st, "observedGeneration", s->observed_generation);
+	jmut_set(doc, root, "status", st);
+	return root;
+}
