@@ -63,12 +63,14 @@ sub bad_head {
 	return ();
 }
 
+# The guard is the path; a private header whose name begins with its folder's may leave that out.
 sub bad_guard {
 	my ($path, $text) = @_;
 	return () if $path !~ /\.h$/;
-	(my $guard = 'IPU_' . uc($path =~ s{^(?:include|src)/}{}r)) =~ s/[^A-Z0-9]/_/g;
-	return $text =~ /^#ifndef \Q$guard\E\n#define \Q$guard\E\n/m ? ()
-		: ("$path: the guard isn't #ifndef $guard");
+	my $short = $path =~ s{^(?:include|src)/}{}r;
+	my @guards = map { 'IPU_' . uc(s/[^A-Za-z0-9]/_/gr) } $short, $short =~ m{^([^/]+)/(\1_[^/]+)$} ? $2 : ();
+	return () if grep { $text =~ /^#ifndef $_\n#define $_\n/m } @guards;
+	return "$path: the guard isn't #ifndef $guards[0]";
 }
 
 # The words are put together here, so that this file doesn't hold them.
