@@ -141,7 +141,7 @@ static int load_authorities(struct tls_config *c, struct str pem, const char *fi
 {
 	if (pem.len == 0) {
 		CLEANUP_FREE char *text = NULL;
-		size_t len;
+		size_t len = 0;
 		if (!file)
 			file = SYSTEM_CA_FILE;
 		if (read_file(file, &text, &len, err) < 0)
