@@ -70,7 +70,7 @@ int net_set_dns_servers(struct net *net, const char *csv, struct err *err)
 {
 	if (csv) {
 		ares_channel channel;
-		int status = ares_init(&channel);
+		int status = ares_init_options(&channel, NULL, 0);
 		if (status == ARES_SUCCESS) {
 			status = ares_set_servers_ports_csv(channel, csv);
 			ares_destroy(channel);
