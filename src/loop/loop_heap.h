@@ -3,8 +3,8 @@
  * The timers' binary heap, earliest first. Timers are embedded in their owners and know their
  * place in it; the heap owns its array only.
  */
-#ifndef IPU_LOOP_HEAP_H
-#define IPU_LOOP_HEAP_H
+#ifndef IPU_LOOP_LOOP_HEAP_H
+#define IPU_LOOP_LOOP_HEAP_H
 
 #include "loop/loop.h"
 

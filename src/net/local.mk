@@ -11,3 +11,10 @@ libnet_a_SOURCES = include/net/conn.h include/net/listen.h include/net/net.h \
 libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS) $(CARES_CFLAGS)
 net_ldadd = libnet.a $(loop_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
 netfy_ldadd = libnet.a $(loopfy_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
+
+net_tests = t/unit/net_addr_test t/unit/net_resolve_test
+check_PROGRAMS += $(net_tests)
+t_unit_net_addr_test_SOURCES = t/unit/net_addr_test.c t/unit/net_test.h t/unit/tap.h
+t_unit_net_addr_test_LDADD = $(net_ldadd)
+t_unit_net_resolve_test_SOURCES = t/unit/net_resolve_test.c t/unit/net_test.h t/unit/tap.h
+t_unit_net_resolve_test_LDADD = $(net_ldadd)

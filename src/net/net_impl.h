@@ -3,8 +3,8 @@
  * What the files of this layer share and nobody else sees.
  * The net owns the connections that are saying goodbye; everything else has owners outside.
  */
-#ifndef IPU_NET_IMPL_H
-#define IPU_NET_IMPL_H
+#ifndef IPU_NET_NET_IMPL_H
+#define IPU_NET_NET_IMPL_H
 
 #include "core/list.h"
 #include "net/net.h"
