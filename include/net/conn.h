@@ -77,6 +77,10 @@ void net_conn_read_stop(struct net_conn *conn);
  * net_conn_shutdown or once the connection is dead (on_error tells the story, or has told it). */
 int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err *err);
 size_t net_conn_queued(const struct net_conn *conn);
+/* Of the bytes that were queued since the beginning, those that the socket has taken (with TLS: in
+ * whole records). Right also after on_error, so that a driver can tell whether a request may have
+ * arrived. */
+uint64_t net_conn_sent_bytes(const struct net_conn *conn);
 /* The queue is above its high-water mark: stop what feeds it until on_drain. Writing is allowed. */
 bool net_conn_is_full(const struct net_conn *conn);
 /* Defaults: 64 KiB, 256 KiB, 16 MiB. */

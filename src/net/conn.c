@@ -332,6 +332,7 @@ static void do_write(struct net_conn *conn)
 		}
 		conn->last_io_ms = conn->last_write_ms = clock_mono_ms();
 		buf_consume(&conn->out, len);
+		conn->sent_bytes += len;
 		budget -= len < budget ? len : budget;
 	}
 	if (conn->out.len == 0)
@@ -373,6 +374,11 @@ int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err 
 size_t net_conn_queued(const struct net_conn *conn)
 {
 	return conn->out.len;
+}
+
+uint64_t net_conn_sent_bytes(const struct net_conn *conn)
+{
+	return conn->sent_bytes;
 }
 
 bool net_conn_is_full(const struct net_conn *conn)

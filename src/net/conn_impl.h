@@ -41,6 +41,7 @@ struct net_conn {
 
 	/* Writing. */
 	struct buf out;
+	uint64_t sent_bytes; /* that left out for the socket */
 	struct loop_work write_work;
 	size_t tls_len; /* what an unfinished TLS write was given; it's given the same again */
 	size_t low_bytes, high_bytes;
