@@ -21,15 +21,18 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 struct metric; /* a family */
 
 /* A family, registered once at start-up (static strings are borrowed for ever; labels: names,
- * NULL-terminated or NULL). Buckets: ascending upper bounds, without +Inf, for histograms. */
+ * NULL-terminated or NULL). Buckets: ascending upper bounds, without +Inf, for histograms. The same
+ * name with the same type and labels again gives the same family; anything else that only a
+ * mistake in the program can bring about aborts. */
 struct metric *metric_new(enum metric_type type, const char *name, const char *help,
 			  const char *const *labels, const double *buckets, size_t n_buckets);
 
 /* values: as many as the family has labels (NULL when it has none); copied. */
-void metric_add(struct metric *m, const char *const *values, double delta);
-void metric_set(struct metric *m, const char *const *values, double v);
+void metric_add(struct metric *m, const char *const *values, double delta); /* counters: >= 0 only */
+void metric_set(struct metric *m, const char *const *values, double v); /* a counter only rises */
 void metric_observe(struct metric *m, const char *const *values, double v);
-double metric_value(const struct metric *m, const char *const *values); /* tests: 0 if absent */
+/* For tests: 0 if absent; of a histogram, how many observations. */
+double metric_value(const struct metric *m, const char *const *values);
 void metric_drop(struct metric *m, const char *const *values); /* a series that has ended */
 
 /* Called before each write to bring gauges up to date. */
@@ -37,7 +40,8 @@ typedef void metrics_collect_fn(void *arg);
 void metrics_on_collect(metrics_collect_fn *fn, void *arg);
 void metrics_off_collect(metrics_collect_fn *fn, void *arg);
 
-int metrics_write(struct buf *out, struct err *err); /* every family, sorted by name */
+/* Every family that has series, sorted by name. */
+int metrics_write(struct buf *out, struct err *err);
 void metrics_reset(void);                            /* unit tests: forget all families */
 
 #endif

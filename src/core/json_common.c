@@ -100,7 +100,7 @@ static bool equal_numbers(const struct json *a, const struct json *b)
 		return json_int(a, 0) == json_int(b, 0);
 	if (x < y || x > y)
 		return false;
-	if (fabs(x) <= 0x1p53)
+	if (fabs(x) < 0x1p53)
 		return true;
 	if (a_is_int || json_type(b) == JSON_INT) {
 		/* The int64 is what counts: is it the double, or was it rounded to it? */
@@ -378,7 +378,7 @@ static const char *escape_of(unsigned char c, char room[8])
 	default:
 		if (c >= 0x20)
 			return NULL;
-		snprintf(room, 8, "\\u%04x", c);
+		snprintf(room, 8, "\\u%04X", c);
 		return room;
 	}
 }

@@ -8,7 +8,7 @@ libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h i
 	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/rand.h include/core/str.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c \
-	src/core/log.c src/core/map.c src/core/rand.c src/core/str.c
+	src/core/log.c src/core/map.c src/core/metrics.c src/core/rand.c src/core/str.c
 libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
 libjson_yyjson_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_impl.h \
 	src/core/json_yyjson.c
@@ -22,7 +22,8 @@ core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) $
 corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -lm
 
 core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_err_test t/unit/core_log_test \
-	t/unit/core_map_test t/unit/core_rand_test t/unit/core_str_test
+	t/unit/core_map_test t/unit/core_metrics_test \
+	t/unit/core_rand_test t/unit/core_str_test
 check_PROGRAMS += $(core_tests)
 t_unit_core_buf_test_SOURCES = t/unit/core_buf_test.c t/unit/tap.h
 t_unit_core_buf_test_LDADD = $(core_ldadd)
@@ -34,7 +35,13 @@ t_unit_core_log_test_SOURCES = t/unit/core_log_test.c t/unit/tap.h
 t_unit_core_log_test_LDADD = $(core_ldadd)
 t_unit_core_map_test_SOURCES = t/unit/core_map_test.c t/unit/tap.h
 t_unit_core_map_test_LDADD = $(core_ldadd)
+t_unit_core_metrics_test_SOURCES = t/unit/core_metrics_test.c t/unit/tap.h
+t_unit_core_metrics_test_LDADD = $(core_ldadd)
 t_unit_core_rand_test_SOURCES = t/unit/core_rand_test.c t/unit/tap.h
 t_unit_core_rand_test_LDADD = $(core_ldadd)
 t_unit_core_str_test_SOURCES = t/unit/core_str_test.c t/unit/tap.h
 t_unit_core_str_test_LDADD = $(core_ldadd)
+
+check_PROGRAMS += t/unit/core_json_test
+t_unit_core_json_test_SOURCES = t/unit/core_json_test.c t/unit/tap.h
+t_unit_core_json_test_LDADD = $(core_ldadd)

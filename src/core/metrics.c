@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The metrics registry and its text form (Prometheus text format 0.0.4). The registry owns
+ * families, families own their series; names, help and bounds are borrowed for ever.
+ * Uses buf, err, list, map and str.
+ */
+#include "core/metrics.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/list.h"
+#include "core/log.h"
+#include "core/map.h"
+
+struct series {
+	char *key;      /* the label values one behind the other, each ended by a NUL */
+	size_t key_len;
+	size_t pos;     /* in its family's series */
+	double value;   /* a histogram's sum */
+	uint64_t count; /* a histogram's observations */
+	uint64_t *buckets; /* those up to each bound that were over the bound before */
+};
+
+struct metric {
+	struct list link; /* of families, sorted by name */
+	enum metric_type type;
+	const char *name;
+	const char *help;
+	const char *labels[METRIC_MAX_LABELS];
+	size_t n_labels;
+	const double *bounds;
+	size_t n_bounds;
+	struct map *by_key;
+	struct series **series; /* in the order of their making */
+	size_t n_series;
+	size_t cap;
+};
+
+struct collector {
+	struct list link;
+	metrics_collect_fn *fn;
+	void *arg;
+};
+
+static struct list families = LIST_INIT(families);
+static struct list collectors = LIST_INIT(collectors);
+
+/* ---- registration ---- */
+
+static bool is_name(const char *z, bool colons)
+{
+	if (!z || !*z || (*z >= '0' && *z <= '9'))
+		return false;
+	for (; *z; z++) {
+		if (!((*z >= 'a' && *z <= 'z') || (*z >= 'A' && *z <= 'Z') || *z == '_' ||
+		      (*z >= '0' && *z <= '9') || (colons && *z == ':')))
+			return false;
+	}
+	return true;
+}
+
+/* What only a mistake in the program can bring about. */
+static void require(bool holds, const char *name, const char *what)
+{
+	if (!holds) {
+		log_msg(LOG_FATAL, "metrics", name, "%s", what);
+		abort();
+	}
+}
+
+static struct series *find(const struct metric *m, const char *const *values);
+static struct series *need(struct metric *m, const char *const *values);
+
+static bool is_same(const struct metric *m, enum metric_type type, const char *const *labels)
+{
+	size_t n = 0;
+
+	while (labels && labels[n] && n < m->n_labels && strcmp(labels[n], m->labels[n]) == 0)
+		n++;
+	return m->type == type && n == m->n_labels && !(labels && labels[n]);
+}
+
+struct metric *metric_new(enum metric_type type, const char *name, const char *help,
+			  const char *const *labels, const double *buckets, size_t n_buckets)
+{
+	struct list *after = &families;
+
+	require(is_name(name, true), name, "not a metric's name");
+	LIST_FOREACH (l, next, &families) {
+		struct metric *other = CONTAINER_OF(l, struct metric, link);
+		if (strcmp(other->name, name) == 0) {
+			require(is_same(other, type, labels), name, "registered twice");
+			return other;
+		}
+		if (strcmp(other->name, name) < 0)
+			after = l;
+	}
+
+	struct metric *m = xcalloc(1, sizeof(*m));
+	m->type = type;
+	m->name = name;
+	m->help = help;
+	m->by_key = map_new();
+	for (; labels && labels[m->n_labels]; m->n_labels++) {
+		require(m->n_labels < METRIC_MAX_LABELS, name, "too many labels");
+		require(is_name(labels[m->n_labels], false) &&
+				strncmp(labels[m->n_labels], "__", 2) != 0 &&
+				!(type == METRIC_HISTOGRAM && strcmp(labels[m->n_labels], "le") == 0),
+			name, "not a label's name");
+		m->labels[m->n_labels] = labels[m->n_labels];
+	}
+	if (type == METRIC_HISTOGRAM) {
+		for (size_t i = 0; i < n_buckets; i++)
+			require(isfinite(buckets[i]) && (i == 0 || buckets[i - 1] < buckets[i]), name,
+				"bounds aren't ascending");
+		m->bounds = buckets;
+		m->n_bounds = n_buckets;
+	}
+	/* list_append puts before its first argument: behind the one that precedes in the alphabet. */
+	list_append(after->next, &m->link);
+	if (m->n_labels == 0)
+		need(m, NULL); /* there from the beginning, at 0 */
+	return m;
+}
+
+static void series_free(struct series *s)
+{
+	free(s->key);
+	free(s->buckets);
+	free(s);
+}
+
+void metrics_reset(void)
+{
+	LIST_FOREACH (l, next, &families) {
+		struct metric *m = CONTAINER_OF(l, struct metric, link);
+		list_unlink(l);
+		for (size_t i = 0; i < m->n_series; i++)
+			series_free(m->series[i]);
+		map_free(m->by_key);
+		free(m->series);
+		free(m);
+	}
+	LIST_FOREACH (l, next, &collectors) {
+		list_unlink(l);
+		free(CONTAINER_OF(l, struct collector, link));
+	}
+}
+
+/* ---- series ---- */
+
+static char *make_key(const struct metric *m, const char *const *values, size_t *ret_len)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < m->n_labels; i++)
+		len += strlen(values[i]) + 1;
+	char *key = xcalloc(len, 1);
+	*ret_len = len;
+	len = 0;
+	for (size_t i = 0; i < m->n_labels; i++) {
+		memcpy(key + len, values[i], strlen(values[i]) + 1);
+		len += strlen(values[i]) + 1;
+	}
+	return key;
+}
+
+static struct series *find(const struct metric *m, const char *const *values)
+{
+	size_t len;
+	CLEANUP_FREE char *key = make_key(m, values, &len);
+
+	return map_get(m->by_key, (struct str){key, len});
+}
+
+static struct series *add_series(struct metric *m, char *key, size_t key_len)
+{
+	struct series *s = xcalloc(1, sizeof(*s));
+
+	s->key = key;
+	s->key_len = key_len;
+	if (m->type == METRIC_HISTOGRAM)
+		s->buckets = xcalloc(m->n_bounds, sizeof(*s->buckets));
+	if (m->n_series == m->cap) {
+		m->cap = m->cap ? m->cap * 2 : 4;
+		m->series = xrealloc(m->series, m->cap * sizeof(struct series *));
+	}
+	s->pos = m->n_series;
+	m->series[m->n_series++] = s;
+	map_put(m->by_key, (struct str){key, key_len}, s);
+	return s;
+}
+
+static struct series *need(struct metric *m, const char *const *values)
+{
+	static const char *const other[METRIC_MAX_LABELS] = {"other", "other", "other", "other"};
+	size_t len;
+	char *key = make_key(m, values, &len);
+	struct series *s = map_get(m->by_key, (struct str){key, len});
+
+	if (!s && m->n_series >= METRIC_MAX_SERIES && values != other) {
+		free(key);
+		return need(m, other);
+	}
+	if (!s)
+		return add_series(m, key, len);
+	free(key);
+	return s;
+}
+
+void metric_add(struct metric *m, const char *const *values, double delta)
+{
+	/* A counter never goes back. */
+	if (isnan(delta) || (m->type == METRIC_COUNTER && delta < 0))
+		return;
+	if (m->type != METRIC_HISTOGRAM)
+		need(m, values)->value += delta;
+}
+
+void metric_set(struct metric *m, const char *const *values, double v)
+{
+	struct series *s;
+
+	if (m->type == METRIC_HISTOGRAM)
+		return;
+	s = need(m, values);
+	if (m->type == METRIC_GAUGE || v > s->value)
+		s->value = v;
+}
+
+void metric_observe(struct metric *m, const char *const *values, double v)
+{
+	if (m->type != METRIC_HISTOGRAM || isnan(v))
+		return;
+
+	struct series *s = need(m, values);
+	s->count++;
+	s->value += v;
+	for (size_t i = 0; i < m->n_bounds; i++) {
+		if (v <= m->bounds[i]) {
+			s->buckets[i]++;
+			break;
+		}
+	}
+}
+
+double metric_value(const struct metric *m, const char *const *values)
+{
+	const struct series *s = find(m, values);
+
+	if (!s)
+		return 0;
+	return m->type == METRIC_HISTOGRAM ? (double)s->count : s->value;
+}
+
+void metric_drop(struct metric *m, const char *const *values)
+{
+	struct series *s = find(m, values);
+
+	if (!s)
+		return;
+	map_del(m->by_key, (struct str){s->key, s->key_len});
+	m->n_series--;
+	for (size_t i = s->pos; i < m->n_series; i++) {
+		m->series[i] = m->series[i + 1];
+		m->series[i]->pos = i;
+	}
+	series_free(s);
+}
+
+/* ---- writing ---- */
+
+void metrics_on_collect(metrics_collect_fn *fn, void *arg)
+{
+	struct collector *c = xcalloc(1, sizeof(*c));
+
+	c->fn = fn;
+	c->arg = arg;
+	list_append(&collectors, &c->link);
+}
+
+void metrics_off_collect(metrics_collect_fn *fn, void *arg)
+{
+	LIST_FOREACH (l, next, &collectors) {
+		struct collector *c = CONTAINER_OF(l, struct collector, link);
+		if (c->fn == fn && c->arg == arg) {
+			list_unlink(l);
+			free(c);
+		}
+	}
+}
+
+/* The shortest digits that give the same number again. */
+static int write_number(double v, struct buf *out, struct err *err)
+{
+	char text[40];
+
+	if (isnan(v))
+		return buf_append_str(out, STR("NaN"), err);
+	if (isinf(v))
+		return buf_append_str(out, v > 0 ? STR("+Inf") : STR("-Inf"), err);
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	return buf_append_str(out, str_of(text), err);
+}
+
+/* Backslashes and line breaks, and in label values quotes, are escaped; bytes that aren't UTF-8
+ * become U+FFFD. */
+static int write_escaped(struct str s, bool quotes, struct buf *out, struct err *err)
+{
+	while (s.len > 0) {
+		size_t n = str_utf8_first(s);
+		struct str piece = {s.p, n};
+		if (n == 0)
+			piece = STR("\xef\xbf\xbd");
+		else if (s.p[0] == '\\')
+			piece = STR("\\\\");
+		else if (s.p[0] == '\n')
+			piece = STR("\\n");
+		else if (s.p[0] == '"' && quotes)
+			piece = STR("\\\"");
+		if (buf_append_str(out, piece, err) < 0)
+			return -1;
+		s.p += n ? n : 1;
+		s.len -= n ? n : 1;
+	}
+	return 0;
+}
+
+/* name suffix{labels,le="bound"}, then a space. le: NULL for none. */
+static int write_sample(const struct metric *m, const struct series *s, const char *suffix,
+			const double *le, struct buf *out, struct err *err)
+{
+	const char *value = s->key;
+
+	if (buf_printf(out, err, "%s%s", m->name, suffix) < 0)
+		return -1;
+	for (size_t i = 0; i < m->n_labels; i++) {
+		if (buf_printf(out, err, "%s%s=\"", i ? "," : "{", m->labels[i]) < 0 ||
+		    write_escaped(str_of(value), true, out, err) < 0 ||
+		    buf_append(out, "\"", 1, err) < 0)
+			return -1;
+		value += strlen(value) + 1;
+	}
+	if (le && (buf_printf(out, err, "%sle=\"", m->n_labels ? "," : "{") < 0 ||
+		   write_number(*le, out, err) < 0 || buf_append(out, "\"", 1, err) < 0))
+		return -1;
+	return buf_append_str(out, m->n_labels || le ? STR("} ") : STR(" "), err);
+}
+
+static int write_histogram(const struct metric *m, const struct series *s, struct buf *out,
+			   struct err *err)
+{
+	const double infinite = INFINITY;
+	uint64_t up_to = 0;
+
+	for (size_t i = 0; i < m->n_bounds; i++) {
+		up_to += s->buckets[i];
+		if (write_sample(m, s, "_bucket", &m->bounds[i], out, err) < 0 ||
+		    buf_printf(out, err, "%llu\n", (unsigned long long)up_to) < 0)
+			return -1;
+	}
+	if (write_sample(m, s, "_bucket", &infinite, out, err) < 0 ||
+	    buf_printf(out, err, "%llu\n", (unsigned long long)s->count) < 0 ||
+	    write_sample(m, s, "_sum", NULL, out, err) < 0 ||
+	    write_number(s->value, out, err) < 0 || buf_append(out, "\n", 1, err) < 0 ||
+	    write_sample(m, s, "_count", NULL, out, err) < 0)
+		return -1;
+	return buf_printf(out, err, "%llu\n", (unsigned long long)s->count);
+}
+
+static int write_family(const struct metric *m, struct buf *out, struct err *err)
+{
+	static const char *const types[] = {
+		[METRIC_COUNTER] = "counter",
+		[METRIC_GAUGE] = "gauge",
+		[METRIC_HISTOGRAM] = "histogram",
+	};
+
+	if (m->n_series == 0)
+		return 0;
+	if (buf_printf(out, err, "# HELP %s ", m->name) < 0 ||
+	    write_escaped(str_of(m->help), false, out, err) < 0 ||
+	    buf_printf(out, err, "\n# TYPE %s %s\n", m->name, types[m->type]) < 0)
+		return -1;
+	for (size_t i = 0; i < m->n_series; i++) {
+		const struct series *s = m->series[i];
+		if (m->type == METRIC_HISTOGRAM) {
+			if (write_histogram(m, s, out, err) < 0)
+				return -1;
+		} else if (write_sample(m, s, "", NULL, out, err) < 0 ||
+			   write_number(s->value, out, err) < 0 ||
+			   buf_append(out, "\n", 1, err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int metrics_write(struct buf *out, struct err *err)
+{
+	LIST_FOREACH (l, next, &collectors) {
+		struct collector *c = CONTAINER_OF(l, struct collector, link);
+		c->fn(c->arg);
+	}
+	LIST_FOREACH (l, next, &families) {
+		if (write_family(CONTAINER_OF(l, struct metric, link), out, err) < 0)
+			return -1;
+	}
+	return 0;
+}
