@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pause: what runs in a Pod's sandbox container of the test clusters. It holds the Pod's namespaces,
- * reaps what is left to it (it is PID 1 where a Pod shares its process namespace), and ends at
- * SIGTERM or SIGINT. Static, stands alone, uses nothing of the project.
+ * pause: what runs in a Pod's sandbox container of the test clusters. It holds the Pod's
+ * namespaces, reaps what is left to it (it is PID 1 where a Pod shares its process namespace), and
+ * ends at SIGTERM or SIGINT. Static, stands alone, uses nothing of the project.
  */
 #include <errno.h>
 #include <signal.h>

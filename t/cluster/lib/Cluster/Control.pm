@@ -153,6 +153,7 @@ sub start_controllers ($self) {
 	$self->start('kube-controller-manager', 'kube-controller-manager',
 		"--kubeconfig=$keys/controller-manager.kubeconfig", '--leader-elect=false',
 		'--secure-port=0', '--use-service-account-credentials=true',
+		"--flex-volume-plugin-dir=$self->{dir}/tmp/plugins",
 		"--service-account-private-key-file=$keys/accounts.key", "--root-ca-file=$keys/ca.crt");
 	$self->start('kube-scheduler', 'kube-scheduler', "--kubeconfig=$keys/scheduler.kubeconfig",
 		'--leader-elect=false', '--secure-port=0');

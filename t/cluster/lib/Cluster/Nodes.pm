@@ -55,7 +55,7 @@ sub start_containerd ($self, $node) {
 	write_file("$home/containerd.toml", <<"END");
 version = 3
 root = "$home/containerd"
-state = "$run/containerd"
+state = "$home/state"
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing",
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
 	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs",
@@ -115,7 +115,7 @@ sub import_images ($self, $node, @archives) {
 	}
 }
 
-sub start_kubelet ($self, $node, $cgroup) {
+sub start_kubelet ($self, $node) {
 	my $home = "$self->{dir}/$node->{name}";
 	my $socket = "unix:///run/$node->{name}/containerd.sock";
 	my ($true, $false) = (JSON::PP::true, JSON::PP::false);
@@ -127,7 +127,6 @@ sub start_kubelet ($self, $node, $cgroup) {
 		authentication => { anonymous => { enabled => $true }, webhook => { enabled => $false } },
 		authorization => { mode => 'AlwaysAllow' },
 		cgroupDriver => 'cgroupfs',
-		cgroupRoot => "/$cgroup/$node->{name}",
 		cgroupsPerQOS => $false,
 		enforceNodeAllocatable => [],
 		failCgroupV1 => $false,

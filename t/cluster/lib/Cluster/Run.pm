@@ -48,9 +48,17 @@ sub write_json ($path, $value) {
 	write_file($path, JSON::PP->new->canonical->pretty->encode($value));
 }
 
-# Runs a program to its end, its output where ours goes; fails if it does.
+# Runs a program to its end, its output where ours goes; fails if it does. (Not by system(), which
+# would keep an interrupt from us until then.)
 sub run (@command) {
-	system { $command[0] } @command;
+	my $pid = fork() // fail("can't fork: $!");
+	if ($pid == 0) {
+		$SIG{$_} = 'DEFAULT' for qw(INT TERM HUP);
+		no warnings 'exec';
+		exec { $command[0] } @command;
+		POSIX::_exit(127);
+	}
+	waitpid($pid, 0);
 	fail("'@command' failed with status " . ($? >> 8 || $?)) if $?;
 }
 

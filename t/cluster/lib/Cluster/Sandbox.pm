@@ -7,7 +7,6 @@ package Cluster::Sandbox;
 
 use v5.36;
 use Cluster::Run qw(fail now read_file write_file run spawn wait_until keep_open);
-use Digest::SHA qw(sha256_hex);
 use Fcntl qw(LOCK_EX LOCK_NB O_RDWR O_CREAT);
 use File::Path qw(make_path remove_tree);
 use IO::Select;
@@ -30,6 +29,7 @@ my %pretended = (
 
 my $default_base = '/var/tmp/ipu-operator-cluster';
 my $mark = 'ipu-operator-test-cluster';
+my $fresh_s = 20;
 
 sub default_dir {
 	return $default_base;
@@ -49,11 +49,6 @@ sub dir ($self) {
 	return $self->{dir};
 }
 
-# The name of the control group that all containers of this cluster are below.
-sub cgroup ($self) {
-	return 'ipu-operator-cluster-' . substr(sha256_hex($self->{dir}), 0, 12);
-}
-
 # Makes the folder and takes its lock, which the init then holds for its life. Returns false if a
 # cluster is up (or coming up) there. A folder with other things in it is refused.
 sub claim ($self) {
@@ -65,7 +60,7 @@ sub claim ($self) {
 	}
 	make_path($dir);
 	sysopen($self->{lock}, "$dir/$mark", O_RDWR | O_CREAT, 0600) or fail("$dir/$mark: $!");
-	return flock($self->{lock}, LOCK_EX | LOCK_NB);
+	return wait_until(now() + 1, sub { flock($self->{lock}, LOCK_EX | LOCK_NB) });
 }
 
 # Is a cluster up? (Its init holds the lock.)
@@ -163,16 +158,23 @@ sub start_forwarder ($door) {
 	Cluster::Forward::serve($door);
 }
 
-# Host process ids of all that runs in the cluster: pid on the machine => pid inside.
+# All that runs in the cluster, containers too: process id on the machine => process id inside.
 sub processes ($self) {
 	my $init = $self->pid // return {};
 	my $space = readlink("/proc/$init/ns/pid") // return {};
-	my %found;
+	my (%parent, %inside);
 	for my $path (glob '/proc/[0-9]*') {
-		next unless (readlink("$path/ns/pid") // '') eq $space;
-		my ($ids) = (read_file("$path/status") // '') =~ /^NSpid:\s*(.*)$/m or next;
-		my @ids = split ' ', $ids;
-		$found{ $ids[0] } = $ids[-1];
+		my $text = read_file("$path/status") // next;
+		my ($pid, $inner) = $text =~ /^NSpid:\s*(\d+)\s+(\d+)/m or next;
+		$inside{$pid} = $inner;
+		($parent{$pid}) = $text =~ /^PPid:\s*(\d+)/m;
+		$parent{$pid} = $init if $pid != $init && (readlink("$path/ns/pid") // '') eq $space;
+	}
+	my %found;
+	for my $pid (keys %inside) {
+		my $above = $pid;
+		$above = $parent{$above} while defined $above && $above != $init;
+		$found{$pid} = $inside{$pid} if defined $above;
 	}
 	return \%found;
 }
@@ -197,8 +199,9 @@ sub destroy ($self, $keep_logs = 0) {
 	}
 	return unless -e "$dir/$mark";
 	wait_until(now() + 30, sub { !$self->is_up }) or fail("processes of $dir don't end");
-	my $left = wait_until(now() + 10, sub { remove_cgroups($self->cgroup) });
-	fail('control groups can\'t be removed: ' . $self->cgroup) unless $left;
+	my @containers = map { m{([^/]+)$} } glob "$dir/*/state/io.containerd.runtime.v2.task/k8s.io/*";
+	wait_until(now() + 10, sub { remove_cgroups(@containers) })
+		or fail("control groups below k8s.io can't be removed: @containers");
 	remove_files($dir, $keep_logs);
 }
 
@@ -214,9 +217,11 @@ sub remove_files ($dir, $keep_logs) {
 	rmdir($dir) or fail("can't remove $dir: $!");
 }
 
-# Removes the control groups below the name in every hierarchy; true when none is left.
-sub remove_cgroups ($name) {
-	my @tops = grep { -d } glob("/sys/fs/cgroup/$name"), glob("/sys/fs/cgroup/*/$name");
+# Removes the control groups of these containers from every hierarchy, and the one above them if it is
+# empty then; true when none is left.
+sub remove_cgroups (@containers) {
+	my @above = grep { -d } glob('/sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io');
+	my @tops = grep { -d } map { my $id = $_; map { "$_/$id" } @above } @containers;
 	for my $top (@tops) {
 		open(my $list, '-|', 'find', $top, '-depth', '-type', 'd') or next;
 		while (my $path = <$list>) {
@@ -225,13 +230,16 @@ sub remove_cgroups ($name) {
 		}
 		close($list);
 	}
+	rmdir($_) for @above;
 	return !grep { -d } @tops;
 }
 
-# Removes what dead runs left in the usual places.
+# Removes what dead runs left in the usual places. (One that was begun a moment ago may be about to
+# take its lock.)
 sub sweep ($class) {
 	for my $path (glob "$default_base $default_base-*") {
-		next unless -e "$path/$mark";
+		my @about = stat("$path/$mark") or next;
+		next if time - $about[9] < $fresh_s;
 		my $self = $class->new($path);
 		next if $self->is_up;
 		$self->destroy;
