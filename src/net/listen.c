@@ -196,9 +196,7 @@ static int check_fd(int fd, struct err *err)
 {
 	int listening = 0;
 	socklen_t len = sizeof(listening);
-	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0)
-		return err_errno(err, errno, "descriptor %d given to listen on", fd);
-	if (!listening)
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0 || !listening)
 		return err_set(err, ERR_INVALID, 0,
 			       "descriptor %d given to listen on isn't a listening socket", fd);
 	int flags = fcntl(fd, F_GETFL);
