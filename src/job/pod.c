@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the store keeps of a Pod: whose it is, how far it has come, and in words what went wrong or
+ * keeps it from starting.
+ */
+#include "job/pod.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+#include "kube/object.h"
+
+static char *dup_or_null(struct str s)
+{
+	return s.len ? str_dup(s) : NULL;
+}
+
+static enum job_pod_phase phase_of(struct str s)
+{
+	return str_eqz(s, "Running")	 ? JOB_POD_RUNNING
+	       : str_eqz(s, "Succeeded") ? JOB_POD_SUCCEEDED
+	       : str_eqz(s, "Failed")	 ? JOB_POD_FAILED
+	       : str_eqz(s, "Unknown")	 ? JOB_POD_UNKNOWN
+					 : JOB_POD_PENDING;
+}
+
+static bool condition_is(const struct json *status, const char *type, const char *value,
+			 const struct json **ret_condition)
+{
+	struct json_iter it = json_iter(json_get(status, "conditions"));
+
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "type")), type) &&
+		    str_eqz(json_str(json_get(it.value, "status")), value)) {
+			if (ret_condition)
+				*ret_condition = it.value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void say(struct job_pod *pod, struct str why, char *message)
+{
+	if (pod->why || pod->message) {
+		free(message);
+		return;
+	}
+	pod->why = dup_or_null(why);
+	pod->message = message;
+}
+
+/* ---- failed ---- */
+
+static void find_failed_container(struct job_pod *pod, const struct json *statuses, const char *what)
+{
+	struct json_iter it = json_iter(statuses);
+
+	while (json_next(&it)) {
+		const struct json *ended = json_at(it.value, "state", "terminated", NULL);
+		struct str reason = json_str(json_get(ended, "reason"));
+		struct str words = json_str(json_get(ended, "message"));
+		struct str name = json_str(json_get(it.value, "name"));
+		int64_t code = json_int(json_get(ended, "exitCode"), 0);
+
+		if (!ended || code == 0 || pod->message)
+			continue;
+		pod->exit_code = (int32_t)code;
+		say(pod, reason,
+		    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", what, STR_ARG(name), code,
+			      reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
+			      words.len ? ": " : "", STR_ARG(words)));
+	}
+}
+
+static void explain_failure(struct job_pod *pod, const struct json *status)
+{
+	struct str reason = json_str(json_get(status, "reason"));
+	struct str words = json_str(json_get(status, "message"));
+
+	/* Evicted, NodeLost, …: the kubelet's word comes before the containers'. */
+	if (reason.len)
+		say(pod, reason,
+		    xasprintf("%.*s%s%.*s", STR_ARG(reason), words.len ? ": " : "", STR_ARG(words)));
+	find_failed_container(pod, json_get(status, "initContainerStatuses"), "init container");
+	find_failed_container(pod, json_get(status, "containerStatuses"), "container");
+}
+
+/* ---- not starting ---- */
+
+static bool is_start_error(struct str reason)
+{
+	static const char *const errors[] = {
+		"ErrImagePull",		 "ImagePullBackOff",	       "InvalidImageName",
+		"ErrImageNeverPull",	 "ImageInspectError",	       "RegistryUnavailable",
+		"CreateContainerError",	 "CreateContainerConfigError", "RunContainerError",
+		"CrashLoopBackOff",
+	};
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (str_eqz(reason, errors[i]))
+			return true;
+	}
+	return false;
+}
+
+static void find_waiting_container(struct job_pod *pod, const struct json *statuses)
+{
+	struct json_iter it = json_iter(statuses);
+
+	while (json_next(&it)) {
+		const struct json *waiting = json_at(it.value, "state", "waiting", NULL);
+		struct str reason = json_str(json_get(waiting, "reason"));
+		struct str words = json_str(json_get(waiting, "message"));
+		struct str name = json_str(json_get(it.value, "name"));
+
+		if (!is_start_error(reason))
+			continue;
+		pod->cant_start = true;
+		say(pod, reason,
+		    xasprintf("container %.*s can't start: %.*s%s%.*s", STR_ARG(name),
+			      STR_ARG(reason), words.len ? ": " : "", STR_ARG(words)));
+	}
+}
+
+static void explain_waiting(struct job_pod *pod, const struct json *status)
+{
+	const struct json *condition;
+
+	if (condition_is(status, "PodScheduled", "False", &condition)) {
+		struct str reason = json_str(json_get(condition, "reason"));
+
+		pod->cant_start = true;
+		say(pod, reason.len ? reason : STR("Unschedulable"),
+		    xasprintf("no node takes it: %.*s",
+			      STR_ARG(json_str(json_get(condition, "message")))));
+	}
+	find_waiting_container(pod, json_get(status, "initContainerStatuses"));
+	find_waiting_container(pod, json_get(status, "containerStatuses"));
+}
+
+/* ---- the projection ---- */
+
+static int64_t instance_of(const struct json *object)
+{
+	int64_t n;
+
+	return str_to_int(kube_label(object, JOB_LABEL_INSTANCE), 0, UINT32_MAX, &n, NULL) < 0 ? -1
+											       : n;
+}
+
+int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
+{
+	const struct json *status = json_get(object, "status"), *owner = kube_controller_ref(object);
+	struct job_pod *pod;
+
+	if (!kube_name(object).len || !kube_uid(object).len)
+		return err_set(err, ERR_INVALID, 0, "a Pod without metadata.name or uid");
+	pod = xcalloc(1, sizeof(*pod));
+	pod->ns = str_dup(kube_namespace(object));
+	pod->name = str_dup(kube_name(object));
+	pod->uid = str_dup(kube_uid(object));
+	pod->job = str_dup(kube_label(object, JOB_LABEL_JOB));
+	pod->owner_uid = dup_or_null(json_str(json_get(owner, "uid")));
+	pod->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	pod->instance = instance_of(object);
+	pod->deleting = kube_is_deleting(object);
+	pod->phase = phase_of(json_str(json_get(status, "phase")));
+	pod->scheduled = condition_is(status, "PodScheduled", "True", NULL);
+	pod->ready = condition_is(status, "Ready", "True", NULL);
+	if (pod->phase == JOB_POD_FAILED)
+		explain_failure(pod, status);
+	else if (pod->phase == JOB_POD_PENDING || pod->phase == JOB_POD_RUNNING)
+		explain_waiting(pod, status);
+	*ret = pod;
+	return 0;
+}
+
+void job_pod_free(struct job_pod *pod)
+{
+	if (!pod)
+		return;
+	free(pod->ns);
+	free(pod->name);
+	free(pod->uid);
+	free(pod->job);
+	free(pod->owner_uid);
+	free(pod->partition);
+	free(pod->why);
+	free(pod->message);
+	free(pod);
+}
+
+static bool same(const char *a, const char *b)
+{
+	return str_eq(str_of(a), str_of(b));
+}
+
+bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
+{
+	return same(a->name, b->name) && same(a->ns, b->ns) && same(a->uid, b->uid) &&
+	       same(a->job, b->job) && same(a->owner_uid, b->owner_uid) &&
+	       same(a->partition, b->partition) && a->instance == b->instance &&
+	       a->phase == b->phase && a->deleting == b->deleting && a->scheduled == b->scheduled &&
+	       a->ready == b->ready && a->exit_code == b->exit_code && same(a->why, b->why) &&
+	       same(a->message, b->message) && a->cant_start == b->cant_start;
+}
