@@ -30,7 +30,8 @@ struct job_controller_opts {
 struct job_controller *job_controller_new(const struct job_controller_opts *opts);
 void job_controller_free(struct job_controller *c); /* NULL is fine */
 
-/* To be called by the partition layer's on_change. */
+/* To be called by the partition layer: its on_synced and its on_change. */
+void job_controller_partitions_synced(struct job_controller *c);
 void job_controller_partition_changed(struct job_controller *c, const struct partition_owner *owner);
 
 /* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */

@@ -58,6 +58,8 @@ struct job {
 	char *ns, *name, *uid, *version; /* metadata */
 	int64_t generation, created_ms;
 	bool deleting, has_finalizer;
+	char **finalizers; /* all of them, ours and others' */
+	size_t n_finalizers;
 
 	bool first_generation; /* sized by modelReplicas (1.0) */
 	uint32_t instances, ipus, workers; /* workers: of one instance */

@@ -23,6 +23,8 @@ struct job_view {
 	const struct partition_status *partitions;
 	size_t n_partitions;
 	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
+	/* The API server's last word on a Pod that was to be made, with an Event's reason; NULL. */
+	const char *trouble, *trouble_event;
 };
 
 enum job_action_kind {

@@ -48,16 +48,15 @@ void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct jo
 /* The volume that FILE mounts; harmless for the others. */
 void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct job_ipus *ipus);
 
-/* The worker Pod: object is the IPUJob's JSON. The root of doc is the Pod. Errors: ERR_INVALID
- * where the template can't be made a Pod (a label that the operator needs has another value by the
- * user's wish, containers that aren't objects). */
-int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *object,
+/* The worker Pod: spec is the IPUJob's. The root of doc is the Pod. Errors: ERR_INVALID where the
+ * template can't be made a Pod (containers that aren't objects, labels that aren't a map). */
+int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
 		  uint32_t instance, uint32_t worker, const struct job_ipus *ipus,
 		  const struct job_pod_settings *settings, struct err *err);
 
 /* Legal but unwise things in the template that the user should hear of (an Event's message): the
  * template's restartPolicy isn't Never. NULL: nothing; the caller's to free. */
-char *job_template_warning(const struct json *object);
+char *job_template_warning(const struct json *spec);
 
 /* ---- observing ---- */
 
@@ -65,7 +64,7 @@ enum job_pod_phase { JOB_POD_PENDING, JOB_POD_RUNNING, JOB_POD_SUCCEEDED, JOB_PO
 
 struct job_pod {
 	char *ns, *name, *uid;
-	char *job;       /* label graphcore.ai/job */
+	char *job_key;   /* "namespace/job", from the label graphcore.ai/job */
 	char *owner_uid; /* controller reference; NULL: none */
 	char *partition; /* annotation graphcore.ai/partition; NULL: none */
 	int64_t instance; /* label graphcore.ai/instance; -1: none, or not a number */

@@ -25,6 +25,8 @@ struct partitions_config {
 	struct partition_times times;
 };
 
+/* The tracker has been read: partitions_synced() is true from here on. Once. */
+typedef void partitions_synced_fn(void *arg);
 /* An owner's state changed (its serving entry, its reason, or what it still holds): look again.
  * Called from the loop, never from within a call of the owner's. */
 typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
@@ -32,7 +34,8 @@ typedef void partitions_change_fn(const struct partition_owner *owner, void *arg
 /* Everything copied from config. Starts reading the tracker at once. */
 struct partitions *partitions_new(struct loop *loop, struct kube_client *kube, struct vipu_fleet *fleet,
 				  const struct partitions_config *config,
-				  partitions_change_fn *on_change, void *arg);
+				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
+				  void *arg);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
 
 /* The tracker has been read: until then asks are taken and wait. */

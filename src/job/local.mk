@@ -3,6 +3,20 @@
 # job: IPUJob model, planner, controller.
 
 noinst_LIBRARIES += libjob.a
-libjob_a_SOURCES =
+libjob_a_SOURCES = \
+	include/job/model.h \
+	include/job/status.h \
+	include/job/pod.h \
+	include/job/plan.h \
+	include/job/controller.h \
+	src/job/internal.h \
+	src/job/model.c \
+	src/job/status.c \
+	src/job/pod.c \
+	src/job/pod_build.c \
+	src/job/plan.c \
+	src/job/tell.c \
+	src/job/apply.c \
+	src/job/controller.c
 libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)

@@ -89,9 +89,6 @@ static const char *find_unsupported(const struct job *job)
 	if (job->interactive)
 		return "This version of the operator has no interactive jobs: leave "
 		       "spec.interactive out and give the workers a command.";
-	if (job->restart != JOB_RESTART_NEVER)
-		return "This version of the operator doesn't restart jobs: set "
-		       "spec.restartPolicy.type to Never.";
 	return NULL;
 }
 
@@ -183,6 +180,17 @@ static void add_problem(void *arg, const char *path, const char *kind, const cha
 	job->problem = longer;
 }
 
+static void decode_finalizers(struct job *job, const struct json *list)
+{
+	struct json_iter it = json_iter(list);
+
+	job->finalizers = xcalloc(json_len(list) + 1, sizeof(*job->finalizers));
+	while (json_next(&it)) {
+		if (json_cstr(it.value))
+			job->finalizers[job->n_finalizers++] = str_dup(json_str(it.value));
+	}
+}
+
 int job_decode(const struct json *object, struct job **ret, struct err *err)
 {
 	struct str name = kube_name(object), ns = kube_namespace(object), uid = kube_uid(object);
@@ -200,6 +208,7 @@ int job_decode(const struct json *object, struct job **ret, struct err *err)
 	job->created_ms = kube_creation_ms(object);
 	job->deleting = kube_is_deleting(object);
 	job->has_finalizer = kube_has_finalizer(object, JOB_FINALIZER);
+	decode_finalizers(job, json_at(object, "metadata", "finalizers", NULL));
 	job_validate(object, add_problem, job);
 	decode_spec(job, json_get(object, "spec"));
 	decode_status(&job->status, json_get(object, "status"));
@@ -215,6 +224,9 @@ void job_free(struct job *job)
 	free(job->name);
 	free(job->uid);
 	free(job->version);
+	for (size_t i = 0; i < job->n_finalizers; i++)
+		free(job->finalizers[i]);
+	free(job->finalizers);
 	free(job->options.allocation);
 	free(job->problem);
 	free(job->unsupported);

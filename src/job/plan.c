@@ -191,8 +191,11 @@ static enum instance_state fail_instance(struct work *w, uint32_t instance, cons
 static enum instance_state end_by_pods(struct work *w, uint32_t instance, const struct gang *g)
 {
 	if (g->failed)
-		return fail_instance(w, instance, "Pod %s failed: %s", g->failed->name,
-				     g->failed->message ? g->failed->message : "no reason is known");
+		return fail_instance(w, instance, "Pod %s failed: %.150s%s", g->failed->name,
+				     g->failed->message ? g->failed->message : "no reason is known",
+				     w->job->restart == JOB_RESTART_NEVER
+					     ? ""
+					     : " (this version doesn't restart jobs)");
 	if (g->missing && w->was_there)
 		return fail_instance(w, instance,
 				     "a worker Pod of instance %" PRIu32 " was deleted before it ended",
@@ -226,6 +229,8 @@ static enum instance_state plan_active(struct work *w, uint32_t instance,
 		return INSTANCE_WAITING;
 	}
 	if (g->missing) {
+		if (w->v->trouble)
+			waits_for(w, w->v->trouble_event, "%.240s", w->v->trouble);
 		for (uint32_t k = 0; k < w->job->workers; k++) {
 			CLEANUP_FREE char *name = job_worker_name(w->job, instance, k);
 
@@ -390,10 +395,15 @@ static void plan_ended(struct work *w)
 {
 	if (stop_pods(w, -1) > 0)
 		return;
-	if (w->v->held > 0)
-		act(w, JOB_RELEASE_ALL);
 	if (w->job->clean != JOB_CLEAN_NONE)
 		delete_pods(w);
+	if (w->v->held > 0) {
+		act(w, JOB_RELEASE_ALL);
+	} else if (w->job->status.partition_created) {
+		job_status_copy(&w->out->status, &w->job->status);
+		w->out->status.partition_created = false;
+		w->out->has_status = true;
+	}
 }
 
 static void plan_broken(struct work *w)
@@ -446,7 +456,6 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 		plan_unsupported(&w);
 	} else if (!job->has_finalizer) {
 		act(&w, JOB_ADD_FINALIZER);
-		status_of_instances(&w);
 	} else {
 		for (uint32_t i = 0; i < job->instances && i < view->n_partitions; i++)
 			plan_instance(&w, i);

@@ -154,6 +154,7 @@ static int64_t instance_of(const struct json *object)
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
 {
 	const struct json *status = json_get(object, "status"), *owner = kube_controller_ref(object);
+	char key[KUBE_KEY_SIZE];
 	struct job_pod *pod;
 
 	if (!kube_name(object).len || !kube_uid(object).len)
@@ -162,7 +163,7 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->ns = str_dup(kube_namespace(object));
 	pod->name = str_dup(kube_name(object));
 	pod->uid = str_dup(kube_uid(object));
-	pod->job = str_dup(kube_label(object, JOB_LABEL_JOB));
+	pod->job_key = str_dup(kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
 	pod->owner_uid = dup_or_null(json_str(json_get(owner, "uid")));
 	pod->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	pod->instance = instance_of(object);
@@ -185,7 +186,7 @@ void job_pod_free(struct job_pod *pod)
 	free(pod->ns);
 	free(pod->name);
 	free(pod->uid);
-	free(pod->job);
+	free(pod->job_key);
 	free(pod->owner_uid);
 	free(pod->partition);
 	free(pod->why);
@@ -201,7 +202,7 @@ static bool same(const char *a, const char *b)
 bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
 {
 	return same(a->name, b->name) && same(a->ns, b->ns) && same(a->uid, b->uid) &&
-	       same(a->job, b->job) && same(a->owner_uid, b->owner_uid) &&
+	       same(a->job_key, b->job_key) && same(a->owner_uid, b->owner_uid) &&
 	       same(a->partition, b->partition) && a->instance == b->instance &&
 	       a->phase == b->phase && a->deleting == b->deleting && a->scheduled == b->scheduled &&
 	       a->ready == b->ready && a->exit_code == b->exit_code && same(a->why, b->why) &&

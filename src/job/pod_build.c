@@ -249,11 +249,11 @@ static int build_spec(struct jmut_doc *doc, struct jmut *pod, const struct job_i
 	return 0;
 }
 
-int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *object,
+int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
 		  uint32_t instance, uint32_t worker, const struct job_ipus *ipus,
 		  const struct job_pod_settings *settings, struct err *err)
 {
-	const struct json *template = json_at(object, "spec", "workers", "template", NULL);
+	const struct json *template = json_at(spec, "workers", "template", NULL);
 	CLEANUP_FREE char *name = job_worker_name(job, instance, worker);
 	struct jmut *pod;
 
@@ -270,10 +270,10 @@ int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json
 	return build_spec(doc, pod, ipus, settings, err);
 }
 
-char *job_template_warning(const struct json *object)
+char *job_template_warning(const struct json *spec)
 {
 	struct str policy = json_str(
-		json_at(object, "spec", "workers", "template", "spec", "restartPolicy", NULL));
+		json_at(spec, "workers", "template", "spec", "restartPolicy", NULL));
 
 	if (policy.len == 0 || str_eqz(policy, "Never"))
 		return NULL;

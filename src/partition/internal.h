@@ -63,6 +63,7 @@ struct partitions {
 	struct vipu_fleet *fleet;
 	struct partition_times times;
 	struct tracker *tracker;
+	partitions_synced_fn *on_synced;
 	partitions_change_fn *on_change;
 	void *arg;
 	struct map *owners; /* by UID */

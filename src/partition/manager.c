@@ -301,9 +301,12 @@ static void on_recorded(void *arg, const char *id)
 		item_touch(item);
 }
 
-static void on_synced(void *arg)
+static void on_tracker_synced(void *arg)
 {
-	partitions_pass_soon(arg);
+	struct partitions *p = arg;
+
+	partitions_pass_soon(p);
+	p->on_synced(p->arg);
 }
 
 static void on_tracker_error(void *arg)
@@ -339,14 +342,21 @@ static void on_fleet_change(void *arg, const char *name)
 
 struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 				  struct vipu_fleet *fleet, const struct partitions_config *config,
-				  partitions_change_fn *on_change, void *arg)
+				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
+				  void *arg)
 {
-	static const struct tracker_ops ops = {on_synced, on_found, on_recorded, on_tracker_error};
+	static const struct tracker_ops ops = {
+		.on_synced = on_tracker_synced,
+		.on_found = on_found,
+		.on_recorded = on_recorded,
+		.on_error = on_tracker_error,
+	};
 	struct partitions *p = xcalloc(1, sizeof(*p));
 
 	p->loop = loop;
 	p->fleet = fleet;
 	p->times = config->times;
+	p->on_synced = on_synced;
 	p->on_change = on_change;
 	p->arg = arg;
 	p->owners = map_new();

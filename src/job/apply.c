@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The planner's actions as API calls and as asks of the partition layer. Every call counts in the
+ * pass that started it; its answer goes into the store at once, so that the next pass sees it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "job/internal.h"
+#include "kube/object.h"
+
+/* One call under way: what its answer belongs to. Freed when it comes, or with the scope's end. */
+struct call {
+	struct list link; /* in ctx->pending */
+	struct job_ctx *ctx;
+	char *pod; /* its name, for calls about Pods */
+	struct job_status status; /* that was sent */
+	bool has_status;
+};
+
+static struct call *call_new(struct job_ctx *ctx, const char *pod)
+{
+	struct call *call = xcalloc(1, sizeof(*call));
+
+	call->ctx = ctx;
+	call->pod = xstrdup(pod);
+	list_append(&ctx->pending, &call->link);
+	ctx->calls++;
+	return call;
+}
+
+static void call_free(struct call *call)
+{
+	list_unlink(&call->link);
+	free(call->pod);
+	if (call->has_status)
+		job_status_done(&call->status);
+	free(call);
+}
+
+void job_apply_cancel(struct job_ctx *ctx)
+{
+	scope_cancel(&ctx->scope);
+	LIST_FOREACH(pos, tmp, &ctx->pending)
+		call_free(CONTAINER_OF(pos, struct call, link));
+	ctx->calls = 0;
+}
+
+/* The job as it is now; NULL if it went meanwhile or is another one of that name. */
+static const struct job *job_now(const struct job_ctx *ctx)
+{
+	const struct job_item *item = kube_store_get(ctx->c->jobs, str_of(ctx->key));
+
+	return item && strcmp(item->job->uid, ctx->uid) == 0 ? item->job : NULL;
+}
+
+static void call_end(struct call *call, const struct err *err)
+{
+	struct job_ctx *ctx = call->ctx;
+
+	call_free(call);
+	job_call_ended(ctx, err);
+}
+
+/* ---- Pods ---- */
+
+static void set_trouble(struct job_ctx *ctx, const char *event, char *message)
+{
+	free(ctx->trouble);
+	ctx->trouble = message;
+	ctx->trouble_event = event;
+}
+
+/* A Pod of this name is there and the store doesn't know it: ours, or somebody else's? */
+static void on_pod_found(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+	struct job_ctx *ctx = call->ctx;
+	struct err conflict;
+
+	if (!err && kube_is_owned_by(response->json, str_of(ctx->uid))) {
+		kube_store_note(ctx->c->pods, response->json);
+		call_end(call, NULL);
+		return;
+	}
+	if (err && err->kind != ERR_NOT_FOUND) {
+		call_end(call, err);
+		return;
+	}
+	if (!err)
+		set_trouble(ctx, "NameConflict",
+			    xasprintf("Pod %s exists and isn't this job's: remove it, or give the "
+				      "job another name",
+				      call->pod));
+	err_set(&conflict, ERR_EXISTS, 0, "Pod %s: a Pod of that name is there", call->pod);
+	call_end(call, &conflict);
+}
+
+static void look_for_pod(struct call *call)
+{
+	struct job_ctx *ctx = call->ctx;
+	const struct job *job = job_now(ctx);
+	struct kube_request req = {
+		.verb = KUBE_GET,
+		.resource = &KUBE_PODS,
+		.ns = job ? job->ns : NULL,
+		.name = call->pod,
+	};
+
+	if (!job) {
+		call_end(call, NULL);
+		return;
+	}
+	kube_call_start(ctx->c->opts.kube, &req, on_pod_found, call, &ctx->scope);
+}
+
+static void on_pod_created(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+	struct job_ctx *ctx = call->ctx;
+	const struct job *job = job_now(ctx);
+
+	if (err && err->kind == ERR_EXISTS) {
+		look_for_pod(call);
+		return;
+	}
+	if (err) {
+		if (!err_is_retryable(err))
+			set_trouble(ctx, "PodRefused",
+				    xasprintf("Pod %s isn't taken by the API server: %s", call->pod,
+					      err->msg));
+		call_end(call, err);
+		return;
+	}
+	set_trouble(ctx, NULL, NULL);
+	if (job)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created", call->pod);
+	kube_store_note(ctx->c->pods, response->json);
+	call_end(call, NULL);
+}
+
+static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const struct job_item *item,
+		     const struct job_action *a, const struct partition_status *part, struct err *err)
+{
+	CLEANUP_JSON struct json_doc *spec = NULL;
+	struct job_ipus ipus = {
+		.values = JOB_VALUES_LITERAL,
+		.partition_id = part->id,
+		.host = part->host,
+		.port = part->port,
+		.gcd = a->worker,
+		.label_key = part->label_key,
+		.label_value = part->label_value,
+	};
+
+	if (json_parse((struct str){item->spec, item->spec_len}, &spec, err) < 0)
+		return -1;
+	return job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus,
+			     &ctx->c->opts.pods, err);
+}
+
+static void create_pod(struct job_ctx *ctx, const struct job_item *item, const struct job_action *a,
+		       const struct partition_status *part)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_FREE char *name = job_worker_name(item->job, a->instance, a->worker);
+	struct kube_request req = {
+		.verb = KUBE_CREATE,
+		.resource = &KUBE_PODS,
+		.ns = item->job->ns,
+	};
+	struct err err;
+
+	/* The controller left the fleet between plan and now: the next pass sees it. */
+	if (!part->id || !part->host)
+		return;
+	if (build_pod(doc, ctx, item, a, part, &err) < 0) {
+		set_trouble(ctx, "PodRefused", xasprintf("Pod %s can't be made: %s", name, err.msg));
+		ctx->calls++;
+		job_call_ended(ctx, &err);
+		return;
+	}
+	req.json = jmut_root(doc);
+	kube_call_start(ctx->c->opts.kube, &req, on_pod_created, call_new(ctx, name), &ctx->scope);
+}
+
+static void on_pod_deleted(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+
+	/* Gone, or another Pod by now: the watch says which. */
+	if (err && (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT))
+		err = NULL;
+	else if (!err && str_eqz(json_str(json_get(response->json, "kind")), "Pod"))
+		kube_store_note(call->ctx->c->pods, response->json);
+	call_end(call, err);
+}
+
+static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
+{
+	struct kube_request req = {
+		.verb = KUBE_DELETE,
+		.resource = &KUBE_PODS,
+		.ns = pod->ns,
+		.name = pod->name,
+		.uid = pod->uid,
+	};
+
+	kube_call_start(ctx->c->opts.kube, &req, on_pod_deleted, call_new(ctx, pod->name),
+			&ctx->scope);
+}
+
+/* ---- the job itself ---- */
+
+static void on_job_patched(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+	struct job_ctx *ctx = call->ctx;
+	const struct job *job = job_now(ctx);
+
+	if (!err && call->has_status && job)
+		job_tell_status(ctx, job, &call->status);
+	if (!err)
+		kube_store_note(ctx->c->jobs, response->json);
+	if (err && err->kind == ERR_NOT_FOUND)
+		err = NULL;
+	call_end(call, err);
+}
+
+static void patch_job(struct job_ctx *ctx, const struct job *job, struct call *call,
+		      const char *subresource, const struct jmut *body)
+{
+	struct kube_request req = {
+		.verb = KUBE_PATCH,
+		.resource = &KUBE_IPUJOBS,
+		.ns = job->ns,
+		.name = job->name,
+		.subresource = subresource,
+		.patch = KUBE_PATCH_MERGE,
+		.json = body,
+	};
+
+	kube_call_start(ctx->c->opts.kube, &req, on_job_patched, call, &ctx->scope);
+}
+
+/* The list of finalizers is written whole: under the version that it was read at. */
+static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bool add)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *arr = jmut_array(doc);
+
+	for (size_t i = 0; i < item->job->n_finalizers; i++) {
+		if (strcmp(item->job->finalizers[i], JOB_FINALIZER) != 0)
+			jmut_push(doc, arr, jmut_strz(doc, item->job->finalizers[i]));
+	}
+	if (add)
+		jmut_push(doc, arr, jmut_strz(doc, JOB_FINALIZER));
+	jmut_set_str(doc, meta, "uid", item->job->uid);
+	jmut_set_str(doc, meta, "resourceVersion", item->job->version);
+	jmut_set(doc, meta, "finalizers", arr);
+	jmut_set(doc, root, "metadata", meta);
+	patch_job(ctx, item->job, call_new(ctx, NULL), NULL, root);
+}
+
+static void patch_status(struct job_ctx *ctx, const struct job *job, const struct job_status *status)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct call *call = call_new(ctx, NULL);
+	struct jmut *root, *meta = jmut_object(doc);
+
+	job_status_copy(&call->status, status);
+	call->has_status = true;
+	call->status.reconcile_ms = clock_wall_ms();
+	root = job_status_encode(doc, &call->status);
+	/* Only of this very job, not of another one that has its name by now. */
+	jmut_set_str(doc, meta, "uid", job->uid);
+	jmut_set(doc, root, "metadata", meta);
+	patch_job(ctx, job, call, "status", root);
+}
+
+/* ---- the plan ---- */
+
+static void apply_action(struct job_ctx *ctx, const struct job_item *item,
+			 const struct job_action *a, const struct partition_status *partitions)
+{
+	struct partitions *p = ctx->c->opts.partitions;
+	struct partition_ask ask;
+
+	log_debug("job", ctx->key, "%s instance=%u worker=%u", job_action_name(a->kind), a->instance,
+		  a->worker);
+	switch (a->kind) {
+	case JOB_ADD_FINALIZER:
+	case JOB_REMOVE_FINALIZER:
+		patch_finalizer(ctx, item, a->kind == JOB_ADD_FINALIZER);
+		break;
+	case JOB_ENSURE:
+		ask = job_ask(item->job, a->instance);
+		partition_ensure(p, &ask);
+		break;
+	case JOB_RELEASE:
+		partition_release(p, item->job->uid, a->instance);
+		break;
+	case JOB_RELEASE_ALL:
+		partition_release_all(p, item->job->uid);
+		break;
+	case JOB_CREATE_POD:
+		create_pod(ctx, item, a, &partitions[a->instance]);
+		break;
+	case JOB_DELETE_POD:
+		delete_pod(ctx, a->pod);
+		break;
+	}
+}
+
+void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
+	       const struct partition_status *partitions)
+{
+	for (size_t i = 0; i < plan->n_actions; i++)
+		apply_action(ctx, item, &plan->actions[i], partitions);
+	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status))
+		patch_status(ctx, item->job, &plan->status);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches IPUJobs and their Pods, and runs one pass for each job that something happened to:
+ * observe from the stores, plan, apply. Owns the stores and the queue; the partition layer is
+ * borrowed.
+ */
+#include "job/controller.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/metrics.h"
+#include "core/str.h"
+#include "job/internal.h"
+#include "kube/object.h"
+
+/* ---- what is remembered of a job ---- */
+
+static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job, struct str key)
+{
+	struct job_ctx *ctx = map_get(c->ctxs, key);
+
+	if (ctx && strcmp(ctx->uid, job->uid) == 0)
+		return ctx;
+	if (!ctx) {
+		ctx = xcalloc(1, sizeof(*ctx));
+		ctx->c = c;
+		ctx->key = str_dup(key);
+		scope_init(&ctx->scope);
+		list_init(&ctx->pending);
+		map_put(c->ctxs, key, ctx);
+	} else { /* another job under the same name: nothing of the first one counts */
+		job_apply_cancel(ctx);
+		job_told_free(ctx);
+		free(ctx->uid);
+		free(ctx->trouble);
+		ctx->trouble = NULL;
+		ctx->told_wait = NULL;
+		ctx->warned = false;
+	}
+	ctx->uid = xstrdup(job->uid);
+	return ctx;
+}
+
+static void free_ctx(struct job_ctx *ctx)
+{
+	job_apply_cancel(ctx);
+	job_told_free(ctx);
+	free(ctx->key);
+	free(ctx->uid);
+	free(ctx->trouble);
+	free(ctx);
+}
+
+/* ---- the pass ---- */
+
+struct pod_list {
+	const struct job_pod **items;
+	size_t n;
+};
+
+static void find_pods(const struct job_controller *c, struct str key, struct pod_list *ret)
+{
+	struct kube_store_iter it = kube_store_iter_index(c->pods, 0, key);
+
+	*ret = (struct pod_list){0};
+	while (kube_store_next(&it)) {
+		if ((ret->n & (ret->n - 1)) == 0)
+			ret->items = xrealloc(ret->items,
+					      (ret->n ? ret->n * 2 : 1) * sizeof(*ret->items));
+		ret->items[ret->n++] = it.item;
+	}
+}
+
+static size_t count_partitions(const struct job *job)
+{
+	return job->problem ? 0 : job->instances;
+}
+
+static void pass_over(struct job_ctx *ctx, const struct job_item *item)
+{
+	const struct job *job = item->job;
+	size_t n = count_partitions(job);
+	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
+	struct pod_list pods;
+	struct job_view view;
+	struct job_plan plan;
+
+	for (size_t i = 0; i < n; i++)
+		partition_get_status(ctx->c->opts.partitions, job->uid, (uint32_t)i,
+				     &partitions[i]);
+	find_pods(ctx->c, str_of(ctx->key), &pods);
+	view = (struct job_view){
+		.job = job,
+		.now_ms = clock_wall_ms(),
+		.pods = pods.items,
+		.n_pods = pods.n,
+		.partitions = partitions,
+		.n_partitions = n,
+		.held = partition_held(ctx->c->opts.partitions, job->uid),
+		.trouble = ctx->trouble,
+		.trouble_event = ctx->trouble_event,
+	};
+	job_plan(&view, &plan);
+	job_tell_partitions(ctx, job, partitions, n);
+	job_tell_template(ctx, item);
+	job_tell_waiting(ctx, job, &plan);
+	job_apply(ctx, item, &plan, partitions);
+	job_plan_done(&plan);
+	free(pods.items);
+}
+
+static struct metric *reconcile_total(void)
+{
+	static const char *const labels[] = {"controller", "result", NULL};
+	static struct metric *m;
+
+	if (!m)
+		m = metric_new(METRIC_COUNTER, "controller_runtime_reconcile_total",
+			       "Looks at a job that have ended.", labels, NULL, 0);
+	return m;
+}
+
+static void end_pass(struct job_controller *c, struct str key, const struct err *err)
+{
+	const char *values[] = {"ipujob", err ? "error" : "success"};
+	CLEANUP_FREE char *object = str_dup(key);
+
+	if (err && err->kind != ERR_CONFLICT)
+		log_warn("job", object, "%s", err->msg);
+	metric_add(reconcile_total(), values, 1);
+	kube_workqueue_done(c->queue, key, err);
+}
+
+void job_call_ended(struct job_ctx *ctx, const struct err *err)
+{
+	if (err && ctx->first_err.kind == ERR_NONE)
+		ctx->first_err = *err;
+	if (--ctx->calls == 0)
+		end_pass(ctx->c, str_of(ctx->key),
+			 ctx->first_err.kind == ERR_NONE ? NULL : &ctx->first_err);
+}
+
+static void forget_job(struct job_controller *c, struct str key)
+{
+	struct job_ctx *ctx = map_del(c->ctxs, key);
+
+	if (ctx) {
+		partition_release_all(c->opts.partitions, ctx->uid);
+		free_ctx(ctx);
+	}
+}
+
+static void run(void *arg, struct str key)
+{
+	struct job_controller *c = arg;
+	const struct job_item *item = kube_store_get(c->jobs, key);
+	struct job_ctx *ctx;
+
+	if (!item) {
+		forget_job(c, key);
+		end_pass(c, key, NULL);
+		return;
+	}
+	ctx = need_ctx(c, item->job, key);
+	ctx->first_err = (struct err)ERR_INIT;
+	ctx->calls = 1; /* the pass itself, so that it can't end before all calls are started */
+	pass_over(ctx, item);
+	job_call_ended(ctx, NULL);
+}
+
+/* ---- the stores ---- */
+
+static int project_job(void *arg, const struct json *object, void **ret_item, struct err *err)
+{
+	struct job_item *item = xcalloc(1, sizeof(*item));
+	struct buf spec = BUF_INIT(4 << 20);
+	const struct json *v = json_get(object, "spec");
+
+	(void)arg;
+	if (job_decode(object, &item->job, err) < 0) {
+		free(item);
+		return -1;
+	}
+	if (v && json_write(v, JSON_COMPACT, &spec, err) < 0) {
+		buf_done(&spec);
+		job_free(item->job);
+		free(item);
+		return -1;
+	}
+	item->spec = buf_steal(&spec, &item->spec_len);
+	*ret_item = item;
+	return 0;
+}
+
+static void free_job_item(void *arg, void *p)
+{
+	struct job_item *item = p;
+
+	(void)arg;
+	job_free(item->job);
+	free(item->spec);
+	free(item);
+}
+
+static void on_job_change(void *arg, struct str key, const void *old, const void *item)
+{
+	struct job_controller *c = arg;
+	const struct job_item *was = old;
+
+	/* Gone without our finalizer, by whatever means: its IPUs come back all the same. */
+	if (was && !item)
+		partition_release_all(c->opts.partitions, was->job->uid);
+	kube_workqueue_add(c->queue, key);
+}
+
+static int project_pod(void *arg, const struct json *object, void **ret_item, struct err *err)
+{
+	struct job_pod *pod;
+
+	(void)arg;
+	if (job_pod_decode(object, &pod, err) < 0)
+		return -1;
+	*ret_item = pod;
+	return 0;
+}
+
+static void free_pod_item(void *arg, void *item)
+{
+	(void)arg;
+	job_pod_free(item);
+}
+
+static bool same_pod(void *arg, const void *old, const void *item)
+{
+	(void)arg;
+	return job_pod_equal(old, item);
+}
+
+static void tell_of_pod(struct job_controller *c, struct str key, const struct job_pod *was,
+			const struct job_pod *is)
+{
+	struct job_ctx *ctx = map_get(c->ctxs, key);
+	const struct job_item *item = kube_store_get(c->jobs, key);
+
+	if (ctx && item && is && is->phase == JOB_POD_FAILED && was &&
+	    was->phase != JOB_POD_FAILED && is->owner_uid &&
+	    strcmp(is->owner_uid, item->job->uid) == 0)
+		job_tell_pod_failed(ctx, item->job, is);
+}
+
+static void on_pod_change(void *arg, struct str key, const void *old, const void *item)
+{
+	struct job_controller *c = arg;
+	const struct job_pod *was = old, *is = item;
+	struct str job_key = str_of(is ? is->job_key : was->job_key);
+
+	(void)key;
+	if (c->started)
+		tell_of_pod(c, job_key, was, is);
+	kube_workqueue_add(c->queue, job_key);
+}
+
+static struct str index_pod(const void *item)
+{
+	return str_of(((const struct job_pod *)item)->job_key);
+}
+
+static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
+{
+	CLEANUP_FREE char *object = str_dup(key);
+
+	(void)arg;
+	(void)uid;
+	log_error("job", object, "can't be read, and is left alone: %s", err->msg);
+}
+
+/* ---- the start ---- */
+
+struct uids {
+	char **items;
+	size_t n;
+};
+
+static void note_left_behind(const struct partition_ask *ask, const struct partition_status *st,
+			     void *arg)
+{
+	struct uids *uids = ((void **)arg)[0];
+	const struct job_controller *c = ((void **)arg)[1];
+
+	(void)st;
+	if (strcmp(ask->owner.kind, JOB_KIND) != 0 ||
+	    (c->ns && strcmp(c->ns, ask->owner.ns) != 0) ||
+	    kube_store_by_uid(c->jobs, str_of(ask->owner.uid)))
+		return;
+	uids->items = xrealloc(uids->items, (uids->n + 1) * sizeof(*uids->items));
+	uids->items[uids->n++] = xstrdup(ask->owner.uid);
+}
+
+/* Partitions of jobs that went while nobody was looking. */
+static void release_left_behind(struct job_controller *c)
+{
+	struct uids uids = {0};
+	void *arg[] = {&uids, c};
+
+	partitions_each(c->opts.partitions, note_left_behind, arg);
+	for (size_t i = 0; i < uids.n; i++) {
+		log_info("job", NULL, "partitions of a job that is gone are released: uid=%s",
+			 uids.items[i]);
+		partition_release_all(c->opts.partitions, uids.items[i]);
+		free(uids.items[i]);
+	}
+	free(uids.items);
+}
+
+bool job_controller_ready(const struct job_controller *c, struct err *ret_why)
+{
+	const struct kube_store *stores[] = {c->jobs, c->pods};
+	static const char *const names[] = {"IPUJobs", "Pods"};
+	struct kube_watch_status st;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (kube_store_is_synced(stores[i]))
+			continue;
+		kube_watch_status(kube_store_get_watch(stores[i]), &st);
+		err_set(ret_why, ERR_UNAVAILABLE, 0, "%s haven't been read yet%s%s", names[i],
+			st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
+		return false;
+	}
+	if (!partitions_synced(c->opts.partitions)) {
+		err_set(ret_why, ERR_UNAVAILABLE, 0, "the partition tracker hasn't been read yet");
+		return false;
+	}
+	return true;
+}
+
+static void start_when_ready(struct job_controller *c)
+{
+	if (c->started || !job_controller_ready(c, NULL))
+		return;
+	c->started = true;
+	release_left_behind(c);
+	kube_workqueue_resume(c->queue);
+	log_info("job", NULL, "ready: jobs=%zu pods=%zu", kube_store_len(c->jobs),
+		 kube_store_len(c->pods));
+}
+
+static void on_store_synced(void *arg)
+{
+	start_when_ready(arg);
+}
+
+void job_controller_partitions_synced(struct job_controller *c)
+{
+	start_when_ready(c);
+}
+
+void job_controller_partition_changed(struct job_controller *c, const struct partition_owner *owner)
+{
+	char z[KUBE_KEY_SIZE];
+
+	if (strcmp(owner->kind, JOB_KIND) == 0)
+		kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
+}
+
+struct job_controller *job_controller_new(const struct job_controller_opts *opts)
+{
+	struct job_controller *c = xcalloc(1, sizeof(*c));
+	struct kube_store_ops job_ops = {
+		.project = project_job,
+		.free_item = free_job_item,
+		.on_change = on_job_change,
+		.on_bad = on_bad,
+		.on_synced = on_store_synced,
+	};
+	struct kube_store_ops pod_ops = {
+		.project = project_pod,
+		.free_item = free_pod_item,
+		.same = same_pod,
+		.on_change = on_pod_change,
+		.on_bad = on_bad,
+		.on_synced = on_store_synced,
+		.index = {index_pod},
+	};
+	struct kube_workqueue_opts queue_opts = {
+		.loop = opts->loop,
+		.name = "ipujob",
+		.backoff_max_ms = 60000,
+	};
+
+	c->opts = *opts;
+	c->ns = xstrdup(opts->ns);
+	c->ctxs = map_new();
+	c->queue = kube_workqueue_new(&queue_opts, run, c);
+	kube_workqueue_pause(c->queue);
+	c->jobs = kube_store_new(&job_ops, c);
+	c->pods = kube_store_new(&pod_ops, c);
+	kube_store_watch(c->jobs, opts->kube,
+			 &(struct kube_watch_opts){.resource = &KUBE_IPUJOBS, .ns = c->ns});
+	kube_store_watch(c->pods, opts->kube,
+			 &(struct kube_watch_opts){.resource = &KUBE_PODS,
+						   .ns = c->ns,
+						   .label_selector = JOB_LABEL_JOB});
+	return c;
+}
+
+void job_controller_free(struct job_controller *c)
+{
+	struct map_iter it;
+
+	if (!c)
+		return;
+	kube_workqueue_pause(c->queue);
+	it = (struct map_iter)MAP_ITER(c->ctxs);
+	while (map_next(&it))
+		free_ctx(it.value);
+	map_free(c->ctxs);
+	kube_store_free(c->jobs);
+	kube_store_free(c->pods);
+	kube_workqueue_free(c->queue);
+	free(c->ns);
+	free(c);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What controller.c (stores, queue, the pass over one job), apply.c (actions as API calls) and
+ * tell.c (Events) share. A struct job_ctx is what the controller remembers of a job between passes:
+ * nothing that it couldn't do without.
+ */
+#ifndef IPU_JOB_INTERNAL_H
+#define IPU_JOB_INTERNAL_H
+
+#include "core/map.h"
+#include "job/controller.h"
+#include "job/plan.h"
+#include "kube/store.h"
+#include "kube/workqueue.h"
+#include "loop/op.h"
+
+/* What the store keeps of an IPUJob: the model, and the spec as the bytes that Pods are made from. */
+struct job_item {
+	struct job *job;
+	char *spec;
+	size_t spec_len;
+};
+
+/* What an owner was told of one instance last. */
+struct job_told {
+	enum partition_state state;
+	char *id, *controller;
+};
+
+struct job_ctx {
+	struct job_controller *c;
+	char *key; /* "namespace/name" */
+	char *uid;
+	struct job_told *told;
+	size_t n_told;
+	const char *told_wait; /* the last Event's reason of waiting; static */
+	char *trouble;         /* the API server's last word on a Pod that was to be made */
+	const char *trouble_event;
+	bool warned; /* of the template */
+
+	unsigned calls;      /* of the present pass, not yet answered */
+	struct list pending; /* what they belong to (apply.c) */
+	struct err first_err;
+	struct scope scope;
+};
+
+struct job_controller {
+	struct job_controller_opts opts;
+	char *ns;
+	struct kube_store *jobs, *pods;
+	struct kube_workqueue *queue;
+	struct map *ctxs; /* by key */
+	bool started;     /* everything has been read: passes run */
+};
+
+/* ---- apply.c ---- */
+
+/* Starts what the plan says; ctx->calls counts what is under way. */
+void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
+	       const struct partition_status *partitions);
+/* Gives up the calls that are under way. */
+void job_apply_cancel(struct job_ctx *ctx);
+
+/* ---- controller.c ---- */
+
+void job_call_ended(struct job_ctx *ctx, const struct err *err); /* one of ctx->calls */
+void job_look_again(struct job_ctx *ctx);
+
+/* ---- tell.c: Events ---- */
+
+void job_tell(struct job_ctx *ctx, const struct job *job, enum kube_event_level level,
+	      const char *reason, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void job_tell_partitions(struct job_ctx *ctx, const struct job *job,
+			 const struct partition_status *partitions, size_t n);
+void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct job_plan *plan);
+void job_tell_template(struct job_ctx *ctx, const struct job_item *item);
+/* After a status was stored: what has changed in it. */
+void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *stored);
+void job_tell_pod_failed(struct job_ctx *ctx, const struct job *job, const struct job_pod *pod);
+void job_told_free(struct job_ctx *ctx);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Events of a job: one for each step that a user would ask about, told when a pass sees it for
+ * the first time. After a restart of the operator the first look at a job tells nothing of the past.
+ */
+#include "job/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+
+void job_tell(struct job_ctx *ctx, const struct job *job, enum kube_event_level level,
+	      const char *reason, const char *fmt, ...)
+{
+	struct kube_ref about = {
+		.api_version = JOB_API_VERSION,
+		.kind = JOB_KIND,
+		.ns = job->ns,
+		.name = job->name,
+		.uid = job->uid,
+		.version = job->version,
+	};
+	char message[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	kube_event(ctx->c->opts.recorder, &about, level, reason, "%s", message);
+}
+
+static void forget_told(struct job_told *t)
+{
+	free(t->id);
+	free(t->controller);
+	*t = (struct job_told){0};
+}
+
+void job_told_free(struct job_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->n_told; i++)
+		forget_told(&ctx->told[i]);
+	free(ctx->told);
+	ctx->told = NULL;
+	ctx->n_told = 0;
+}
+
+static void remember(struct job_told *t, const struct partition_status *st)
+{
+	t->state = st->state;
+	if (!st->id)
+		return; /* releasing: what it was stays known until it's gone */
+	if (t->id && strcmp(t->id, st->id) == 0)
+		return;
+	free(t->id);
+	free(t->controller);
+	t->id = xstrdup(st->id);
+	t->controller = xstrdup(st->controller);
+}
+
+static void tell_gone(struct job_ctx *ctx, const struct job *job, struct job_told *t)
+{
+	if (t->id)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionReleased",
+			 "Partition %s on %s is gone, its IPUs are free", t->id, t->controller);
+	forget_told(t);
+}
+
+static void tell_partition(struct job_ctx *ctx, const struct job *job, struct job_told *t,
+			   const struct partition_status *st)
+{
+	bool same_id = t->id && st->id && strcmp(t->id, st->id) == 0;
+	bool same = same_id && t->state == st->state;
+
+	if (st->state == PARTITION_STATE_NONE) {
+		tell_gone(ctx, job, t);
+		return;
+	}
+	if (st->id && !same_id)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionRequested",
+			 "Partition %s with %u IPU%s was asked of %s", st->id, job->ipus,
+			 job->ipus == 1 ? "" : "s", st->controller);
+	if (st->state == PARTITION_STATE_ACTIVE && !same)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL,
+			 t->state == PARTITION_STATE_RESETTING ? "PartitionReset" : "PartitionActive",
+			 "Partition %s with %u IPU%s on %s is active", st->id, job->ipus,
+			 job->ipus == 1 ? "" : "s", st->controller);
+	if (st->state == PARTITION_STATE_FAILED && t->state != PARTITION_STATE_FAILED)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, partition_why_name(st->why), "%s",
+			 st->message);
+	if (st->state == PARTITION_STATE_RELEASING && st->message[0] &&
+	    t->state != PARTITION_STATE_RELEASING)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "ReleaseDelayed", "%s", st->message);
+	remember(t, st);
+}
+
+void job_tell_partitions(struct job_ctx *ctx, const struct job *job,
+			 const struct partition_status *partitions, size_t n)
+{
+	/* A job that an earlier process of the operator began with: its past was told. */
+	bool first = ctx->n_told == 0 && job->status.observed_generation != 0;
+
+	if (n > ctx->n_told) {
+		ctx->told = xrealloc(ctx->told, n * sizeof(*ctx->told));
+		memset(ctx->told + ctx->n_told, 0, (n - ctx->n_told) * sizeof(*ctx->told));
+		ctx->n_told = n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (first)
+			remember(&ctx->told[i], &partitions[i]);
+		else
+			tell_partition(ctx, job, &ctx->told[i], &partitions[i]);
+	}
+}
+
+void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct job_plan *plan)
+{
+	const char *reason = plan->wait_event;
+	bool normal;
+
+	if (reason == ctx->told_wait || (reason && ctx->told_wait && strcmp(reason, ctx->told_wait) == 0))
+		return;
+	ctx->told_wait = reason;
+	if (!reason || !reason[0])
+		return;
+	normal = plan->waits == PARTITION_WHY_NO_ROOM || plan->waits == PARTITION_WHY_STARTING;
+	job_tell(ctx, job, normal ? KUBE_EVENT_NORMAL : KUBE_EVENT_WARNING, reason, "%s",
+		 plan->wait_message);
+}
+
+void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	CLEANUP_FREE char *warning = NULL;
+
+	if (ctx->warned)
+		return;
+	ctx->warned = true;
+	if (item->job->restart != JOB_RESTART_NEVER)
+		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "NotSupported",
+			 "This version of the operator doesn't restart jobs: the restartPolicy is read "
+			 "and not acted on");
+	if (json_parse((struct str){item->spec, item->spec_len}, &doc, NULL) < 0)
+		return;
+	warning = job_template_warning(json_root(doc));
+	if (warning)
+		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "RestartPolicyIgnored", "%s", warning);
+}
+
+void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *stored)
+{
+	const struct job_condition *was = job->status.conditions, *is = stored->conditions;
+	const struct job_condition *failed = &is[JOB_FAILED];
+	bool invalid = str_eqz(str_of(failed->reason), "InvalidSpec");
+
+	if (is[JOB_RUNNING].on && !was[JOB_RUNNING].on)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobRunning", "%s", is[JOB_RUNNING].message);
+	if (is[JOB_SUCCEEDED].on && !was[JOB_SUCCEEDED].on)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobCompleted", "%s",
+			 is[JOB_SUCCEEDED].message);
+	if (failed->on && (!was[JOB_FAILED].on ||
+			   !str_eq(str_of(failed->message), str_of(was[JOB_FAILED].message))))
+		job_tell(ctx, job, KUBE_EVENT_WARNING, invalid ? "InvalidSpec" : "JobFailed", "%s",
+			 failed->message);
+}
+
+void job_tell_pod_failed(struct job_ctx *ctx, const struct job *job, const struct job_pod *pod)
+{
+	job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed", "Pod %s failed: %s", pod->name,
+		 pod->message ? pod->message : "no reason is known");
+}
