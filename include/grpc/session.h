@@ -32,13 +32,12 @@ enum h2_code {
 
 /* 0 means the default. */
 struct h2_limits {
-	size_t header_bytes; /* of one header block, counted as RFC 9113 10.5.1 does (default 16
-				KiB) */
+	size_t header_bytes; /* of a stream's fields, counted as in RFC 9113, 6.5.2 (16 KiB) */
 	size_t body_bytes;   /* of one message's body (default 4 MiB and a frame header) */
 	unsigned streams;    /* a server's: how many the peer may have open at once (default 128) */
-	unsigned control_frames; /* RST_STREAM, PING, SETTINGS, PRIORITY, empty DATA … that may come
-				  * in a burst (default 1000); refilled at a tenth of it each second
-				  */
+	/* How many frames that carry nothing (RST_STREAM, PING, SETTINGS, PRIORITY, empty DATA,
+	 * broken ones …) may come in a burst (default 1000); a tenth of it is refilled a second. */
+	unsigned control_frames;
 	size_t connection_bytes; /* of all bodies being received at once (default 4 body_bytes) */
 };
 
@@ -58,7 +57,8 @@ struct h2_message {
 enum h2_event_type {
 	H2_EVENT_NONE,
 	H2_EVENT_MESSAGE, /* the peer's half of a stream is complete: look at h2_session_message */
-	H2_EVENT_RESET,   /* the stream ended before that; code says why, why.msg in words */
+	H2_EVENT_RESET,   /* the stream ended before that (a server's: before it responded) and is
+			   * gone; code and text say why. REFUSED_STREAM: nothing was processed */
 	H2_EVENT_GOAWAY,  /* last_stream and code; streams of ours above it were reset as refused */
 	H2_EVENT_PONG,    /* the answer to h2_session_ping */
 	H2_EVENT_SETTINGS, /* the peer's settings came: h2_session_room may have changed */
@@ -68,7 +68,8 @@ struct h2_event {
 	enum h2_event_type type;
 	int32_t stream;
 	uint32_t code; /* enum h2_code, or whatever number the peer sent */
-	bool by_peer;  /* RESET: the peer sent RST_STREAM; else a limit of ours, or a GOAWAY */
+	bool by_peer;  /* RESET: the peer sent RST_STREAM. Else a limit of ours (then the code is
+			* ENHANCE_YOUR_CALM), a breach of HTTP/2, or a GOAWAY (REFUSED_STREAM) */
 	int32_t last_stream;
 	char text[128]; /* GOAWAY's debug data or the reason of a RESET, printable */
 };
@@ -79,19 +80,22 @@ void h2_session_free(struct h2_session *s); /* NULL is fine */
 
 /* Bytes that the peer sent, any number at a time. Errors: ERR_PROTOCOL, ERR_LIMIT (a flood, or
  * memory): the connection is lost; what is still to be sent (a GOAWAY) should go out, then close.
- */
+ * Breaches that HTTP/2 answers with a GOAWAY aren't errors here: h2_session_is_over is true once it
+ * has been taken with h2_session_output, and h2_session_reason tells. */
 int h2_session_feed(struct h2_session *s, const void *p, size_t len, struct err *err);
 
 /* Appends what is to be sent to out until about max bytes stand there. Errors as above. */
 int h2_session_output(struct h2_session *s, struct buf *out, size_t max, struct err *err);
 bool h2_session_wants_write(const struct h2_session *s);
 bool h2_session_is_over(const struct h2_session *s); /* nothing to read or write any more: close */
+/* What was wrong with the peer, in words; "" while nothing was. */
+const char *h2_session_reason(const struct h2_session *s);
 
 /* Takes the oldest event; false when there is none. Events refer to streams by number; a stream
  * may have gone meanwhile. */
 bool h2_session_next(struct h2_session *s, struct h2_event *ret);
 
-/* What came on a stream, until h2_session_release or the next feed after a RESET. NULL: no such. */
+/* What came on a stream, until h2_session_release, _reset or _respond. NULL: no such. */
 const struct h2_message *h2_session_message(const struct h2_session *s, int32_t stream);
 /* The value of the first header of that name, or STR_NULL. */
 struct str h2_header_get(const struct h2_header *headers, size_t n, const char *name);
@@ -102,11 +106,11 @@ unsigned h2_session_room(const struct h2_session *s);
 /* Copies headers (pseudo-headers first) and body. Errors: ERR_BUSY without room, ERR_LIMIT. */
 int h2_session_request(struct h2_session *s, const struct h2_header *headers, size_t n,
 		       struct str body, int32_t *ret_stream, struct err *err);
-/* True once a part of the request's header block has been handed out by h2_session_output. */
+/* True once the request's header block may have been handed out by h2_session_output. */
 bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
 
-/* A server's answer, copied. With n_headers only (no trailers) it's one header block that ends the
- * stream. A stream that has gone meanwhile is no error. */
+/* A server's answer, copied; the stream is the session's from here on. Without body and trailers
+ * it's one header block that ends the stream. A stream that has gone meanwhile is no error. */
 int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_header *headers,
 		       size_t n_headers, struct str body, const struct h2_header *trailers,
 		       size_t n_trailers, struct err *err);
@@ -114,8 +118,8 @@ int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_hea
 /* Ends interest in a stream: RST_STREAM with code unless both halves are done, its memory goes, no
  * more events of it. Unknown streams are ignored. */
 void h2_session_reset(struct h2_session *s, int32_t stream, uint32_t code);
-/* The driver has read the message; for a server only after responding. The same, but a half that
- * is still open is ended with NO_ERROR by a server, CANCEL by a client. */
+/* A client's driver has read the response: the same with CANCEL, unless all of the request is out.
+ * Servers respond instead. */
 void h2_session_release(struct h2_session *s, int32_t stream);
 
 void h2_session_ping(struct h2_session *s);

@@ -58,7 +58,7 @@ int grpc_message_encode(struct str message, struct buf *out, struct err *err);
 void grpc_message_decode(struct str encoded, char *ret_z, size_t size);
 
 /* grpc-timeout: at most eight digits and a unit. Rounded down so that the peer gives up first. */
-#define GRPC_TIMEOUT_SIZE 12
+#define GRPC_TIMEOUT_SIZE 24
 void grpc_timeout_format(int64_t ms, char ret_z[GRPC_TIMEOUT_SIZE]);
 int grpc_timeout_parse(struct str s, int64_t *ret_ms, struct err *err);
 

@@ -3,6 +3,28 @@
 # grpc: unary calls over HTTP/2.
 
 noinst_LIBRARIES += libgrpc.a
-libgrpc_a_SOURCES =
+libgrpc_a_SOURCES = \
+	include/grpc/channel.h \
+	include/grpc/server.h \
+	include/grpc/session.h \
+	include/grpc/status.h \
+	src/grpc/channel.c \
+	src/grpc/channel_link.c \
+	src/grpc/channel_link.h \
+	src/grpc/reply.c \
+	src/grpc/reply.h \
+	src/grpc/server.c \
+	src/grpc/session.c \
+	src/grpc/session_stream.c \
+	src/grpc/session_stream.h \
+	src/grpc/status.c \
+	src/grpc/transport.c \
+	src/grpc/transport.h
 libgrpc_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
 grpc_ldadd = libgrpc.a $(net_ldadd) $(NGHTTP2_LIBS)
+
+check_PROGRAMS += t/unit/grpc_status_test t/unit/grpc_session_test
+t_unit_grpc_status_test_SOURCES = t/unit/grpc_status_test.c t/unit/tap.h
+t_unit_grpc_status_test_LDADD = $(grpc_ldadd)
+t_unit_grpc_session_test_SOURCES = t/unit/grpc_session_test.c t/unit/tap.h
+t_unit_grpc_session_test_LDADD = $(grpc_ldadd)
