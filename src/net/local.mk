@@ -12,7 +12,8 @@ libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS) $(CARES_CFLAGS)
 net_ldadd = libnet.a $(loop_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
 netfy_ldadd = libnet.a $(loopfy_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
 
-net_tests = t/unit/net_addr_test t/unit/net_conn_test t/unit/net_connect_test t/unit/net_resolve_test
+net_tests = t/unit/net_addr_test t/unit/net_conn_test t/unit/net_connect_test \
+	t/unit/net_resolve_test t/unit/net_tls_test
 check_PROGRAMS += $(net_tests)
 t_unit_net_addr_test_SOURCES = t/unit/net_addr_test.c t/unit/net_test.h t/unit/tap.h
 t_unit_net_addr_test_LDADD = $(net_ldadd)
@@ -23,3 +24,5 @@ t_unit_net_conn_test_LDADD = $(net_ldadd)
 t_unit_net_connect_test_SOURCES = t/unit/net_connect_test.c t/unit/net_dns.h t/unit/net_test.h \
 	t/unit/tap.h
 t_unit_net_connect_test_LDADD = $(net_ldadd)
+t_unit_net_tls_test_SOURCES = t/unit/net_tls_test.c t/unit/net_test.h t/unit/tap.h
+t_unit_net_tls_test_LDADD = $(net_ldadd)

@@ -19,6 +19,7 @@
 #include "tls_impl.h"
 
 #define SYSTEM_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
+#define PEM_BEGIN      "-----BEGIN CERTIFICATE-----"
 #define CA_FILE_LIMIT  (8 << 20)
 
 int tls_rng(void *arg, unsigned char *p, size_t len)
@@ -71,6 +72,8 @@ void tls_config_unref(struct tls_config *c)
  * make the others useless; none at all is an error. */
 static int parse_certs(mbedtls_x509_crt *crt, struct str pem, const char *what, struct err *err)
 {
+	if (!pem.p || !memmem(pem.p, pem.len, PEM_BEGIN, strlen(PEM_BEGIN)))
+		return err_set(err, ERR_INVALID, 0, "%s: there is no PEM certificate in it", what);
 	CLEANUP_FREE char *z = str_dup(pem); /* mbedTLS wants the NUL, and counts it */
 	int ret = mbedtls_x509_crt_parse(crt, (unsigned char *)z, pem.len + 1);
 	if (ret > 0 && crt->version != 0) {
@@ -209,9 +212,11 @@ static int fill_server(struct tls_config *c, const struct tls_server_opts *opts,
 		if (parse_certs(&c->ca, opts->client_ca_pem, "clients' authorities", err) < 0)
 			return -1;
 		mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
-		mbedtls_ssl_conf_authmode(&c->ssl, opts->client_cert_required
-							   ? MBEDTLS_SSL_VERIFY_REQUIRED
-							   : MBEDTLS_SSL_VERIFY_OPTIONAL);
+		/* Whether that is enough, tls_session.c decides after the handshake: in TLS 1.3
+		 * mbedTLS sends a server's alert of refusal under keys that the client has left
+		 * behind already, so that no client could read why. */
+		mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_OPTIONAL);
+		c->client_cert_required = opts->client_cert_required;
 	} else if (opts->client_cert_required) {
 		return err_set(
 			err, ERR_INVALID, 0,

@@ -20,6 +20,7 @@ struct tls_config {
 	unsigned refs;
 	bool is_server;
 	bool skip_verify;
+	bool client_cert_required;
 	mbedtls_ssl_config ssl;
 	mbedtls_x509_crt ca, cert;
 	mbedtls_pk_context key;
@@ -46,6 +47,7 @@ struct tls_session {
 	char name[NET_HOST_SIZE];       /* that the certificate must have; empty: any */
 	struct net_addr name_addr;      /* the same as an address, len 0: it's a name */
 	unsigned worst;                 /* rank of what verify_err says, 0: nothing */
+	unsigned char alert;            /* that fits it */
 	struct err verify_err;
 };
 

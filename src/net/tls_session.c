@@ -16,6 +16,8 @@
 #include "net_impl.h"
 #include "tls_impl.h"
 
+#define ALERT_CERTIFICATE_REQUIRED 116 /* RFC 8446 6.2; mbedTLS has no name for it */
+
 /* RFC 8446 6 and RFC 5246 7.2: those that a person can do something about. */
 static const struct {
 	unsigned char number;
@@ -34,7 +36,7 @@ static const struct {
 	{71, "insufficient security"},
 	{80, "internal error"},
 	{112, "unrecognized name"},
-	{116, "certificate required"},
+	{ALERT_CERTIFICATE_REQUIRED, "certificate required"},
 	{120, "no application protocol in common"},
 };
 
@@ -156,6 +158,9 @@ static enum io_status failed(struct tls_session *s, int status, struct err *err)
 	case MBEDTLS_ERR_SSL_INVALID_RECORD:
 		err_set(err, ERR_PROTOCOL, status, "the peer doesn't speak TLS here");
 		break;
+	case MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE:
+		err_set(err, ERR_DENIED, status, "the client has no certificate");
+		break;
 	case MBEDTLS_ERR_SSL_ALLOC_FAILED:
 		err_set(err, ERR_BUSY, status, "TLS: out of memory");
 		break;
@@ -175,14 +180,29 @@ static enum io_status to_status(struct tls_session *s, int status, struct err *e
 	return failed(s, status, err);
 }
 
+static enum io_status refuse(struct tls_session *s, unsigned char alert, int status,
+			     struct err *err)
+{
+	mbedtls_ssl_send_alert_message(&s->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert);
+	return failed(s, status, err);
+}
+
+/* A server's mbedTLS goes on after a bad certificate, or none (tls.c says why); we don't. */
 static enum io_status finish_handshake(struct tls_session *s, struct err *err)
 {
 	const mbedtls_x509_crt *crt = mbedtls_ssl_get_peer_cert(&s->ssl);
+	if (!crt && s->config->client_cert_required) {
+		bool tls13 = mbedtls_ssl_get_version_number(&s->ssl) == MBEDTLS_SSL_VERSION_TLS1_3;
+		return refuse(s,
+			      tls13 ? ALERT_CERTIFICATE_REQUIRED
+				    : MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE,
+			      MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE, err);
+	}
 	if (!crt || s->config->skip_verify)
 		return IO_OK;
-	/* A server that doesn't insist on a certificate goes on after a bad one; we don't. */
 	if (mbedtls_ssl_get_verify_result(&s->ssl) != 0)
-		return failed(s, MBEDTLS_ERR_X509_CERT_VERIFY_FAILED, err);
+		return refuse(s, s->alert ? s->alert : MBEDTLS_SSL_ALERT_MSG_BAD_CERT,
+			      MBEDTLS_ERR_X509_CERT_VERIFY_FAILED, err);
 	char dn[512];
 	if (mbedtls_x509_dn_gets(dn, sizeof(dn), &crt->subject) >= 0)
 		s->subject = xstrdup(dn);

@@ -25,6 +25,9 @@ __attribute__((format(printf, 3, 4))) static void tell(struct tls_session *s, en
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	s->worst = rank;
+	s->alert = rank == RANK_DATE         ? MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED
+		   : rank == RANK_UNKNOWN_CA ? MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA
+					     : MBEDTLS_SSL_ALERT_MSG_BAD_CERT;
 	err_set(&s->verify_err, ERR_DENIED, 0, "%s %s", s->label, text);
 }
 
