@@ -27,7 +27,8 @@ struct kube_exec_helper;
  */
 int kube_exec_helper_fork(const struct kube_config *config, struct kube_exec_helper **ret,
 			  struct err *err);
-/* Closes the socket and reaps the process. All operations must have ended. NULL is fine. */
+/* Closes the socket and reaps the process. All operations must have ended, and not from within
+ * one's callback. NULL is fine. */
 void kube_exec_helper_free(struct kube_exec_helper *helper);
 
 /* output: what the plugin wrote to standard output, borrowed, NULL on error. Errors: ERR_INVALID

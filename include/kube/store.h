@@ -11,6 +11,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "core/list.h"
 #include "core/str.h"
 #include "kube/client.h"
 #include "kube/watch.h"
@@ -57,7 +58,9 @@ void *kube_store_by_uid(const struct kube_store *store, struct str uid);
 /* All items, or those of one index value. The store mustn't change meanwhile. */
 struct kube_store_iter {
 	const struct kube_store *store;
-	void *private_[6];
+	const struct list *head_; /* private */
+	struct list *next_;
+	bool in_index_;
 	struct str key, uid;
 	void *item;
 };

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a loaded configuration holds, for this folder: kubeconfig.c and config.c fill it,
+ * cred.c and exec_helper.c read it. It owns all its strings; secrets are wiped at the end.
+ */
+#ifndef IPU_KUBE_CONFIG_PRIV_H
+#define IPU_KUBE_CONFIG_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/str.h"
+#include "http/message.h"
+#include "kube/config.h"
+
+#define KUBE_FILE_MAX_BYTES ((size_t)1 << 20) /* tokens, certificates, keys */
+
+/* Bytes that stand in the configuration, or the file that they're in; both NULL: not given. */
+struct kube_material {
+	char *data;
+	size_t len;
+	char *path;
+};
+
+struct kube_exec_config {
+	char *api_version;  /* client.authentication.k8s.io/v1 or v1beta1 */
+	char *command;      /* a path, or a name to look for in PATH */
+	char **args;        /* without argv[0]; NULL-terminated */
+	char **env;         /* "NAME=value", added to ours; NULL-terminated */
+	char *install_hint; /* or NULL */
+	char *info;         /* KUBERNETES_EXEC_INFO's value */
+};
+
+struct kube_config {
+	char *server; /* as configured */
+	struct http_url url;
+	char *prefix;      /* the URL's path without a '/' at its end: "" or "/x" */
+	char *server_name; /* tls-server-name, or NULL */
+	char *source, *ns;
+	bool in_cluster, insecure;
+	struct kube_material ca, cert, key, token;
+	struct kube_exec_config *exec;
+};
+
+/* A whole file of at most KUBE_FILE_MAX_BYTES. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT. *ret is terminated
+ * and the caller's. ret_stamp (may be NULL): changes when the file does. */
+int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_stamp,
+		   struct err *err);
+int kube_stat_file(const char *path, uint64_t *ret_stamp); /* -1: not there now */
+
+/* Sets server, url and prefix. ERR_INVALID. */
+int kube_config_set_server(struct kube_config *c, const char *server, struct err *err);
+
+/* The kubeconfigs' part: merges files (NULL-terminated), of which those that aren't there are left
+ * out if may_lack. */
+int kube_kubeconfig_load(const char *const *files, bool may_lack, const char *context,
+			 struct kube_config *c, struct err *err);
+
+#endif

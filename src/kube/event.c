@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The recorder of Events: counts repeats, limits what one object may say, and sends one at a time.
+ * Owns its series (what was said of whom) and buckets, both bounded. Uses core/, loop/,
+ * kube/client.h.
+ */
+#include "kube/event.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/map.h"
+#include "core/metrics.h"
+#include "core/rand.h"
+#include "kube/object.h"
+#include "loop/backoff.h"
+#include "loop/op.h"
+
+#define MAX_SERIES  4096 /* remembered; the oldest goes first */
+#define MAX_BUCKETS 4096
+#define MAX_TRIES   4
+#define CALL_MS     10000
+#define MESSAGE_MAX 1024
+
+/* The same object, level, reason and message: one Event. */
+struct series {
+	struct list link;  /* in recorder->series, least recently used first */
+	struct list queue; /* in recorder->queue, or alone */
+	char *id;          /* its key in the map */
+	char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
+	char *reason, *message;
+	enum kube_event_level level;
+	char event[254];      /* the Event's name */
+	int64_t first_ms;     /* wall clock */
+	int64_t last_ms;      /* wall clock */
+	int64_t last_mono_ms; /* for the aggregation's end */
+	unsigned count, sent; /* sent: the count that the server has; 0: not created yet */
+	unsigned tries;
+};
+
+struct bucket { /* what one object may still say */
+	struct list link;
+	char *id;
+	unsigned tokens;
+	int64_t refilled_ms;
+};
+
+struct kube_recorder {
+	struct kube_client *client;
+	char *component, *instance;
+	struct map *by_id, *buckets;
+	struct list series, bucket_list, queue;
+	size_t queued;
+	struct scope scope;
+	struct series
+		*sending; /* out of the queue, its call is running or waits for its back-off */
+	unsigned sending_count;
+	struct loop_timer retry;
+	struct backoff backoff;
+	struct loop_work work;
+	struct log_limit quiet;
+};
+
+static struct metric *dropped_metric, *sent_metric;
+
+static void count_dropped(const char *why)
+{
+	const char *const values[] = {why};
+	metric_add(dropped_metric, values, 1);
+}
+
+static void series_free(struct kube_recorder *r, struct series *s)
+{
+	char *all[] = {s->api_version, s->kind,       s->ns,     s->name,    s->uid,
+		       s->version,     s->field_path, s->reason, s->message, s->id};
+	map_del(r->by_id, str_of(s->id));
+	list_unlink(&s->link);
+	if (!list_empty(&s->queue))
+		r->queued--;
+	list_unlink(&s->queue);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		free(all[i]);
+	free(s);
+}
+
+static void bucket_free(struct kube_recorder *r, struct bucket *b)
+{
+	map_del(r->buckets, str_of(b->id));
+	list_unlink(&b->link);
+	free(b->id);
+	free(b);
+}
+
+/* ---- limits ---- */
+
+static bool take_token(struct kube_recorder *r, const char *id)
+{
+	int64_t now = clock_mono_ms();
+	struct bucket *b = map_get(r->buckets, str_of(id));
+	if (!b) {
+		if (map_len(r->buckets) >= MAX_BUCKETS)
+			bucket_free(r, CONTAINER_OF(r->bucket_list.next, struct bucket, link));
+		b = xcalloc(1, sizeof(*b));
+		b->id = xstrdup(id);
+		b->tokens = KUBE_EVENT_BURST;
+		b->refilled_ms = now;
+		map_put(r->buckets, str_of(id), b);
+	} else {
+		list_unlink(&b->link);
+	}
+	list_append(&r->bucket_list, &b->link);
+	int64_t refill = (now - b->refilled_ms) / KUBE_EVENT_REFILL_MS;
+	if (refill > 0) {
+		b->refilled_ms += refill * KUBE_EVENT_REFILL_MS;
+		b->tokens = refill > KUBE_EVENT_BURST - (int64_t)b->tokens
+				    ? KUBE_EVENT_BURST
+				    : b->tokens + (unsigned)refill;
+	}
+	if (b->tokens == 0)
+		return false;
+	b->tokens--;
+	return true;
+}
+
+/* ---- sending ---- */
+
+static const char *event_ns(const struct series *s)
+{
+	return s->ns && s->ns[0] ? s->ns : "default";
+}
+
+static void set_opt(struct jmut_doc *doc, struct jmut *to, const char *key, const char *z)
+{
+	if (z && z[0])
+		jmut_set_str(doc, to, key, z);
+}
+
+static struct jmut *make_event(const struct kube_recorder *r, const struct series *s,
+			       struct jmut_doc *doc)
+{
+	char first[CLOCK_RFC3339_SIZE], last[CLOCK_RFC3339_SIZE];
+	struct jmut *root = jmut_object(doc);
+	clock_format(s->first_ms, first);
+	clock_format(s->last_ms, last);
+	jmut_set_str(doc, root, "apiVersion", "v1");
+	jmut_set_str(doc, root, "kind", "Event");
+	struct jmut *meta = jmut_need_object(doc, root, "metadata");
+	jmut_set_str(doc, meta, "name", s->event);
+	jmut_set_str(doc, meta, "namespace", event_ns(s));
+	struct jmut *about = jmut_need_object(doc, root, "involvedObject");
+	set_opt(doc, about, "apiVersion", s->api_version);
+	set_opt(doc, about, "kind", s->kind);
+	set_opt(doc, about, "namespace", s->ns);
+	set_opt(doc, about, "name", s->name);
+	set_opt(doc, about, "uid", s->uid);
+	set_opt(doc, about, "resourceVersion", s->version);
+	set_opt(doc, about, "fieldPath", s->field_path);
+	jmut_set_str(doc, root, "type", s->level == KUBE_EVENT_WARNING ? "Warning" : "Normal");
+	jmut_set_str(doc, root, "reason", s->reason);
+	jmut_set_str(doc, root, "message", s->message);
+	jmut_set_str(doc, root, "firstTimestamp", first);
+	jmut_set_str(doc, root, "lastTimestamp", last);
+	jmut_set_int(doc, root, "count", s->count);
+	set_opt(doc, jmut_need_object(doc, root, "source"), "component", r->component);
+	jmut_set_str(doc, root, "reportingComponent", r->component);
+	jmut_set_str(doc, root, "reportingInstance", r->instance);
+	return root;
+}
+
+static struct jmut *make_patch(const struct series *s, struct jmut_doc *doc)
+{
+	char last[CLOCK_RFC3339_SIZE];
+	struct jmut *root = jmut_object(doc);
+	clock_format(s->last_ms, last);
+	jmut_set_int(doc, root, "count", s->count);
+	jmut_set_str(doc, root, "lastTimestamp", last);
+	return root;
+}
+
+static void enqueue(struct kube_recorder *r, struct series *s)
+{
+	list_append(&r->queue, &s->queue);
+	r->queued++;
+	loop_work_post(&r->work);
+}
+
+static void on_sent(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct kube_recorder *r = arg;
+	struct series *s = r->sending;
+	(void)response;
+	/* The Event is there already: an attempt of ours whose answer was lost. */
+	if (err && err->kind == ERR_EXISTS && s->sent == 0)
+		err = NULL;
+	if (err && err->kind == ERR_NOT_FOUND && s->sent > 0) {
+		s->sent = 0; /* it has expired there: once more, from the beginning */
+		s->tries++;
+	} else if (err && err_is_retryable(err) && ++s->tries < MAX_TRIES) {
+		loop_timer_start_in(&r->retry, backoff_next_ms(&r->backoff, err));
+		return;
+	} else if (err) {
+		count_dropped("refused");
+		if (log_limit_ok(&r->quiet, 60000))
+			log_warn("kube", s->name, "an Event wasn't taken: %s reason=%s", err->msg,
+				 s->reason);
+		s->sent = r->sending_count; /* so that repeats are tried as repeats */
+	} else {
+		const char *const values[] = {s->sent == 0 ? "create" : "patch"};
+		metric_add(sent_metric, values, 1);
+		s->sent = r->sending_count;
+		s->tries = 0;
+	}
+	r->sending = NULL;
+	backoff_reset(&r->backoff);
+	if (s->sent == 0 && s->tries < MAX_TRIES && list_empty(&s->queue))
+		enqueue(r, s);
+	loop_work_post(&r->work);
+}
+
+static void send_one(struct kube_recorder *r)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct series *s = r->sending;
+	struct kube_request req = {
+		.verb = s->sent == 0 ? KUBE_CREATE : KUBE_PATCH,
+		.resource = &KUBE_EVENTS,
+		.ns = event_ns(s),
+		.deadline_ms = CALL_MS,
+	};
+	r->sending_count = s->count;
+	if (s->sent == 0) {
+		req.json = make_event(r, s, doc);
+	} else {
+		req.name = s->event;
+		req.json = make_patch(s, doc);
+		req.patch = KUBE_PATCH_MERGE;
+	}
+	kube_call_start(r->client, &req, on_sent, r, &r->scope);
+}
+
+static void on_retry(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	send_one(arg);
+}
+
+static void on_work(struct loop_work *work, void *arg)
+{
+	struct kube_recorder *r = arg;
+	(void)work;
+	if (r->sending || list_empty(&r->queue))
+		return;
+	r->sending = CONTAINER_OF(r->queue.next, struct series, queue);
+	list_unlink(&r->sending->queue);
+	r->queued--;
+	send_one(r);
+}
+
+/* ---- recording ---- */
+
+static void name_event(struct series *s)
+{
+	char base[201];
+	size_t len;
+	snprintf(base, sizeof(base), "%s", s->name && s->name[0] ? s->name : "ipu-operator");
+	for (len = strlen(base); len > 1 && (base[len - 1] == '.' || base[len - 1] == '-'); len--)
+		base[len - 1] = '\0';
+	snprintf(s->event, sizeof(s->event), "%s.%016llx", base, (unsigned long long)rand_u64());
+}
+
+static struct series *series_new(struct kube_recorder *r, const struct kube_ref *about,
+				 enum kube_event_level level, const char *reason,
+				 const char *message, const char *id)
+{
+	if (map_len(r->by_id) >= MAX_SERIES) {
+		/* The oldest that isn't about to be sent. The queue is shorter than this list. */
+		LIST_FOREACH (pos, tmp, &r->series) {
+			struct series *old = CONTAINER_OF(pos, struct series, link);
+			if (old == r->sending || !list_empty(&old->queue))
+				continue;
+			series_free(r, old);
+			break;
+		}
+	}
+	struct series *s = xcalloc(1, sizeof(*s));
+	s->id = xstrdup(id);
+	s->api_version = xstrdup(about->api_version);
+	s->kind = xstrdup(about->kind);
+	s->ns = xstrdup(about->ns);
+	s->name = xstrdup(about->name);
+	s->uid = xstrdup(about->uid);
+	s->version = xstrdup(about->version);
+	s->field_path = xstrdup(about->field_path);
+	s->reason = xstrdup(reason);
+	s->message = xstrdup(message);
+	s->level = level;
+	s->first_ms = clock_wall_ms();
+	list_init(&s->queue);
+	list_append(&r->series, &s->link);
+	name_event(s);
+	map_put(r->by_id, str_of(id), s);
+	return s;
+}
+
+static const char *or_empty(const char *z)
+{
+	return z ? z : "";
+}
+
+/* The series that this is one more of, if it's recent enough. */
+static struct series *find_series(struct kube_recorder *r, const char *id)
+{
+	struct series *s = map_get(r->by_id, str_of(id));
+	if (!s)
+		return NULL;
+	if (s != r->sending && list_empty(&s->queue) &&
+	    clock_mono_ms() - s->last_mono_ms > KUBE_EVENT_AGGREGATE_MS) {
+		series_free(r, s);
+		return NULL;
+	}
+	list_unlink(&s->link);
+	list_append(&r->series, &s->link);
+	return s;
+}
+
+void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube_event_level level,
+		const char *reason, const char *fmt, ...)
+{
+	char message[MESSAGE_MAX + 1];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	message[str_utf8_cut(str_of(message), MESSAGE_MAX)] = '\0';
+
+	CLEANUP_FREE char *object =
+		xasprintf("%s %s/%s %s %s", or_empty(about->kind), or_empty(about->ns),
+			  or_empty(about->name), or_empty(about->uid), or_empty(about->field_path));
+	CLEANUP_FREE char *id = xasprintf("%s\n%d %s\n%s", object, (int)level, reason, message);
+	struct series *s = find_series(r, id);
+	if (!s && r->queued >= KUBE_EVENT_QUEUE) {
+		count_dropped("queue");
+		return;
+	}
+	bool allowed = take_token(r, object);
+	if (!s && !allowed) {
+		count_dropped("rate");
+		return;
+	}
+	if (!s)
+		s = series_new(r, about, level, reason, message, id);
+	s->count++;
+	s->last_ms = clock_wall_ms();
+	s->last_mono_ms = clock_mono_ms();
+	/* While it waits in the queue, the count just grows. */
+	if (list_empty(&s->queue) && allowed && r->queued < KUBE_EVENT_QUEUE) {
+		s->tries = 0;
+		enqueue(r, s);
+	}
+}
+
+size_t kube_recorder_waiting(const struct kube_recorder *r)
+{
+	return r->queued + (r->sending != NULL);
+}
+
+/* ---- life ---- */
+
+static void metrics_open(void)
+{
+	static const char *const by_reason[] = {"reason", NULL};
+	static const char *const by_verb[] = {"verb", NULL};
+	if (dropped_metric)
+		return;
+	dropped_metric = metric_new(METRIC_COUNTER, "ipu_operator_events_dropped_total",
+				    "Events that weren't sent, by reason.", by_reason, NULL, 0);
+	sent_metric =
+		metric_new(METRIC_COUNTER, "ipu_operator_events_sent_total",
+			   "Events that the API server took, new or counted.", by_verb, NULL, 0);
+}
+
+struct kube_recorder *kube_recorder_new(struct kube_client *client, const char *component,
+					const char *instance)
+{
+	struct kube_recorder *r = xcalloc(1, sizeof(*r));
+	r->client = client;
+	r->component = xstrdup(component);
+	r->instance = xstrdup(instance);
+	r->by_id = map_new();
+	r->buckets = map_new();
+	list_init(&r->series);
+	list_init(&r->bucket_list);
+	list_init(&r->queue);
+	scope_init(&r->scope);
+	loop_timer_init(&r->retry, kube_client_loop(client), on_retry, r);
+	loop_work_init(&r->work, kube_client_loop(client), on_work, r);
+	r->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
+	metrics_open();
+	return r;
+}
+
+void kube_recorder_free(struct kube_recorder *r)
+{
+	if (!r)
+		return;
+	scope_cancel(&r->scope);
+	loop_timer_stop(&r->retry);
+	loop_work_cancel(&r->work);
+	LIST_FOREACH (pos, tmp, &r->series)
+		series_free(r, CONTAINER_OF(pos, struct series, link));
+	LIST_FOREACH (pos, tmp2, &r->bucket_list)
+		bucket_free(r, CONTAINER_OF(pos, struct bucket, link));
+	map_free(r->by_id);
+	map_free(r->buckets);
+	free(r->component);
+	free(r->instance);
+	free(r);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status objects, decoded into errors: the kinds are decided here and nowhere else.
+ * Pure. Kubernetes API conventions, "Response status kind"; API Concepts for 410.
+ */
+#include "kube/client.h"
+
+#include "core/str.h"
+
+/* Reasons that say more than the HTTP status does. */
+static const struct {
+	const char *reason;
+	enum err_kind kind;
+} reasons[] = {
+	{"AlreadyExists", ERR_EXISTS},
+	{"Conflict", ERR_CONFLICT},
+	{"Expired", ERR_GONE},
+	{"Gone", ERR_GONE},
+	{"ServerTimeout", ERR_UNAVAILABLE},
+	{"ServiceUnavailable", ERR_UNAVAILABLE},
+	{"Timeout", ERR_TIMEOUT},
+	{"TooManyRequests", ERR_BUSY},
+	{"RequestEntityTooLarge", ERR_LIMIT},
+	{"Unauthorized", ERR_DENIED},
+	{"Forbidden", ERR_DENIED},
+	{"NotFound", ERR_NOT_FOUND},
+	{"Invalid", ERR_INVALID},
+	{"BadRequest", ERR_INVALID},
+	{"MethodNotAllowed", ERR_UNSUPPORTED},
+	{"NotAcceptable", ERR_UNSUPPORTED},
+	{"UnsupportedMediaType", ERR_UNSUPPORTED},
+};
+
+static enum err_kind kind_of_status(int status)
+{
+	switch (status) {
+	case 401:
+	case 403:
+		return ERR_DENIED;
+	case 404:
+		return ERR_NOT_FOUND;
+	case 405:
+	case 406:
+	case 415:
+	case 501:
+		return ERR_UNSUPPORTED;
+	case 408:
+	case 504:
+		return ERR_TIMEOUT;
+	case 409:
+		return ERR_CONFLICT;
+	case 410:
+		return ERR_GONE;
+	case 413:
+		return ERR_LIMIT;
+	case 429:
+		return ERR_BUSY;
+	case 502:
+	case 503:
+		return ERR_UNAVAILABLE;
+	default:
+		if (status >= 400 && status < 500)
+			return ERR_INVALID;
+		return status >= 500 ? ERR_INTERNAL : ERR_PROTOCOL;
+	}
+}
+
+static enum err_kind kind_of(int status, struct str reason)
+{
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (str_eqz(reason, reasons[i].reason))
+			return reasons[i].kind;
+	return kind_of_status(status);
+}
+
+int kube_status_decode(int http_status, const struct json *body, unsigned retry_after_ms,
+		       struct err *err)
+{
+	bool is_status = str_eqz(json_str(json_get(body, "kind")), "Status");
+	const struct json *st = is_status ? body : NULL;
+	struct str message = json_str(json_get(st, "message"));
+	struct str reason = json_str(json_get(st, "reason"));
+	int64_t code = json_int(json_get(st, "code"), 0);
+	int64_t wait_s = json_int(json_at(st, "details", "retryAfterSeconds", NULL), 0);
+	int status = http_status;
+
+	if (!err)
+		return -1;
+	if (status == 0)
+		status = code >= 100 && code < 600 ? (int)code : 500;
+	enum err_kind kind = kind_of(status, reason);
+	if (message.len > 0)
+		err_set(err, kind, status, "%.*s", STR_ARG(str_trim(message)));
+	else if (reason.len > 0)
+		err_set(err, kind, status, "the API server answered %d %.*s", status,
+			STR_ARG(reason));
+	else
+		err_set(err, kind, status, "the API server answered %d", status);
+	err->retry_after_ms = retry_after_ms;
+	if (retry_after_ms == 0 && wait_s > 0)
+		err->retry_after_ms = wait_s > 3600 ? 3600000 : (unsigned)wait_s * 1000;
+	/* These two say that time ran out on a request that was being worked on. */
+	err->maybe_applied = kind == ERR_TIMEOUT || kind == ERR_INTERNAL || status == 502;
+	return -1;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The work queue: an item a key, in one of the lists below or waiting on its timer.
+ * Owns its items; runs are the owner's, who says when they have ended. Uses core/ and loop/.
+ */
+#include "kube/workqueue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/map.h"
+#include "core/metrics.h"
+#include "loop/backoff.h"
+
+#define DEFAULT_BUDGET          32
+#define DEFAULT_BACKOFF_BASE_MS 500
+#define DEFAULT_BACKOFF_MAX_MS  (5 * 60000)
+
+struct item {
+	struct kube_workqueue *q;
+	struct list link; /* in q->ready, else alone */
+	struct loop_timer timer;
+	struct backoff backoff;
+	int64_t began_us; /* of the run */
+	bool ready, running;
+	bool again;        /* news came while it ran */
+	bool again_polite; /* the same, but a back-off goes first */
+	bool forgotten;    /* free it when its run has ended */
+	char key[];
+};
+
+struct kube_workqueue {
+	struct loop *loop;
+	const char *name;
+	kube_work_fn *run;
+	void *arg;
+	unsigned budget, max_running;
+	unsigned backoff_base_ms, backoff_max_ms;
+	struct map *items;
+	struct list ready;
+	size_t n_ready, n_running;
+	struct loop_work work;
+	bool paused;
+};
+
+static struct {
+	struct metric *depth, *running, *runs, *seconds;
+} metrics;
+
+static void metrics_open(void)
+{
+	static const char *const by_queue[] = {"queue", NULL};
+	static const char *const by_result[] = {"queue", "result", NULL};
+	static const double bounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60};
+	if (metrics.depth)
+		return;
+	metrics.depth =
+		metric_new(METRIC_GAUGE, "ipu_operator_workqueue_depth",
+			   "Keys that are ready and wait for their run.", by_queue, NULL, 0);
+	metrics.running = metric_new(METRIC_GAUGE, "ipu_operator_workqueue_running",
+				     "Keys whose run has begun and not ended.", by_queue, NULL, 0);
+	metrics.runs = metric_new(METRIC_COUNTER, "ipu_operator_workqueue_runs_total",
+				  "Runs that have ended, by result.", by_result, NULL, 0);
+	metrics.seconds = metric_new(METRIC_HISTOGRAM, "ipu_operator_workqueue_run_seconds",
+				     "Time from the beginning of a run to its end.", by_queue,
+				     bounds, sizeof(bounds) / sizeof(bounds[0]));
+}
+
+static void collect(void *arg)
+{
+	const struct kube_workqueue *q = arg;
+	const char *const values[] = {q->name};
+	metric_set(metrics.depth, values, (double)q->n_ready);
+	metric_set(metrics.running, values, (double)q->n_running);
+}
+
+/* ---- items ---- */
+
+static void item_free(struct item *it)
+{
+	struct kube_workqueue *q = it->q;
+	loop_timer_stop(&it->timer);
+	list_unlink(&it->link);
+	q->n_ready -= it->ready;
+	q->n_running -= it->running;
+	free(it);
+}
+
+static void item_drop(struct item *it)
+{
+	map_del(it->q->items, str_of(it->key));
+	item_free(it);
+}
+
+static void kick(struct kube_workqueue *q)
+{
+	if (!q->paused && q->n_ready > 0 && (q->max_running == 0 || q->n_running < q->max_running))
+		loop_work_post(&q->work);
+}
+
+static void make_ready(struct item *it)
+{
+	struct kube_workqueue *q = it->q;
+	loop_timer_stop(&it->timer);
+	it->forgotten = false;
+	if (it->running) {
+		it->again = true;
+		return;
+	}
+	if (it->ready)
+		return;
+	it->ready = true;
+	q->n_ready++;
+	list_append(&q->ready, &it->link);
+	kick(q);
+}
+
+static void on_time(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	make_ready(arg);
+}
+
+static struct item *item_get(struct kube_workqueue *q, struct str key)
+{
+	struct item *it = map_get(q->items, key);
+	if (it)
+		return it;
+	it = xcalloc(1, sizeof(*it) + key.len + 1);
+	it->q = q;
+	list_init(&it->link);
+	loop_timer_init(&it->timer, q->loop, on_time, it);
+	it->backoff = (struct backoff)BACKOFF_INIT(q->backoff_base_ms, q->backoff_max_ms);
+	memcpy(it->key, key.p, key.len);
+	map_put(q->items, key, it);
+	return it;
+}
+
+/* ---- running ---- */
+
+static void run_ready(struct loop_work *work, void *arg)
+{
+	struct kube_workqueue *q = arg;
+	(void)work;
+	for (unsigned n = 0; n < q->budget && !q->paused && !list_empty(&q->ready) &&
+			     (q->max_running == 0 || q->n_running < q->max_running);
+	     n++) {
+		struct item *it = CONTAINER_OF(q->ready.next, struct item, link);
+		list_unlink(&it->link);
+		it->ready = false;
+		q->n_ready--;
+		it->running = true;
+		q->n_running++;
+		it->began_us = clock_mono_us();
+		/* The item may be gone when this returns. */
+		q->run(q->arg, str_of(it->key));
+	}
+	kick(q);
+}
+
+static void count_run(const struct kube_workqueue *q, const struct item *it, const struct err *err)
+{
+	const char *const by_queue[] = {q->name};
+	const char *const by_result[] = {q->name, err ? err_kind_name(err->kind) : "ok"};
+	metric_add(metrics.runs, by_result, 1);
+	metric_observe(metrics.seconds, by_queue, (double)(clock_mono_us() - it->began_us) / 1e6);
+}
+
+int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const struct err *err)
+{
+	struct item *it = map_get(q->items, key);
+	int64_t delay = 0;
+	if (!it || !it->running)
+		return 0;
+	count_run(q, it, err);
+	it->running = false;
+	q->n_running--;
+	kick(q); /* a place for others */
+	bool again = it->again, polite = it->again_polite;
+	it->again = it->again_polite = false;
+	if (it->forgotten && !again && !polite) {
+		item_drop(it);
+		return 0;
+	}
+	if (err) {
+		delay = backoff_next_ms(&it->backoff, err);
+		if (!loop_timer_active(&it->timer) || it->timer.at_ms > clock_mono_ms() + delay)
+			loop_timer_start_in(&it->timer, delay);
+	} else {
+		backoff_reset(&it->backoff);
+	}
+	if (again || (polite && !err))
+		make_ready(it);
+	else if (!loop_timer_active(&it->timer))
+		item_drop(it);
+	return delay;
+}
+
+/* ---- adding ---- */
+
+void kube_workqueue_add(struct kube_workqueue *q, struct str key)
+{
+	make_ready(item_get(q, key));
+}
+
+void kube_workqueue_add_after(struct kube_workqueue *q, struct str key, int64_t delay_ms)
+{
+	struct item *it = item_get(q, key);
+	int64_t at_ms = clock_mono_ms() + (delay_ms > 0 ? delay_ms : 0);
+	if (delay_ms <= 0) {
+		make_ready(it);
+		return;
+	}
+	it->forgotten = false;
+	if (!it->ready && (!loop_timer_active(&it->timer) || it->timer.at_ms > at_ms))
+		loop_timer_start_at(&it->timer, at_ms);
+}
+
+void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key)
+{
+	struct item *it = item_get(q, key);
+	if (it->running) {
+		it->forgotten = false;
+		it->again_polite = true;
+	} else if (it->backoff.tries == 0 || !loop_timer_active(&it->timer)) {
+		make_ready(it);
+	}
+}
+
+void kube_workqueue_forget(struct kube_workqueue *q, struct str key)
+{
+	struct item *it = map_get(q->items, key);
+	if (!it)
+		return;
+	if (!it->running) {
+		item_drop(it);
+		return;
+	}
+	loop_timer_stop(&it->timer);
+	backoff_reset(&it->backoff);
+	it->again = it->again_polite = false;
+	it->forgotten = true;
+}
+
+/* ---- looking ---- */
+
+unsigned kube_workqueue_failures(const struct kube_workqueue *q, struct str key)
+{
+	const struct item *it = map_get(q->items, key);
+	return it ? it->backoff.tries : 0;
+}
+
+size_t kube_workqueue_depth(const struct kube_workqueue *q)
+{
+	return q->n_ready;
+}
+
+size_t kube_workqueue_running(const struct kube_workqueue *q)
+{
+	return q->n_running;
+}
+
+size_t kube_workqueue_waiting(const struct kube_workqueue *q)
+{
+	struct map_iter it = MAP_ITER(q->items);
+	size_t n = 0;
+	while (map_next(&it)) {
+		const struct item *item = it.value;
+		n += loop_timer_active(&item->timer);
+	}
+	return n;
+}
+
+void kube_workqueue_pause(struct kube_workqueue *q)
+{
+	q->paused = true;
+}
+
+void kube_workqueue_resume(struct kube_workqueue *q)
+{
+	q->paused = false;
+	kick(q);
+}
+
+struct kube_workqueue *kube_workqueue_new(const struct kube_workqueue_opts *opts, kube_work_fn *run,
+					  void *arg)
+{
+	struct kube_workqueue *q = xcalloc(1, sizeof(*q));
+	q->loop = opts->loop;
+	q->name = opts->name;
+	q->run = run;
+	q->arg = arg;
+	q->budget = opts->budget ? opts->budget : DEFAULT_BUDGET;
+	q->max_running = opts->max_running;
+	q->backoff_base_ms =
+		opts->backoff_base_ms ? opts->backoff_base_ms : DEFAULT_BACKOFF_BASE_MS;
+	q->backoff_max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : DEFAULT_BACKOFF_MAX_MS;
+	q->items = map_new();
+	list_init(&q->ready);
+	loop_work_init(&q->work, q->loop, run_ready, q);
+	metrics_open();
+	metrics_on_collect(collect, q);
+	return q;
+}
+
+void kube_workqueue_free(struct kube_workqueue *q)
+{
+	if (!q)
+		return;
+	metrics_off_collect(collect, q);
+	loop_work_cancel(&q->work);
+	struct map_iter it = MAP_ITER(q->items);
+	while (map_next(&it))
+		item_free(it.value);
+	map_free(q->items);
+	free(q);
+}
