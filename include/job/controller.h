@@ -37,4 +37,7 @@ void job_controller_partition_changed(struct job_controller *c, const struct par
 /* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why);
 
+/* How many jobs there are by launcherStatus: Pending, Running, Completed, Failed. */
+void job_controller_count(const struct job_controller *c, size_t ret[JOB_CONDITIONS]);
+
 #endif

@@ -61,4 +61,10 @@ typedef void partitions_each_fn(const struct partition_ask *ask, const struct pa
 				void *arg);
 void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg);
 
+/* Over all entries of the tracker, what is on its way out included: for statistics. */
+typedef void partitions_entry_fn(const struct partition_entry *entry, void *arg);
+void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg);
+
+size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */
+
 #endif

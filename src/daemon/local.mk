@@ -3,6 +3,18 @@
 # daemon: wiring and nothing else.
 
 noinst_LIBRARIES += libdaemon.a
-libdaemon_a_SOURCES =
+libdaemon_a_SOURCES = \
+	include/daemon/config.h \
+	include/daemon/options.h \
+	include/daemon/daemon.h \
+	src/daemon/internal.h \
+	src/daemon/config.c \
+	src/daemon/options.c \
+	src/daemon/daemon.c \
+	src/daemon/observe.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a $(proxy_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a $(job_ldadd)
+
+sbin_PROGRAMS += ipu-operator
+ipu_operator_SOURCES = src/daemon/main.c
+ipu_operator_LDADD = $(daemon_ldadd)

@@ -366,6 +366,23 @@ void job_controller_partition_changed(struct job_controller *c, const struct par
 		kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
 }
 
+void job_controller_count(const struct job_controller *c, size_t ret[JOB_CONDITIONS])
+{
+	struct kube_store_iter it = kube_store_iter(c->jobs);
+
+	memset(ret, 0, JOB_CONDITIONS * sizeof(*ret));
+	while (kube_store_next(&it)) {
+		const struct job_item *item = it.item;
+		int at = JOB_PENDING;
+
+		for (int i = 0; i < JOB_CONDITIONS; i++) {
+			if (item->job->status.conditions[i].on)
+				at = i;
+		}
+		ret[at]++;
+	}
+}
+
 struct job_controller *job_controller_new(const struct job_controller_opts *opts)
 {
 	struct job_controller *c = xcalloc(1, sizeof(*c));

@@ -516,3 +516,24 @@ void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *a
 		}
 	}
 }
+
+void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg)
+{
+	struct map_iter it = MAP_ITER(p->items);
+
+	while (map_next(&it)) {
+		const struct item *item = it.value;
+
+		if (!item->forgotten)
+			fn(item->entry, arg);
+	}
+}
+
+size_t partitions_waiting(const struct partitions *p)
+{
+	size_t n = 0;
+
+	LIST_FOREACH(pos, tmp, &p->queue)
+		n++;
+	return n;
+}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# proxy: REST end-points.
+# proxy: the REST end-points.
 
 noinst_LIBRARIES += libproxy.a
-libproxy_a_SOURCES =
+libproxy_a_SOURCES = include/proxy/proxy.h src/proxy/proxy.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
-proxy_ldadd = libproxy.a $(job_ldadd)
+proxy_ldadd = libproxy.a $(partition_ldadd)

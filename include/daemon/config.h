@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's configuration: etc/operator.yaml's keys from file, environment and flags, checked
+ * whole before anything starts (doc/reference/configuration.md). Owns its strings.
+ */
+#ifndef IPU_DAEMON_CONFIG_H
+#define IPU_DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/err.h"
+#include "core/log.h"
+#include "vipu/address.h"
+
+#define CONFIG_PATH "/etc/ipu-operator/operator.yaml"
+
+enum config_role { ROLE_CONTROLLER = 1, ROLE_PROXY = 2 };
+
+struct config {
+	char *operator_ns;
+	unsigned roles; /* of enum config_role */
+	char *kubeconfig, *context;
+	struct vipu_address_list controllers;
+	long call_s, active_s, remove_grace_s, orphan_s, waiting_refresh_s, idle_refresh_s;
+	bool host_network;
+	char *privileged, *dns_policy; /* "auto" or a choice */
+	char *tracker;
+	char *proxy_listen, *health_listen, *metrics_listen; /* "": not */
+	long proxy_read_s, proxy_write_s, proxy_idle_s;
+	long log_level;
+	char *log_format;
+	long connections, header_bytes, body_bytes;
+};
+
+/* path NULL: CONFIG_PATH, which may be absent. sets: "KEY=VALUE" of flags, in order. environ_: as
+ * the process's environ. Errors: ERR_INVALID that says where and what would be right. */
+int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
+		struct config *ret, struct err *err);
+void config_done(struct config *c);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One table of keys; file, environment and flags set the same fields through the same checks, each
+ * with its own words for where a wrong value stands.
+ */
+#include "daemon/config.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/str.h"
+#include "core/yaml.h"
+#include "net/net.h"
+
+#define ENV_PREFIX "IPUOPERATOR_"
+
+enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL, KEY_CHOICE, KEY_ADDRESS, KEY_ROLES, KEY_CONTROLLERS };
+
+struct key {
+	const char *name; /* "proxy.listen" */
+	enum key_type type;
+	size_t offset; /* in struct config */
+	const char *text; /* the default; of numbers and booleans too */
+	long min, max;
+	const char *choices; /* "auto|true|false" */
+};
+
+#define AT(field) offsetof(struct config, field)
+
+static const struct key keys[] = {
+	{"operatorNamespace", KEY_TEXT, AT(operator_ns), "", 0, 0, NULL},
+	{"roles", KEY_ROLES, AT(roles), "controller,proxy", 0, 0, NULL},
+	{"kubernetes.kubeconfig", KEY_TEXT, AT(kubeconfig), "", 0, 0, NULL},
+	{"kubernetes.context", KEY_TEXT, AT(context), "", 0, 0, NULL},
+	{"controllers", KEY_CONTROLLERS, AT(controllers), "", 0, 0, NULL},
+	{"vipu.callTimeoutSeconds", KEY_NUMBER, AT(call_s), "10", 1, 300, NULL},
+	{"vipu.activeTimeoutSeconds", KEY_NUMBER, AT(active_s), "300", 1, 86400, NULL},
+	{"vipu.removeGraceSeconds", KEY_NUMBER, AT(remove_grace_s), "30", 0, 86400, NULL},
+	{"vipu.orphanAfterSeconds", KEY_NUMBER, AT(orphan_s), "600", 60, 604800, NULL},
+	{"vipu.waitingRefreshSeconds", KEY_NUMBER, AT(waiting_refresh_s), "3", 1, 3600, NULL},
+	{"vipu.idleRefreshSeconds", KEY_NUMBER, AT(idle_refresh_s), "30", 1, 3600, NULL},
+	{"worker.hostNetwork", KEY_BOOL, AT(host_network), "true", 0, 0, NULL},
+	{"worker.privileged", KEY_CHOICE, AT(privileged), "auto", 0, 0, "auto|true|false"},
+	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
+	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
+	{"tracker.configMap", KEY_TEXT, AT(tracker), "ipu-partitions-tracker", 1, 253, NULL},
+	{"proxy.listen", KEY_ADDRESS, AT(proxy_listen), ":8080", 0, 0, NULL},
+	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
+	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
+	{"proxy.idleTimeoutSeconds", KEY_NUMBER, AT(proxy_idle_s), "60", 1, 3600, NULL},
+	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
+	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},
+	{"log.level", KEY_NUMBER, AT(log_level), "4", 1, 6, NULL},
+	{"log.format", KEY_CHOICE, AT(log_format), "text", 0, 0, "text|json|journald"},
+	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
+	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
+	{"limits.requestBodyBytes", KEY_NUMBER, AT(body_bytes), "65536", 1024, 16777216, NULL},
+};
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static const struct key *find_key(struct str name)
+{
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (str_eqz(name, keys[i].name))
+			return &keys[i];
+	}
+	return NULL;
+}
+
+static void *field(struct config *c, const struct key *key)
+{
+	return (char *)c + key->offset;
+}
+
+/* ---- one value, as text ---- */
+
+static int set_choice(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	struct str rest = str_of(key->choices), choice;
+	char words[160];
+	size_t len = 0;
+
+	while (rest.len) {
+		str_cut(rest, '|', &choice, &rest);
+		if (str_eq(text, choice)) {
+			char **at = field(c, key);
+
+			free(*at);
+			*at = str_dup(text);
+			return 0;
+		}
+		len += (size_t)snprintf(words + len, sizeof(words) - len, "%s%.*s", len ? ", " : "",
+					STR_ARG(choice));
+	}
+	return err_set(err, ERR_INVALID, 0, "%s: must be one of %s", key->name, words);
+}
+
+static int set_text(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	char **at = field(c, key), host[NET_HOST_SIZE];
+	uint16_t port;
+
+	if (key->type == KEY_ADDRESS && text.len) {
+		CLEANUP_FREE char *z = str_dup(text);
+
+		if (net_split_host_port(z, 0, host, &port, err) < 0) {
+			return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
+					key->name);
+		}
+	}
+	if (key->max && (text.len < (size_t)key->min || text.len > (size_t)key->max))
+		return err_set(err, ERR_INVALID, 0, "%s: must have %ld to %ld characters", key->name,
+			       key->min, key->max);
+	free(*at);
+	*at = str_dup(text);
+	return 0;
+}
+
+static int set_number(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	int64_t n;
+
+	if (str_to_int(text, key->min, key->max, &n, NULL) < 0)
+		return err_set(err, ERR_INVALID, 0, "%s: must be from %ld to %ld", key->name,
+			       key->min, key->max);
+	*(long *)field(c, key) = (long)n;
+	return 0;
+}
+
+static int set_bool(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	if (!str_eqz(text, "true") && !str_eqz(text, "false"))
+		return err_set(err, ERR_INVALID, 0, "%s: must be true or false", key->name);
+	*(bool *)field(c, key) = str_eqz(text, "true");
+	return 0;
+}
+
+static int add_role(struct config *c, struct str name, struct err *err)
+{
+	if (str_eqz(name, "controller"))
+		c->roles |= ROLE_CONTROLLER;
+	else if (str_eqz(name, "proxy"))
+		c->roles |= ROLE_PROXY;
+	else
+		return err_set(err, ERR_INVALID, 0,
+			       "roles: \"%.*s\" isn't a role of this version, only controller and "
+			       "proxy are",
+			       STR_ARG(name));
+	return 0;
+}
+
+static int set_roles(struct config *c, struct str text, struct err *err)
+{
+	struct str name;
+
+	c->roles = 0;
+	do {
+		str_cut(text, ',', &name, &text);
+		if (add_role(c, str_trim(name), err) < 0)
+			return -1;
+	} while (text.len);
+	return 0;
+}
+
+static int check_controllers(const struct vipu_address_list *list, struct err *err)
+{
+	if (list->n_problems == 0)
+		return 0;
+	return err_set(err, ERR_INVALID, 0, "controllers: \"%s\": %s", list->problems[0].text,
+		       list->problems[0].reason);
+}
+
+static int set_controllers_text(struct config *c, struct str text, struct err *err)
+{
+	vipu_address_list_done(&c->controllers);
+	vipu_address_parse(text, &c->controllers);
+	return check_controllers(&c->controllers, err);
+}
+
+static int set_by_text(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	switch (key->type) {
+	case KEY_NUMBER:
+		return set_number(c, key, text, err);
+	case KEY_BOOL:
+		return set_bool(c, key, text, err);
+	case KEY_CHOICE:
+		return set_choice(c, key, text, err);
+	case KEY_ROLES:
+		return set_roles(c, text, err);
+	case KEY_CONTROLLERS:
+		return set_controllers_text(c, text, err);
+	case KEY_TEXT:
+	case KEY_ADDRESS:
+		break;
+	}
+	return set_text(c, key, text, err);
+}
+
+/* ---- the file ---- */
+
+static int set_roles_list(struct config *c, const struct json *v, struct err *err)
+{
+	struct json_iter it = json_iter(v);
+
+	c->roles = 0;
+	while (json_next(&it)) {
+		if (add_role(c, json_str(it.value), err) < 0)
+			return -1;
+	}
+	return c->roles ? 0 : err_set(err, ERR_INVALID, 0, "roles: must name at least one role");
+}
+
+/* The value of a key as the file has it: its type counts, a quoted number is no number. */
+static int set_by_json(struct config *c, const struct key *key, const struct json *v,
+		       struct err *err)
+{
+	enum json_type type = json_type(v);
+	char z[32];
+
+	if (key->type == KEY_CONTROLLERS) {
+		vipu_address_list_done(&c->controllers);
+		vipu_address_from_json(v, &c->controllers);
+		return check_controllers(&c->controllers, err);
+	}
+	if (key->type == KEY_ROLES && type == JSON_ARRAY)
+		return set_roles_list(c, v, err);
+	if (key->type == KEY_NUMBER && type == JSON_INT) {
+		snprintf(z, sizeof(z), "%" PRId64, json_int(v, 0));
+		return set_by_text(c, key, str_of(z), err);
+	}
+	if ((key->type == KEY_BOOL || key->type == KEY_CHOICE) && type == JSON_BOOL)
+		return set_by_text(c, key, str_of(json_bool(v, false) ? "true" : "false"), err);
+	if (type == JSON_STRING && key->type != KEY_NUMBER && key->type != KEY_BOOL)
+		return set_by_text(c, key, json_str(v), err);
+	return err_set(err, ERR_INVALID, 0, "%s: must be %s, not %s", key->name,
+		       key->type == KEY_NUMBER	? "a number"
+		       : key->type == KEY_BOOL	? "true or false"
+		       : key->type == KEY_ROLES ? "a list of roles"
+						: "a string",
+		       json_type_name(type));
+}
+
+static bool is_section(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (strncmp(keys[i].name, name, len) == 0 && keys[i].name[len] == '.')
+			return true;
+	}
+	return false;
+}
+
+/* Puts the place in the file before the message that is in err. */
+static int at_place(const struct yaml *y, const char *pointer, struct err *err)
+{
+	struct err what = *err;
+
+	return yaml_error(y, 0, pointer, err, "%s", what.msg);
+}
+
+static int read_object(struct config *c, const struct yaml *y, const struct json *obj,
+		       const char *prefix, const char *pointer, struct err *err)
+{
+	struct json_iter it = json_iter(obj);
+
+	while (json_next(&it)) {
+		CLEANUP_FREE char *name = xasprintf("%s%.*s", prefix, STR_ARG(it.key));
+		CLEANUP_FREE char *at = xasprintf("%s/%.*s", pointer, STR_ARG(it.key));
+		CLEANUP_FREE char *inner = xasprintf("%s.", name);
+		const struct key *key = find_key(str_of(name));
+
+		if (!key && !is_section(name))
+			return yaml_error(y, 0, at, err, "%s: there is no such key", name);
+		if (key && set_by_json(c, key, it.value, err) < 0)
+			return at_place(y, at, err);
+		if (key)
+			continue;
+		if (json_type(it.value) != JSON_OBJECT && json_type(it.value) != JSON_NULL)
+			return yaml_error(y, 0, at, err, "%s: must be a map of keys, not %s", name,
+					  json_type_name(json_type(it.value)));
+		if (read_object(c, y, it.value, inner, at, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_file(struct config *c, const char *path, bool may_be_absent, struct err *err)
+{
+	CLEANUP_YAML struct yaml *y = NULL;
+	const struct json *root;
+	struct err why;
+
+	if (yaml_load(path, &y, &why) < 0) {
+		if (may_be_absent && why.kind == ERR_NOT_FOUND)
+			return 0;
+		return err_copy(err, &why);
+	}
+	if (yaml_len(y) == 0)
+		return 0;
+	if (yaml_len(y) > 1)
+		return yaml_error(y, 1, "", err, "the configuration is one document, not several");
+	root = yaml_doc(y, 0);
+	if (json_type(root) != JSON_OBJECT)
+		return yaml_error(y, 0, "", err, "the configuration must be a map of keys, not %s",
+				  json_type_name(json_type(root)));
+	return read_object(c, y, root, "", "", err);
+}
+
+/* ---- environment and flags ---- */
+
+/* proxy.listen → PROXY_LISTEN, operatorNamespace → OPERATOR_NAMESPACE */
+static void env_name(const char *name, char ret_z[64])
+{
+	size_t len = 0;
+
+	for (; *name && len + 2 < 64; name++) {
+		if (isupper((unsigned char)*name) && len && ret_z[len - 1] != '_')
+			ret_z[len++] = '_';
+		ret_z[len++] = *name == '.' ? '_' : (char)toupper((unsigned char)*name);
+	}
+	ret_z[len] = '\0';
+}
+
+static int read_environment(struct config *c, char *const *environ_, struct err *err)
+{
+	for (; environ_ && *environ_; environ_++) {
+		struct str name, value;
+		const struct key *key = NULL;
+
+		if (strncmp(*environ_, ENV_PREFIX, strlen(ENV_PREFIX)) != 0)
+			continue;
+		str_cut(str_of(*environ_ + strlen(ENV_PREFIX)), '=', &name, &value);
+		for (size_t i = 0; i < N_KEYS && !key; i++) {
+			char z[64];
+
+			env_name(keys[i].name, z);
+			if (str_eqz(name, z))
+				key = &keys[i];
+		}
+		if (!key)
+			return err_set(err, ERR_INVALID, 0,
+				       "environment: " ENV_PREFIX "%.*s stands for no key",
+				       STR_ARG(name));
+		if (set_by_text(c, key, value, err) < 0)
+			return err_wrap(err, "environment: " ENV_PREFIX "%.*s", STR_ARG(name));
+	}
+	return 0;
+}
+
+static int read_flags(struct config *c, const char *const *sets, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct str name, value;
+		const struct key *key;
+
+		if (!str_cut(str_of(sets[i]), '=', &name, &value))
+			return err_set(err, ERR_INVALID, 0, "--set %s: must be KEY=VALUE", sets[i]);
+		key = find_key(name);
+		if (!key)
+			return err_set(err, ERR_INVALID, 0, "--set %s: there is no such key",
+				       sets[i]);
+		if (set_by_text(c, key, value, err) < 0)
+			return err_wrap(err, "--set %s", sets[i]);
+	}
+	return 0;
+}
+
+int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
+		struct config *ret, struct err *err)
+{
+	struct config c = {0};
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (set_by_text(&c, &keys[i], str_of(keys[i].text), err) < 0)
+			goto fail;
+	}
+	if (read_file(&c, path ? path : CONFIG_PATH, !path, err) < 0 ||
+	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0)
+		goto fail;
+	*ret = c;
+	return 0;
+fail:
+	config_done(&c);
+	return -1;
+}
+
+void config_done(struct config *c)
+{
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (keys[i].type == KEY_TEXT || keys[i].type == KEY_ADDRESS ||
+		    keys[i].type == KEY_CHOICE)
+			free(*(char **)field(c, &keys[i]));
+	}
+	vipu_address_list_done(&c->controllers);
+	*c = (struct config){0};
+}

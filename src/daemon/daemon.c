@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Wiring and nothing else: makes the parts, from the loop upwards, hands them to each other, and
+ * takes them apart in the other direction.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "daemon/internal.h"
+
+#define STOP_DEADLINE_MS 5000
+
+/* ---- parts ---- */
+
+static void on_partitions_synced(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->jobs)
+		job_controller_partitions_synced(d->jobs);
+}
+
+static void on_partition_changed(const struct partition_owner *owner, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->jobs)
+		job_controller_partition_changed(d->jobs, owner);
+}
+
+static void make_fleet(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct vipu_fleet_options options = {
+		.call_ms = (unsigned)c->call_s * 1000,
+		.idle_ms = (unsigned)c->idle_refresh_s * 1000,
+		.urgent_ms = (unsigned)c->waiting_refresh_s * 1000,
+	};
+	struct vipu_fleet_entry *entries = xcalloc(c->controllers.n + 1, sizeof(*entries));
+
+	for (size_t i = 0; i < c->controllers.n; i++)
+		entries[i].address = &c->controllers.items[i];
+	d->fleet = vipu_fleet_new(d->net, &options);
+	vipu_fleet_configure(d->fleet, entries, c->controllers.n);
+	free(entries);
+}
+
+static void make_partitions(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct partitions_config pc = {
+		.ns = d->ns,
+		.tracker_name = c->tracker,
+		.times = partition_times_default,
+	};
+
+	pc.times.call_ms = c->call_s * 1000;
+	pc.times.window_ms = pc.times.call_ms;
+	pc.times.active_ms = c->active_s * 1000;
+	pc.times.grace_ms = c->remove_grace_s * 1000;
+	pc.times.orphan_ms = c->orphan_s * 1000;
+	d->partitions = partitions_new(d->loop, d->kube, d->fleet, &pc, on_partitions_synced,
+				       on_partition_changed, d);
+}
+
+static bool is_privileged(const struct config *c)
+{
+	return strcmp(c->privileged, "auto") == 0 ? c->host_network
+						  : strcmp(c->privileged, "true") == 0;
+}
+
+static void make_jobs(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct job_controller_opts opts = {
+		.loop = d->loop,
+		.kube = d->kube,
+		.recorder = d->recorder,
+		.partitions = d->partitions,
+		.pods =
+			{
+				.host_network = c->host_network,
+				.privileged = is_privileged(c),
+				.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL
+										 : c->dns_policy,
+			},
+	};
+
+	if (c->roles & ROLE_CONTROLLER)
+		d->jobs = job_controller_new(&opts);
+}
+
+static int make_client(struct daemon *d, struct kube_config *kube_config, struct err *err)
+{
+	struct kube_client_opts opts = {
+		.loop = d->loop,
+		.net = d->net,
+		.config = kube_config,
+		.helper = d->helper,
+	};
+	char host[256] = "ipu-operator";
+
+	if (kube_client_new(&opts, &d->kube, err) < 0)
+		return -1;
+	(void)gethostname(host, sizeof(host) - 1);
+	d->recorder = kube_recorder_new(d->kube, "ipu-operator", host);
+	return 0;
+}
+
+/* ---- listeners ---- */
+
+static int listen_on(struct daemon *d, const char *what, const char *addr, http_handler_fn *handler,
+		     void *arg, unsigned *ret_port, struct err *err)
+{
+	if (!addr[0])
+		return 0;
+	if (http_server_listen(d->server, addr, NULL, handler, arg, ret_port, err) < 0)
+		return err_wrap(err, "%s", what);
+	log_info("daemon", NULL, "%s: port=%u", what, *ret_port);
+	return 0;
+}
+
+static int make_listeners(struct daemon *d, struct err *err)
+{
+	const struct config *c = d->config;
+	struct http_server_config sc = {
+		.limits = {.max_head_bytes = (size_t)c->header_bytes,
+			   .max_body_bytes = (size_t)c->body_bytes},
+		.header_ms = (unsigned)c->proxy_read_s * 1000,
+		.body_ms = (unsigned)c->proxy_read_s * 1000,
+		.write_ms = (unsigned)c->proxy_write_s * 1000,
+		.idle_ms = (unsigned)c->proxy_idle_s * 1000,
+		.max_connections = (unsigned)c->connections,
+		.name = "proxy",
+	};
+
+	d->proxy = (struct proxy){.partitions = d->partitions, .fleet = d->fleet};
+	d->server = http_server_new(d->net, &sc);
+	if ((c->roles & ROLE_PROXY) && listen_on(d, "proxy.listen", c->proxy_listen, proxy_handle,
+						 &d->proxy, &d->proxy_port, err) < 0)
+		return -1;
+	if (listen_on(d, "health.listen", c->health_listen, observe_handle_health, d,
+		      &d->health_port, err) < 0)
+		return -1;
+	return listen_on(d, "metrics.listen", c->metrics_listen, observe_handle_metrics, d,
+			 &d->metrics_port, err);
+}
+
+/* Whole or not at all: who waits for the file never reads half of it. */
+static int write_ports(const struct daemon *d, const char *path, struct err *err)
+{
+	CLEANUP_FREE char *temporary = xasprintf("%s.new", path);
+	FILE *f = fopen(temporary, "we");
+
+	if (!f)
+		return err_errno(err, errno, "%s", temporary);
+	fprintf(f, "{\"proxy\":%u,\"health\":%u,\"metrics\":%u}\n", d->proxy_port, d->health_port,
+		d->metrics_port);
+	if (fclose(f) != 0 || rename(temporary, path) != 0)
+		return err_errno(err, errno, "%s", path);
+	return 0;
+}
+
+/* ---- life ---- */
+
+static void on_stopped(void *arg)
+{
+	struct daemon *d = arg;
+
+	loop_stop(d->loop, 0);
+}
+
+static void on_signal(struct loop_signal *s, int signum, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)s;
+	if (d->stopping) { /* asked twice: at once */
+		loop_stop(d->loop, 0);
+		return;
+	}
+	d->stopping = true;
+	log_info("daemon", NULL, "stopping: signal=%d", signum);
+	http_server_stop(d->server, STOP_DEADLINE_MS, on_stopped, d);
+}
+
+int daemon_new(const struct config *config, struct kube_config *kube_config, const char *ports_file,
+	       struct daemon **ret, struct err *err)
+{
+	struct daemon *d = xcalloc(1, sizeof(*d));
+
+	d->config = config;
+	d->ns = config->operator_ns[0] ? config->operator_ns : kube_config_namespace(kube_config);
+	/* Before the loop: the child must not share its descriptors. */
+	if (kube_exec_helper_fork(kube_config, &d->helper, err) < 0 ||
+	    loop_new(&d->loop, err) < 0 || net_new(d->loop, &d->net, err) < 0 ||
+	    make_client(d, kube_config, err) < 0)
+		goto fail;
+	make_fleet(d);
+	make_partitions(d);
+	make_jobs(d);
+	if (make_listeners(d, err) < 0)
+		goto fail;
+	observe_start(d);
+	if (ports_file && write_ports(d, ports_file, err) < 0)
+		goto fail;
+	loop_signal_start(&d->sigterm, d->loop, SIGTERM, on_signal, d);
+	loop_signal_start(&d->sigint, d->loop, SIGINT, on_signal, d);
+	*ret = d;
+	return 0;
+fail:
+	daemon_free(d);
+	return -1;
+}
+
+int daemon_run(struct daemon *d)
+{
+	log_info("daemon", NULL, "running: version=%s api=%s namespace=%s controllers=%zu",
+		 PACKAGE_VERSION, kube_config_server(kube_client_config(d->kube)), d->ns,
+		 vipu_fleet_len(d->fleet));
+	return loop_run(d->loop);
+}
+
+void daemon_free(struct daemon *d)
+{
+	if (!d)
+		return;
+	if (d->sigterm.loop)
+		loop_signal_stop(&d->sigterm);
+	if (d->sigint.loop)
+		loop_signal_stop(&d->sigint);
+	observe_stop(d);
+	if (d->server)
+		http_server_free(d->server);
+	job_controller_free(d->jobs);
+	partitions_free(d->partitions);
+	vipu_fleet_free(d->fleet);
+	kube_recorder_free(d->recorder);
+	kube_client_free(d->kube);
+	net_free(d->net);
+	loop_free(d->loop);
+	kube_exec_helper_free(d->helper);
+	free(d);
+}

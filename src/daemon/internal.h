@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon holds, shared by daemon.c (wiring) and observe.c (health and metrics).
+ */
+#ifndef IPU_DAEMON_INTERNAL_H
+#define IPU_DAEMON_INTERNAL_H
+
+#include "daemon/daemon.h"
+#include "http/server.h"
+#include "job/controller.h"
+#include "kube/client.h"
+#include "kube/event.h"
+#include "kube/exec_helper.h"
+#include "loop/loop.h"
+#include "net/net.h"
+#include "partition/manager.h"
+#include "proxy/proxy.h"
+#include "vipu/fleet.h"
+
+struct daemon {
+	const struct config *config;
+	const char *ns;
+	struct loop *loop;
+	struct net *net;
+	struct kube_exec_helper *helper;
+	struct kube_client *kube;
+	struct kube_recorder *recorder;
+	struct vipu_fleet *fleet;
+	struct partitions *partitions;
+	struct job_controller *jobs; /* NULL without the controller role */
+	struct proxy proxy;
+	struct http_server *server;
+	unsigned proxy_port, health_port, metrics_port;
+	struct loop_signal sigterm, sigint;
+	bool stopping;
+};
+
+void observe_start(struct daemon *d);
+void observe_stop(struct daemon *d);
+void observe_handle_health(struct http_exchange *ex, void *arg);  /* /healthz, /readyz */
+void observe_handle_metrics(struct http_exchange *ex, void *arg); /* /metrics */
+
+#endif

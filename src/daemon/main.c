@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ipu-operator: command line and configuration are checked whole, then the daemon runs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "daemon/config.h"
+#include "daemon/daemon.h"
+#include "daemon/options.h"
+
+#define EXIT_CANT_GO_ON 1
+#define EXIT_BAD_INPUT  2
+
+static int complain(int status, const struct err *err)
+{
+	fprintf(stderr, "ipu-operator: %s\n", err->msg);
+	return status;
+}
+
+static int check_namespace(const struct config *c, const struct kube_config *kc, struct err *err)
+{
+	if (c->operator_ns[0] || (kube_config_is_in_cluster(kc) && kube_config_namespace(kc)))
+		return 0;
+	return err_set(err, ERR_INVALID, 0,
+		       "operatorNamespace: must be given outside a cluster: the namespace of the "
+		       "operator's own objects, such as --set operatorNamespace=ipu-operator");
+}
+
+static enum log_format log_format_of(const struct config *c)
+{
+	return strcmp(c->log_format, "json") == 0	? LOG_JSON
+	       : strcmp(c->log_format, "journald") == 0 ? LOG_JOURNALD
+							: LOG_TEXT;
+}
+
+static int run(const struct options *o, const struct config *c, struct kube_config *kc)
+{
+	struct daemon *d;
+	struct err err;
+	int status;
+
+	log_init((enum log_level)c->log_level, log_format_of(c), STDERR_FILENO);
+	if (kube_config_is_insecure(kc))
+		log_warn("daemon", NULL, "%s: the API server's certificate isn't checked",
+			 kube_config_source(kc));
+	if (daemon_new(c, kc, o->ports_file, &d, &err) < 0)
+		return complain(err.kind == ERR_INVALID ? EXIT_BAD_INPUT : EXIT_CANT_GO_ON, &err);
+	status = daemon_run(d);
+	daemon_free(d);
+	return status;
+}
+
+static int with_config(const struct options *o, const struct config *c)
+{
+	struct kube_config *kc;
+	struct err err;
+	int status = 0;
+
+	if (kube_config_load(c->kubeconfig[0] ? c->kubeconfig : NULL,
+			     c->context[0] ? c->context : NULL, &kc, &err) < 0)
+		return complain(EXIT_BAD_INPUT, &err);
+	if (check_namespace(c, kc, &err) < 0)
+		status = complain(EXIT_BAD_INPUT, &err);
+	else if (o->check_config)
+		printf("ipu-operator: the configuration is good\n");
+	else
+		status = run(o, c, kc);
+	kube_config_free(kc);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	const char *page = getenv("IPU_CLOCK_PAGE");
+	struct options o;
+	struct config c;
+	struct err err;
+	int status = 0;
+
+	if (options_parse(argc, argv, &o, &err) < 0)
+		return complain(EXIT_BAD_INPUT, &err);
+	if (o.help) {
+		options_print_help();
+	} else if (o.version) {
+		printf("ipu-operator %s\n", PACKAGE_VERSION);
+	} else if (page && clock_use_page(page, &err) < 0) {
+		status = complain(EXIT_BAD_INPUT, &err);
+	} else if (config_load(o.config_path, (const char *const *)o.sets, o.n_sets, environ, &c,
+			       &err) < 0) {
+		status = complain(EXIT_BAD_INPUT, &err);
+	} else {
+		status = with_config(&o, &c);
+		config_done(&c);
+	}
+	options_done(&o);
+	return status;
+}
