@@ -90,9 +90,19 @@ subtest 'names and Services' => sub {
 
 	# Every one of the three must answer, from a Pod beside one of them and from the control plane.
 	# (Not "wget -T": it crashes in Debian's static busybox.)
-	my $script = 'seen=; for i in $(seq 200); do word=$(timeout 2 wget -qO- http://web.default.svc.cluster.local/)'
-		. ' && seen="$seen $word"; for n in node1 node2 node3; do case "$seen" in *$n*) ;; *) continue 2;;'
-		. ' esac; done; echo all; exit 0; done; echo "only: $seen"; exit 1';
+	my $script = <<'END';
+seen=
+for i in $(seq 200); do
+	word=$(timeout 2 wget -qO- http://web.default.svc.cluster.local/) && seen="$seen $word"
+	for n in node1 node2 node3; do
+		case "$seen" in *$n*) ;; *) continue 2;; esac
+	done
+	echo all
+	exit 0
+done
+echo "only: $seen"
+exit 1
+END
 	$c->apply(pod('client', $script, node => 'node1'));
 	$c->wait_for_phase('client', 'Succeeded');
 	is($c->kubectl('logs', 'client'), "all\n", 'a Pod reaches the Service by name, on all nodes');
@@ -124,6 +134,41 @@ subtest 'exec, attach to its input, and logs' => sub {
 	is($result->{out}, "out\n", 'and the output');
 	my $echo = $c->kubectl_result([ qw(exec -i web-node3 -- md5sum) ], stdin => 'x' x 5_000_000);
 	is($echo->{out}, `printf '%05000000d' 0 | tr 0 x | md5sum`, '5 MB and their end arrive');
+};
+
+subtest 'service accounts, init containers, shared memory' => sub {
+	my $token = '/var/run/secrets/kubernetes.io/serviceaccount/token';
+	my @image = (image => 'localhost/busybox:test', imagePullPolicy => 'Never');
+	my @mount = (volumeMounts => [ { name => 'shm', mountPath => '/dev/shm' } ]);
+	$c->apply(pod('account', '', spec => {
+		volumes => [ { name => 'shm', emptyDir => { medium => 'Memory' } } ],
+		initContainers => [ { name => 'first', @image, @mount,
+			command => [ 'sh', '-c', 'echo from first >/dev/shm/word' ] } ],
+		containers => [ { name => 'main', @image, @mount,
+			securityContext => { privileged => JSON::PP::true },
+			command => [ 'sh', '-c', "cat /dev/shm/word $token; nc -w 2 10.96.0.1 443 </dev/null && echo; "
+				. 'grep -c " /dev/shm tmpfs" /proc/mounts; sed -n "s/^CapEff:\t*//p" /proc/self/status' ] } ],
+	}));
+	$c->wait_for_phase('account', 'Succeeded');
+	my @lines = split /\n/, $c->kubectl('logs', 'account');
+	is($lines[0], 'from first', 'an init container runs first');
+	my $who = $c->kubectl('auth', 'whoami', "--token=$lines[1]", '-o', 'json');
+	is(json_decode($who)->{status}{userInfo}{username}, 'system:serviceaccount:default:default',
+		'a Pod has its account\'s token');
+	is($lines[2], '1', 'a volume in memory is one; the API server\'s Service can be reached');
+	my ($ours) = slurp('/proc/self/status') =~ /^CapEff:\s*(\w+)/m;
+	is($lines[3], $ours, 'privileged has all the capabilities that there are');
+};
+
+subtest 'the API server goes away' => sub {
+	$c->stop('kube-apiserver');
+	isnt($c->kubectl_result([ 'get', 'nodes', '--request-timeout=2s' ])->{status}, 0, 'gone');
+	$c->revive('kube-apiserver');
+	$c->wait_for('the API server', sub {
+		return $c->kubectl_result([ 'get', '--raw=/readyz' ])->{status} == 0;
+	});
+	$c->apply(pod('after', 'true'));
+	is(exit_code($c->wait_for_phase('after', 'Succeeded')), 0, 'back, and everything goes on');
 };
 
 subtest 'an image made of a folder' => sub {

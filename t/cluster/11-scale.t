@@ -36,11 +36,12 @@ my $start = time;
 my $made = $c->kubectl_result([ 'create', '-f', '-' ], stdin => IpuTest::json_encode({
 	apiVersion => 'v1', kind => 'List', items => \@pods }));
 is($made->{status}, 0, '200 Pods are made') or diag($made->{err});
+note(sprintf '200 Pods were made in %.1f s', time - $start);
 $c->wait_for('all Pods to run or end', sub {
 	my $now = phases();
 	return ($now->{Running} // 0) == 190 && ($now->{Succeeded} // 0) == 5 && ($now->{Failed} // 0) == 5;
 });
-note(sprintf '200 Pods ran, or ended as asked, %.1f s after they were made', time - $start);
+note(sprintf '200 Pods ran, or ended as asked, in %.1f s', time - $start);
 
 my $running = $c->get('pod', 'pod-2');
 like($running->{status}{podIP}, qr/^10\.152\./, 'one that runs has an address');

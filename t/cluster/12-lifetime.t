@@ -88,10 +88,12 @@ subtest 'the test that wanted it ends' => sub {
 	like(cluster('up', 'scale')->{err}, qr/already up/, 'a second one in the same folder is refused');
 	is(cluster('status')->{status}, 0, 'its status is good');
 
-	my ($pid) = cluster('status')->{out} =~ /^kube-scheduler +(\d+)/m;
-	kill('KILL', $pid);
-	wait_until('the scheduler to be missed', sub { cluster('status')->{status} == 1 });
-	like(cluster('status')->{out}, qr/^kube-scheduler +ended/m, 'a program that died is named');
+	is(cluster('stop', 'kube-scheduler')->{status}, 0, 'one of its programs is killed');
+	my $status = cluster('status');
+	is($status->{status}, 1, '… its status isn\'t good any more');
+	like($status->{out}, qr/^kube-scheduler +ended/m, '… and names the one that ended');
+	is(cluster('start', 'kube-scheduler')->{status}, 0, 'started again');
+	is(cluster('status')->{status}, 0, '… it runs');
 	my $cluster = Traces::of_cluster($dir);
 	close($mine);
 	nothing_runs($cluster, 'the end of its test');

@@ -20,10 +20,10 @@ my $counter = 0;
 my @all;
 
 # Brings a cluster up: up('nodes') or up('scale', nodes => 20). Skips the whole test, with the reason,
-# where something of the machine is missing; dies when it should work and doesn't. Options: nodes,
-# timeout (seconds, 180).
+# where something of the machine is missing; dies when it should work and doesn't. Options: nodes;
+# timeout (seconds, 180); with, a list of further modules to build ('helm').
 sub up ($class, $shape, %option) {
-	$class->check($shape);
+	$class->check($shape, @{ $option{with} // [] });
 	my $timeout = $option{timeout} // 180;
 	pipe(my $held, my $mine) or die "pipe: $!\n";
 	my $dir = '/var/tmp/ipu-operator-cluster-' . $$ . ($counter++ ? "-$counter" : '');
@@ -39,8 +39,9 @@ sub up ($class, $shape, %option) {
 }
 
 # Skips the whole test where a cluster can't be; builds its programs if that hasn't been done.
-sub check ($class, $shape) {
+sub check ($class, $shape, @modules) {
 	watchdog($build_s);
+	_refuse(run([ "$here/build", @modules ], seconds => $build_s)) if @modules;
 	_refuse(run([ "$here/cluster", 'check', $shape ], seconds => $build_s));
 	watchdog(900);
 }
@@ -158,6 +159,18 @@ sub load_image ($self, $name, $folder) {
 	my $result = run([ "$here/cluster", 'load', '--dir', $self->{dir}, $name, $folder ],
 		name => 'cluster-load', seconds => 300);
 	die "$result->{err}$result->{out}" if $result->{status};
+	return;
+}
+
+# Kills one of the cluster's own programs, as a failure would, and starts it again: kube-apiserver,
+# kube-scheduler, node2-kubelet … (the names of the logs in dir()/log).
+sub stop ($self, $program) { return $self->_do('stop', $program) }
+sub revive ($self, $program) { return $self->_do('start', $program) }
+
+sub _do ($self, $what, $program) {
+	my $result = run([ "$here/cluster", $what, '--dir', $self->{dir}, $program ],
+		name => "cluster-$what");
+	die "$result->{err}" if $result->{status};
 	return;
 }
 

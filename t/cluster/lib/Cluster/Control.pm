@@ -21,12 +21,16 @@ sub start ($self, $name, @command) {
 	my @enter;
 	@enter = @{ shift @command } if ref $command[0];
 	my $program = shift @command;
-	my $path = $program =~ m{/} ? $program : "$self->{bin}/$program";
+	$self->restart($name, [ @enter, "$self->{bin}/$program", @command ]);
+}
+
+# Starts it by its whole command, and writes that down for the next time.
+sub restart ($self, $name, $command) {
 	my %environment = (PATH => "$self->{bin}:/usr/sbin:/usr/bin:/sbin:/bin", HOME => '/run',
 		TMPDIR => $self->{dir} . '/tmp');
-	my $pid = spawn("$self->{dir}/log/$name.log", \%environment, @enter, $path, @command);
+	my $pid = spawn("$self->{dir}/log/$name.log", \%environment, @$command);
 	$self->{pid}{$name} = $pid;
-	write_file("$self->{dir}/pids/$name", "$pid\n");
+	write_json("$self->{dir}/pids/$name", { pid => $pid, command => $command });
 }
 
 # Waits for a condition; fails at once when a program has ended, or when the deadline has passed.
@@ -150,13 +154,14 @@ sub start_api_server ($self) {
 
 sub start_controllers ($self) {
 	my $keys = "$self->{dir}/keys";
+	my @unlimited = ('--kube-api-qps=5000', '--kube-api-burst=5000');
 	$self->start('kube-controller-manager', 'kube-controller-manager',
 		"--kubeconfig=$keys/controller-manager.kubeconfig", '--leader-elect=false',
 		'--secure-port=0', '--use-service-account-credentials=true',
-		"--flex-volume-plugin-dir=$self->{dir}/tmp/plugins",
+		@unlimited, "--flex-volume-plugin-dir=$self->{dir}/tmp/plugins",
 		"--service-account-private-key-file=$keys/accounts.key", "--root-ca-file=$keys/ca.crt");
 	$self->start('kube-scheduler', 'kube-scheduler', "--kubeconfig=$keys/scheduler.kubeconfig",
-		'--leader-elect=false', '--secure-port=0');
+		'--leader-elect=false', '--secure-port=0', @unlimited);
 }
 
 # $name: of the program; $node: whose name it goes by; $enter: the command that leads to its network.

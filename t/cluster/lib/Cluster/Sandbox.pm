@@ -79,14 +79,15 @@ sub pid ($self) {
 
 # Starts the init: `$script init DIR …` in its namespaces. $hold: a descriptor whose other end is
 # open as long as the cluster is wanted (or undef); $birth: one where a byte arrives once the cluster
-# is complete. An end of file on either is the cluster's end.
-sub start ($self, $script, $hold, $birth) {
+# is complete. An end of file on either is the cluster's end. @needed: folders that must be seen
+# inside, also if they are below one that is replaced by an empty one.
+sub start ($self, $script, $hold, $birth, @needed) {
 	my $dir = $self->{dir};
 	make_path("$dir/log");
 	unlink("$dir/init.pid");
 	my $door = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 64)
 		or fail("can't listen on loopback: $!");
-	my @arguments = ($dir, map { keep_open($_) } $self->{lock}, $door, $birth);
+	my @arguments = ($dir, join(':', @needed), map { keep_open($_) } $self->{lock}, $door, $birth);
 	push @arguments, keep_open($hold) if $hold;
 	my $wrapper = spawn("$dir/log/init.log", {}, 'unshare', '--mount', '--pid', '--net', '--ipc',
 		'--fork', '--propagation', 'private', $^X, $script, 'init', @arguments);
@@ -101,7 +102,7 @@ sub start ($self, $script, $hold, $birth) {
 }
 
 # The init itself; doesn't return. Called inside the new namespaces.
-sub run_init ($class, $dir, @descriptors) {
+sub run_init ($class, $dir, $needed, @descriptors) {
 	my ($lock, $door_number, @ends) = @descriptors;
 	open(my $life, '+<&=', $lock) or fail("descriptor $lock: $!");
 	my $door = IO::Socket::INET->new_from_fd($door_number, '+<') or fail("no socket: $!");
@@ -111,7 +112,7 @@ sub run_init ($class, $dir, @descriptors) {
 	} @ends;
 	my $pid = readlink('/proc/self');
 	chdir('/');
-	make_private($dir);
+	make_private(split /:/, $needed);
 	run('ip', 'link', 'set', 'lo', 'up');
 	my $forwarder = start_forwarder($door);
 	close($door);
@@ -135,10 +136,16 @@ sub run_init ($class, $dir, @descriptors) {
 	}
 }
 
-sub make_private ($dir) {
+sub make_private (@needed) {
 	run('mount', '-t', 'proc', 'proc', '/proc');
+	my @hidden = grep { my $path = $_; grep { index("$path/", "$_/") == 0 } @private } @needed;
+	my @handles = map { opendir(my $handle, $_) or fail("$_: $!"); $handle } @hidden;
 	for my $folder (grep { -d } @private) {
 		run('mount', '-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', $folder);
+	}
+	for my $i (0 .. $#hidden) {
+		make_path($hidden[$i]);
+		run('mount', '--no-canonicalize', '--bind', "/proc/$$/fd/" . fileno($handles[$i]), $hidden[$i]);
 	}
 	make_path('/run/lock', '/run/netns', '/run/utsns', '/run/pretended');
 	run('mount', '--make-rshared', '/');
