@@ -11,6 +11,9 @@ libjob_a_SOURCES = \
 	include/job/controller.h \
 	src/job/internal.h \
 	src/job/model.c \
+	src/job/validate.h \
+	src/job/validate.c \
+	src/job/shape.c \
 	src/job/status.c \
 	src/job/pod.c \
 	src/job/pod_build.c \
