@@ -79,6 +79,8 @@ int http_codec_eof(struct http_codec *c, enum http_codec_event *ret_event, struc
 
 /* From HEAD until the next message begins. */
 const struct http_head *http_codec_head(const struct http_codec *c);
+/* Moves the head's fields out, for those who need them for longer; the head has none afterwards. */
+void http_codec_take_headers(struct http_codec *c, struct http_headers *ret_headers);
 bool http_codec_idle(const struct http_codec *c); /* not a byte of a next message has come */
 
 /* ---- writing ---- */

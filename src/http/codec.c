@@ -309,6 +309,12 @@ const struct http_head *http_codec_head(const struct http_codec *c)
 	return &c->head;
 }
 
+void http_codec_take_headers(struct http_codec *c, struct http_headers *ret_headers)
+{
+	*ret_headers = c->head.headers;
+	http_headers_init(&c->head.headers, c->limits.max_headers, c->limits.max_head_bytes);
+}
+
 bool http_codec_idle(const struct http_codec *c)
 {
 	return !c->begun && !c->failed;

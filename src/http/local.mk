@@ -4,20 +4,35 @@
 
 noinst_LIBRARIES += libhttp.a
 libhttp_a_SOURCES = \
+	include/http/client.h \
 	include/http/codec.h \
 	include/http/message.h \
+	include/http/server.h \
+	src/http/call.c \
+	src/http/client.c \
+	src/http/client_impl.h \
 	src/http/codec.c \
+	src/http/exchange.c \
+	src/http/fetch.c \
 	src/http/headers.c \
 	src/http/message.c \
+	src/http/route.c \
+	src/http/server.c \
+	src/http/server_conn.c \
+	src/http/server_impl.h \
 	src/http/url.c \
 	src/http/write.c
 libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLHTTP_CFLAGS)
 http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
-http_tests = t/unit/http_codec_test t/unit/http_message_test
+http_tests = t/unit/http_codec_test t/unit/http_message_test t/unit/http_server_test
 check_PROGRAMS += $(http_tests)
 t_unit_http_codec_test_SOURCES = t/unit/http_codec_test.c t/unit/tap.h
 t_unit_http_codec_test_LDADD = $(http_ldadd)
 t_unit_http_message_test_SOURCES = t/unit/http_message_test.c t/unit/tap.h
 t_unit_http_message_test_LDADD = $(http_ldadd)
+t_unit_http_server_test_SOURCES = t/unit/http_server_test.c t/unit/http_test.h t/unit/net_test.h \
+	t/unit/tap.h
+t_unit_http_server_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_server_test_LDADD = $(http_ldadd)

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call: its request, its deadlines, and the response that its connection's codec reads.
+ * The call is its starter's until on_done or a cancel; then the reaper's. Uses core/, loop/, net/.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client_impl.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "net/net.h"
+
+#define DEFAULT_CONNECT_MS     10000
+#define DEFAULT_FIRST_BYTE_MS  30000
+#define DEFAULT_TOTAL_MS       60000
+#define DEFAULT_IDLE_MS        60000
+#define DEFAULT_STREAM_IDLE_MS 300000
+#define DEFAULT_MAX_BODY_BYTES ((uint64_t)64 << 20)
+#define MAX_REQUEST_BYTES      ((size_t)64 << 20)
+#define OUTPUT_LOW_BYTES       ((size_t)64 << 10)
+#define OUTPUT_HIGH_BYTES      ((size_t)256 << 10)
+
+/* ---- the end ---- */
+
+static void call_free(void *p)
+{
+	struct call *call = p;
+	buf_done(&call->request);
+	free(call);
+}
+
+/* Whether bytes of the request were handed to the socket. */
+static bool was_sent(const struct call *call)
+{
+	const struct conn *conn = call->conn;
+	return call->sent || (conn && net_conn_sent_bytes(conn->net) > conn->sent_before);
+}
+
+/* Out of everything that knows it, but the connection, which is the caller's to close or keep. */
+static struct conn *call_detach(struct call *call)
+{
+	struct conn *conn = call->conn;
+
+	if (call->state == CALL_QUEUED)
+		call->pool->n_queued[call->kind]--;
+	call->state = CALL_ENDED;
+	call->conn = NULL;
+	list_unlink(&call->link);
+	loop_timer_stop(&call->timer);
+	loop_work_cancel(&call->work);
+	loop_reap(call->client->loop, call, call_free);
+	return conn;
+}
+
+static void call_cancel(struct op *op)
+{
+	struct call *call = CONTAINER_OF(op, struct call, pub.op);
+	struct pool *pool = call->pool;
+	struct conn *conn = call_detach(call);
+
+	if (conn)
+		conn_close(conn);
+	if (pool)
+		pool_unref(pool);
+}
+
+void call_fail(struct call *call, const struct err *why)
+{
+	struct pool *pool = call->pool;
+	struct err err = *why;
+
+	err.maybe_applied = was_sent(call);
+	struct conn *conn = call_detach(call);
+	if (conn)
+		conn_close(conn);
+	if (op_end(&call->pub.op) && call->handler->on_done)
+		call->handler->on_done(call->arg, &err);
+	if (pool)
+		pool_unref(pool);
+}
+
+/* ---- deadlines ---- */
+
+static int64_t next_deadline(const struct call *call)
+{
+	int64_t at = call->total_at_ms;
+	int64_t other = INT64_MAX;
+
+	if (call->state == CALL_QUEUED)
+		other = call->connect_at_ms < call->first_byte_at_ms ? call->connect_at_ms
+								     : call->first_byte_at_ms;
+	else if (call->state == CALL_SENT)
+		other = call->first_byte_at_ms;
+	else if (call->state == CALL_BODY && !call->paused)
+		other = call->idle_at_ms;
+	return other < at ? other : at;
+}
+
+static void arm(struct call *call)
+{
+	int64_t at = next_deadline(call);
+	if (at == INT64_MAX)
+		loop_timer_stop(&call->timer);
+	else
+		loop_timer_start_at(&call->timer, at);
+}
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	struct call *call = arg;
+	struct pool *pool = call->pool;
+	int64_t now = clock_mono_ms();
+	struct err err = ERR_INIT;
+
+	(void)timer;
+	/* Pieces of a body move the deadline without touching the timer. */
+	if (next_deadline(call) > now) {
+		arm(call);
+		return;
+	}
+	if (call->state == CALL_QUEUED)
+		err_set(&err, ERR_TIMEOUT, 0, "%s: no connection in time%s%.120s%s", pool->name,
+			pool->last_timeout.kind ? " (" : "", pool->last_timeout.msg,
+			pool->last_timeout.kind ? ")" : "");
+	else if (call->state == CALL_SENT)
+		err_set(&err, ERR_TIMEOUT, 0, "%s: no response in time", pool->name);
+	else if (now >= call->total_at_ms)
+		err_set(&err, ERR_TIMEOUT, 0, "%s: the response didn't end in time", pool->name);
+	else
+		err_set(&err, ERR_TIMEOUT, 0, "%s: the response fell silent for %u ms", pool->name,
+			call->idle_ms);
+	call_fail(call, &err);
+}
+
+/* ---- the beginning ---- */
+
+static bool is_ours(struct str name)
+{
+	return str_ieqz(name, "host") || str_ieqz(name, "content-length") ||
+	       str_ieqz(name, "transfer-encoding") || str_ieqz(name, "connection");
+}
+
+static bool has_field(const struct http_request *req, const char *name)
+{
+	for (size_t i = 0; i < req->n_headers; i++)
+		if (str_ieqz(req->headers[i].name, name))
+			return true;
+	return false;
+}
+
+static int write_request(struct call *call, const struct http_request *req, struct err *err)
+{
+	size_t n = 0;
+	int64_t length = -1;
+	int rc;
+
+	for (size_t i = 0; i < req->n_headers; i++)
+		if (is_ours(req->headers[i].name))
+			return err_set(err, ERR_INVALID, 0,
+				       "the field \"%.*s\" is the client's own to set",
+				       STR_ARG(req->headers[i].name));
+	struct http_header *headers = xcalloc(req->n_headers + 2, sizeof(*headers));
+	if (!has_field(req, "user-agent"))
+		headers[n++] =
+			(struct http_header){STR("User-Agent"), str_of(call->client->user_agent)};
+	if (!has_field(req, "accept-encoding"))
+		headers[n++] = (struct http_header){STR("Accept-Encoding"), STR("identity")};
+	for (size_t i = 0; i < req->n_headers; i++)
+		headers[n++] = req->headers[i];
+	if (req->body.p)
+		length = (int64_t)req->body.len;
+	else if (req->method == HTTP_METHOD_POST || req->method == HTTP_METHOD_PUT ||
+		 req->method == HTTP_METHOD_PATCH)
+		length = 0;
+	buf_init(&call->request, MAX_REQUEST_BYTES);
+	rc = http_write_request(&call->request, req->method, req->target, call->pool->authority,
+				headers, n, length, err);
+	if (rc == 0)
+		rc = buf_append_str(&call->request, req->body, err);
+	free(headers);
+	return rc;
+}
+
+static int64_t deadline(int64_t now, unsigned ms, unsigned otherwise_ms)
+{
+	if (ms == 0)
+		ms = otherwise_ms;
+	return ms == 0 ? INT64_MAX : now + ms;
+}
+
+static void set_deadlines(struct call *call, const struct http_request *req)
+{
+	int64_t now = clock_mono_ms();
+	call->connect_at_ms = deadline(now, req->connect_ms, DEFAULT_CONNECT_MS);
+	call->first_byte_at_ms = deadline(now, req->first_byte_ms, DEFAULT_FIRST_BYTE_MS);
+	call->total_at_ms = deadline(now, req->total_ms, req->streaming ? 0 : DEFAULT_TOTAL_MS);
+	call->idle_ms = req->idle_ms     ? req->idle_ms
+			: req->streaming ? DEFAULT_STREAM_IDLE_MS
+					 : DEFAULT_IDLE_MS;
+	call->max_body_bytes = req->max_body_bytes;
+	if (call->max_body_bytes == 0 && !req->streaming)
+		call->max_body_bytes = DEFAULT_MAX_BODY_BYTES;
+}
+
+static int check_origin(const struct http_origin *origin, struct err *err)
+{
+	if (!origin->host || !*origin->host || strlen(origin->host) > 255)
+		return err_set(err, ERR_INVALID, 0, "no host, or one that is too long");
+	if (origin->port == 0 || origin->port > 65535)
+		return err_set(err, ERR_INVALID, 0, "%u is no port", origin->port);
+	return 0;
+}
+
+static void queue(struct call *call)
+{
+	struct pool *pool = call->pool;
+	struct list *l = &pool->queue[call->kind];
+	/* One that goes again has waited already. */
+	list_append(call->retried ? l->next : l, &call->link);
+	pool->n_queued[call->kind]++;
+	call->state = CALL_QUEUED;
+	arm(call);
+	pool_pump(pool);
+}
+
+static int begin(struct call *call, const struct http_request *req, struct err *err)
+{
+	if (check_origin(&req->origin, err) < 0)
+		return -1;
+	call->pool = pool_get(call->client, &req->origin);
+	if (write_request(call, req, err) < 0)
+		return -1;
+	if (call->pool->n_queued[call->kind] >= call->client->config.max_queued)
+		return err_set(err, ERR_BUSY, 0, "%s: %u requests are waiting already",
+			       call->pool->name, call->pool->n_queued[call->kind]);
+	return 0;
+}
+
+static void on_work(struct loop_work *work, void *arg);
+
+struct http_call *http_call_start(struct http_client *client, const struct http_request *req,
+				  const struct http_call_handler *handler, void *arg,
+				  struct scope *scope)
+{
+	struct call *call = xcalloc(1, sizeof(*call));
+
+	op_begin(&call->pub.op, scope, call_cancel);
+	list_init(&call->link);
+	call->client = client;
+	call->handler = handler;
+	call->arg = arg;
+	call->method = req->method;
+	call->kind = req->streaming ? KIND_STREAMING : KIND_UNARY;
+	loop_timer_init(&call->timer, client->loop, on_timer, call);
+	loop_work_init(&call->work, client->loop, on_work, call);
+	set_deadlines(call, req);
+	if (begin(call, req, &call->refusal) == 0) {
+		queue(call);
+		return &call->pub;
+	}
+	call->state = CALL_REFUSED;
+	/* So that freeing the client finds it. */
+	if (call->pool)
+		list_append(&call->pool->calls, &call->link);
+	loop_work_post(&call->work);
+	return &call->pub;
+}
+
+/* ---- over a connection ---- */
+
+/* The connection is of no use any more: the call goes again if that is harmless, else fails. */
+static void conn_lost(struct conn *conn, const struct err *why)
+{
+	struct call *call = conn->call;
+
+	if (!call) {
+		conn_close(conn);
+		return;
+	}
+	bool harmless = !was_sent(call) || call->method == HTTP_METHOD_GET ||
+			call->method == HTTP_METHOD_HEAD;
+	if (conn->served == 0 || conn->got_bytes || call->retried || !harmless) {
+		call_fail(call, why);
+		return;
+	}
+	log_debug("http", call->pool->name, "a kept connection was closed: the request goes again");
+	call->retried = true;
+	call->sent = was_sent(call);
+	call->client->stats.retried++;
+	call->conn = NULL;
+	list_unlink(&call->link);
+	queue(call);
+	conn_close(conn);
+}
+
+void call_send(struct call *call, struct conn *conn)
+{
+	struct err err = ERR_INIT;
+	size_t len = call->request.len;
+
+	list_unlink(&call->link);
+	call->pool->n_queued[call->kind]--;
+	list_append(&call->pool->calls, &call->link);
+	call->state = CALL_SENT;
+	call->conn = conn;
+	conn->got_bytes = false;
+	conn->sent_before = net_conn_sent_bytes(conn->net);
+	http_codec_expect(conn->codec, call->method);
+	http_codec_set_max_body(conn->codec, call->max_body_bytes);
+	net_conn_set_marks(conn->net, OUTPUT_LOW_BYTES, OUTPUT_HIGH_BYTES, len + OUTPUT_HIGH_BYTES);
+	arm(call);
+	if (call->paused)
+		net_conn_read_stop(conn->net);
+	if (net_conn_write(conn->net, call->request.p, len, &err) < 0)
+		conn_lost(conn, &err);
+}
+
+static void call_finish(struct call *call, bool bytes_left)
+{
+	struct conn *conn = call->conn;
+	struct pool *pool = call->pool;
+	const struct http_head *head = http_codec_head(conn->codec);
+	/* A server that answers before it has the whole request has lost its place in it. */
+	bool reusable = head->keep_alive && !bytes_left && net_conn_queued(conn->net) == 0;
+
+	call_detach(call);
+	conn_release(conn, reusable);
+	if (op_end(&call->pub.op) && call->handler->on_done)
+		call->handler->on_done(call->arg, NULL);
+	pool_unref(pool);
+}
+
+static void on_head(struct call *call)
+{
+	const struct http_head *head = http_codec_head(call->conn->codec);
+	struct err err = ERR_INIT;
+
+	if (head->status == 101) {
+		err_set(&err, ERR_PROTOCOL, 0, "%s: 101 Switching Protocols, unasked",
+			call->pool->name);
+		call_fail(call, &err);
+		return;
+	}
+	if (head->status < 200)
+		return;
+	call->state = CALL_BODY;
+	call->idle_at_ms = clock_mono_ms() + call->idle_ms;
+	arm(call);
+	if (call->handler->on_head)
+		call->handler->on_head(call->arg, head);
+}
+
+/* Whether the connection still carries the call, which a callback may have ended. */
+static bool carries(const struct conn *conn, const struct call *call)
+{
+	return call->conn == conn && conn->net;
+}
+
+/* Feeds the codec until it has no more, or the call pauses or ends. Returns the bytes used. */
+static size_t drive(struct conn *conn, struct str s)
+{
+	struct call *call = conn->call;
+	size_t total = 0;
+
+	while (call && carries(conn, call) && !call->paused) {
+		enum http_codec_event event;
+		struct err err = ERR_INIT;
+		struct str body;
+		size_t used;
+
+		if (http_codec_feed(conn->codec, s, &used, &event, &body, &err) < 0) {
+			err_wrap(&err, "%s: response", call->pool->name);
+			call_fail(call, &err);
+			break;
+		}
+		total += used;
+		s.p += used;
+		s.len -= used;
+		if (event == HTTP_CODEC_MORE)
+			break;
+		if (event == HTTP_CODEC_HEAD) {
+			on_head(call);
+		} else if (event == HTTP_CODEC_BODY) {
+			call->idle_at_ms = clock_mono_ms() + call->idle_ms;
+			if (call->handler->on_body)
+				call->handler->on_body(call->arg, body);
+		} else if (call->state == CALL_BODY) {
+			call_finish(call, s.len > 0);
+		}
+	}
+	return total;
+}
+
+static size_t conn_on_data(struct net_conn *net, const char *p, size_t len, void *arg)
+{
+	struct conn *conn = arg;
+	struct call *call = conn->call;
+
+	(void)net;
+	if (!call) {
+		/* Nobody asked for this: whose answer would it be? */
+		log_debug("http", conn->pool->name, "bytes on an unused connection: closed");
+		conn_close(conn);
+		return len;
+	}
+	conn->got_bytes = true;
+	return drive(conn, (struct str){p, len});
+}
+
+static void conn_on_eof(struct net_conn *net, void *arg)
+{
+	struct conn *conn = arg;
+	struct call *call = conn->call;
+	enum http_codec_event event = HTTP_CODEC_MORE;
+	struct err err = ERR_INIT;
+
+	(void)net;
+	conn->no_reuse = true;
+	if (!call) {
+		conn_close(conn);
+		return;
+	}
+	if (http_codec_eof(conn->codec, &event, &err) < 0) {
+		/* Cut off, by a server that ends or fails: worth another try. */
+		if (err.kind == ERR_PROTOCOL)
+			err.kind = ERR_UNAVAILABLE;
+		err_wrap(&err, "%s: response", call->pool->name);
+		call_fail(call, &err);
+	} else if (event == HTTP_CODEC_END) {
+		call_finish(call, false);
+	} else {
+		err_set(&err, ERR_UNAVAILABLE, 0, "%s: closed the connection without an answer",
+			call->pool->name);
+		conn_lost(conn, &err);
+	}
+}
+
+static void conn_on_error(struct net_conn *net, const struct err *why, void *arg)
+{
+	struct conn *conn = arg;
+	struct err err = *why;
+
+	(void)net;
+	if (err.kind == ERR_IO)
+		err.kind = ERR_UNAVAILABLE;
+	err_wrap(&err, "%s", conn->pool->name);
+	conn_lost(conn, &err);
+}
+
+const struct net_conn_handler conn_handler = {
+	.on_data = conn_on_data,
+	.on_eof = conn_on_eof,
+	.on_error = conn_on_error,
+};
+
+/* ---- back-pressure ---- */
+
+static void on_work(struct loop_work *work, void *arg)
+{
+	struct call *call = arg;
+	struct conn *conn = call->conn;
+
+	(void)work;
+	if (call->state == CALL_REFUSED) {
+		call_fail(call, &call->refusal);
+		return;
+	}
+	if (!conn || call->paused)
+		return;
+	/* What the codec has read already needs no more bytes to come. */
+	drive(conn, STR_NULL);
+	if (carries(conn, call) && !call->paused)
+		net_conn_read_start(conn->net);
+}
+
+void http_call_pause(struct http_call *pub)
+{
+	struct call *call = CONTAINER_OF(pub, struct call, pub);
+	if (call->paused || call->state == CALL_ENDED)
+		return;
+	call->paused = true;
+	if (call->conn)
+		net_conn_read_stop(call->conn->net);
+	if (call->state == CALL_BODY)
+		arm(call);
+}
+
+void http_call_resume(struct http_call *pub)
+{
+	struct call *call = CONTAINER_OF(pub, struct call, pub);
+	if (!call->paused || call->state == CALL_ENDED)
+		return;
+	call->paused = false;
+	if (call->state == CALL_BODY) {
+		call->idle_at_ms = clock_mono_ms() + call->idle_ms;
+		arm(call);
+	}
+	if (call->conn)
+		loop_work_post(&call->work);
+}

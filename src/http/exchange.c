@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exchanges: writing answers, at once or in pieces, and telling the handler of drains and aborts.
+ * An exchange belongs to its connection; answered, it stays there until it was sent. Uses core/.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "server_impl.h"
+
+#define PROBLEM_BYTES 4096
+
+static struct exchange *of(struct http_exchange *pub)
+{
+	return CONTAINER_OF(pub, struct exchange, pub);
+}
+
+struct exchange *exchange_new(struct sconn *conn)
+{
+	struct exchange *ex = xcalloc(1, sizeof(*ex));
+
+	list_init(&ex->link);
+	ex->conn = conn;
+	ex->minor = 1;
+	/* One more for the NUL behind the body. */
+	buf_init(&ex->body, (size_t)conn->server->config.limits.max_body_bytes + 1);
+	buf_init(&ex->out, SIZE_MAX / 2);
+	ex->pub.server = conn->server;
+	ex->pub.headers = &ex->headers;
+	ex->pub.peer = net_conn_peer(conn->net);
+	ex->pub.tls = net_conn_is_tls(conn->net);
+	return ex;
+}
+
+void exchange_free(void *p)
+{
+	struct exchange *ex = p;
+	http_headers_done(&ex->headers);
+	free(ex->target);
+	buf_done(&ex->body);
+	buf_done(&ex->out);
+	for (size_t i = 0; i < ex->n_params; i++)
+		free(ex->params[i].value);
+	free(ex);
+}
+
+void exchange_abort(struct exchange *ex)
+{
+	if (ex->ended)
+		return;
+	ex->ended = true;
+	if (ex->dispatched && ex->on_abort)
+		ex->on_abort(&ex->pub, ex->on_abort_arg);
+}
+
+void http_exchange_on_abort(struct http_exchange *pub, http_exchange_fn *fn, void *arg)
+{
+	of(pub)->on_abort = fn;
+	of(pub)->on_abort_arg = arg;
+}
+
+void http_exchange_on_drain(struct http_exchange *pub, http_exchange_fn *fn, void *arg)
+{
+	of(pub)->on_drain = fn;
+	of(pub)->on_drain_arg = arg;
+}
+
+/* ---- heads ---- */
+
+static bool is_last(const struct exchange *ex)
+{
+	const struct sconn *conn = ex->conn;
+	return ex->link.next == &conn->exchanges && !conn->reading &&
+	       (conn->last_read || http_codec_idle(conn->codec));
+}
+
+static bool has_no_body(const struct exchange *ex, int status)
+{
+	return ex->pub.method == HTTP_METHOD_HEAD || status < 200 || status == 204 || status == 304;
+}
+
+struct answer {
+	int status;
+	const char *content_type;
+	const struct http_header *headers;
+	size_t n_headers;
+	enum http_framing framing;
+	size_t length;
+};
+
+/* Decides whether the connection ends behind the answer, and writes the head. */
+static int write_head(struct exchange *ex, const struct answer *a, struct err *err)
+{
+	const struct http_server *server = ex->conn->server;
+	struct http_header *headers = xcalloc(a->n_headers + 3, sizeof(*headers));
+	char date[HTTP_DATE_SIZE];
+	enum http_framing framing = a->framing;
+	size_t n = 0;
+
+	if (a->status < 200 || a->status == 204 || a->status == 304)
+		framing = HTTP_FRAMING_NONE;
+	ex->closes = is_last(ex) && (!ex->keep_alive || server->stopping || ex->conn->last_read);
+	if (framing == HTTP_FRAMING_CLOSE)
+		ex->closes = true;
+	if (a->content_type)
+		headers[n++] = (struct http_header){STR("Content-Type"), str_of(a->content_type)};
+	if (server->config.date) {
+		http_date_format(clock_wall_ms(), date);
+		headers[n++] = (struct http_header){STR("Date"), str_of(date)};
+	}
+	if (ex->minor == 0 && !ex->closes)
+		headers[n++] = (struct http_header){STR("Connection"), STR("keep-alive")};
+	for (size_t i = 0; i < a->n_headers; i++)
+		headers[n++] = a->headers[i];
+	int rc = http_write_response(&ex->out, a->status, headers, n, framing, a->length,
+				     !ex->closes, err);
+	free(headers);
+	return rc;
+}
+
+/* The handler's own mistake, or its data's: the peer gets a plain 500. */
+static void write_fallback(struct exchange *ex, const struct err *why)
+{
+	const struct answer a = {.status = 500, .framing = HTTP_FRAMING_LENGTH};
+
+	log_error(ex->conn->server->name, ex->pub.peer, "%s %.*s: bad answer: %s",
+		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path), why->msg);
+	write_head(ex, &a, NULL);
+}
+
+static void log_answer(const struct exchange *ex, int status)
+{
+	log_debug(ex->conn->server->name, ex->pub.peer, "%s %.*s: %d",
+		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path), status);
+}
+
+/* Its part is done; the connection sends it when its turn comes. */
+static void end(struct exchange *ex)
+{
+	ex->ended = true;
+	sconn_flush(ex->conn);
+}
+
+/* No handler may answer what has gone; that it's checked keeps a mistake from becoming a crash as
+ * long as the memory is there. */
+static bool is_open(const struct exchange *ex)
+{
+	return !ex->ended && ex->conn->net;
+}
+
+/* ---- answers at once ---- */
+
+void http_reply(struct http_exchange *pub, int status, const char *content_type,
+		const struct http_header *headers, size_t n_headers, struct str body)
+{
+	struct exchange *ex = of(pub);
+	struct err err = ERR_INIT;
+	const struct answer a = {status,    content_type,        headers,
+				 n_headers, HTTP_FRAMING_LENGTH, body.len};
+
+	if (!is_open(ex) || ex->begun)
+		return;
+	ex->begun = true;
+	log_answer(ex, status);
+	if (write_head(ex, &a, &err) < 0) {
+		write_fallback(ex, &err);
+	} else if (!has_no_body(ex, status) && buf_append_str(&ex->out, body, &err) < 0) {
+		buf_clear(&ex->out);
+		write_fallback(ex, &err);
+	}
+	end(ex);
+}
+
+static void reply_problem(struct exchange *ex, int status, const struct http_header *headers,
+			  size_t n_headers, const char *detail)
+{
+	struct buf text = BUF_INIT(PROBLEM_BYTES);
+	struct err err = ERR_INIT;
+
+	int rc = buf_printf(&text, &err, "{\"status\":%d,\"title\":", status);
+	if (rc == 0)
+		rc = json_write_str(str_of(http_status_reason(status)), &text, &err);
+	size_t before = text.len;
+	if (rc == 0 && detail &&
+	    (buf_append(&text, ",\"detail\":", 10, &err) < 0 ||
+	     json_write_str(str_of(detail), &text, &err) < 0))
+		text.len = before; /* no UTF-8, or too long: the status says enough */
+	if (rc == 0)
+		rc = buf_append(&text, "}\n", 2, &err);
+	http_reply(&ex->pub, status, "application/problem+json", headers, n_headers,
+		   rc == 0 ? buf_str(&text) : STR("{}"));
+	buf_done(&text);
+}
+
+void http_reply_problem(struct http_exchange *pub, int status, const char *fmt, ...)
+{
+	char detail[1024];
+	va_list ap;
+
+	if (fmt) {
+		va_start(ap, fmt);
+		vsnprintf(detail, sizeof(detail), fmt, ap);
+		va_end(ap);
+	}
+	reply_problem(of(pub), status, NULL, 0, fmt ? detail : NULL);
+}
+
+static int status_of_kind(enum err_kind kind)
+{
+	switch (kind) {
+	case ERR_INVALID:
+		return 400;
+	case ERR_NOT_FOUND:
+		return 404;
+	case ERR_EXISTS:
+	case ERR_CONFLICT:
+		return 409;
+	case ERR_GONE:
+		return 410;
+	case ERR_DENIED:
+		return 403;
+	case ERR_LIMIT:
+		return 413;
+	case ERR_BUSY:
+		return 429;
+	case ERR_UNAVAILABLE:
+		return 503;
+	case ERR_TIMEOUT:
+		return 504;
+	case ERR_PROTOCOL:
+		return 502;
+	case ERR_UNSUPPORTED:
+		return 501;
+	default:
+		return 500;
+	}
+}
+
+void http_reply_err(struct http_exchange *pub, const struct err *err)
+{
+	char seconds[16];
+	struct http_header header = {STR("Retry-After"), STR_NULL};
+
+	snprintf(seconds, sizeof(seconds), "%u", (err->retry_after_ms + 999U) / 1000U);
+	header.value = str_of(seconds);
+	reply_problem(of(pub), status_of_kind(err->kind), &header, err->retry_after_ms > 0,
+		      err->msg);
+}
+
+void exchange_refuse(struct exchange *ex, int status, const char *detail)
+{
+	ex->keep_alive = false;
+	reply_problem(ex, status, NULL, 0, detail);
+}
+
+void exchange_continue(struct exchange *ex)
+{
+	/* Only where nothing is before it: behind other answers it would come too late to help, and
+	 * a client doesn't wait for ever (RFC 9110, 10.1.1). */
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct err err = ERR_INIT;
+	if (list_empty(&ex->conn->exchanges))
+		net_conn_write(ex->conn->net, text, sizeof(text) - 1, &err);
+}
+
+/* ---- answers in pieces ---- */
+
+void http_reply_begin(struct http_exchange *pub, int status, const char *content_type,
+		      const struct http_header *headers, size_t n_headers)
+{
+	struct exchange *ex = of(pub);
+	struct err err = ERR_INIT;
+	const struct answer a = {status,
+				 content_type,
+				 headers,
+				 n_headers,
+				 ex->minor > 0 ? HTTP_FRAMING_CHUNKED : HTTP_FRAMING_CLOSE,
+				 0};
+
+	if (!is_open(ex) || ex->begun)
+		return;
+	ex->begun = true;
+	log_answer(ex, status);
+	if (write_head(ex, &a, &err) < 0) {
+		/* The pieces have nowhere to go; the handler learns of it as of a peer that left.
+		 */
+		log_error(ex->conn->server->name, ex->pub.peer, "%s %.*s: bad answer: %s",
+			  http_method_name(pub->method), STR_ARG(pub->path), err.msg);
+		ex->conn->broken = true;
+		loop_work_post(&ex->conn->step);
+		return;
+	}
+	ex->no_body = has_no_body(ex, status);
+	ex->chunked = ex->minor > 0 && !ex->no_body;
+	sconn_flush(ex->conn);
+}
+
+static bool is_first(const struct exchange *ex)
+{
+	return ex->conn->exchanges.next == &ex->link;
+}
+
+/* What of the answer waits for the peer, or for its turn. */
+static size_t waiting(const struct exchange *ex)
+{
+	return ex->out.len + (is_first(ex) ? net_conn_queued(ex->conn->net) : 0);
+}
+
+bool http_reply_write(struct http_exchange *pub, struct str data)
+{
+	struct exchange *ex = of(pub);
+	const struct http_server_config *config = &ex->conn->server->config;
+	struct err err = ERR_INIT;
+	int rc;
+
+	if (!is_open(ex) || !ex->begun || ex->conn->broken)
+		return true;
+	if (data.len > config->max_output_bytes - (waiting(ex) < config->max_output_bytes
+							   ? waiting(ex)
+							   : config->max_output_bytes)) {
+		log_warn(ex->conn->server->name, pub->peer,
+			 "%s %.*s: the peer is too slow for its stream: closed",
+			 http_method_name(pub->method), STR_ARG(pub->path));
+		ex->conn->broken = true;
+		loop_work_post(&ex->conn->step);
+		return true;
+	}
+	if (ex->no_body)
+		return false;
+	rc = ex->chunked ? http_write_chunk(&ex->out, data, &err)
+			 : buf_append_str(&ex->out, data, &err);
+	if (rc < 0) {
+		ex->conn->broken = true;
+		loop_work_post(&ex->conn->step);
+		return true;
+	}
+	if (is_first(ex))
+		sconn_flush(ex->conn);
+	ex->above = is_first(ex) && ex->conn->net ? net_conn_is_full(ex->conn->net)
+						  : waiting(ex) > config->high_water_bytes;
+	return ex->above;
+}
+
+void http_reply_end(struct http_exchange *pub)
+{
+	struct exchange *ex = of(pub);
+
+	if (!is_open(ex) || !ex->begun)
+		return;
+	if (ex->chunked && http_write_last_chunk(&ex->out, NULL) < 0)
+		ex->conn->broken = true;
+	end(ex);
+}
+
+void http_reply_abort(struct http_exchange *pub)
+{
+	struct exchange *ex = of(pub);
+
+	if (!is_open(ex))
+		return;
+	ex->ended = true;
+	ex->conn->broken = true;
+	loop_work_post(&ex->conn->step);
+}

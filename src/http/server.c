@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server: its configuration, listeners and graceful end. It owns the listeners and the
+ * connections. Uses core/, loop/, net/.
+ */
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "net/net.h"
+#include "server_impl.h"
+
+static void set_default(unsigned *value, unsigned otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void on_deadline(struct loop_timer *timer, void *arg)
+{
+	struct http_server *server = arg;
+	(void)timer;
+	while (!list_empty(&server->conns))
+		sconn_abort(CONTAINER_OF(server->conns.next, struct sconn, link));
+}
+
+static void on_stopped(struct loop_work *work, void *arg)
+{
+	struct http_server *server = arg;
+	http_server_stopped_fn *fn = server->on_stopped;
+	(void)work;
+	server->on_stopped = NULL;
+	if (fn)
+		fn(server->on_stopped_arg);
+}
+
+struct http_server *http_server_new(struct net *net, const struct http_server_config *config)
+{
+	struct http_server *server = xcalloc(1, sizeof(*server));
+	struct http_server_config *c = &server->config;
+
+	if (config)
+		*c = *config;
+	if (c->limits.max_body_bytes == 0)
+		c->limits.max_body_bytes = (uint64_t)4 << 20;
+	if (c->limits.max_head_bytes == 0)
+		c->limits.max_head_bytes = HTTP_MAX_HEAD_BYTES;
+	set_default(&c->header_ms, 10000);
+	set_default(&c->body_ms, 30000);
+	set_default(&c->idle_ms, 60000);
+	set_default(&c->write_ms, 30000);
+	set_default(&c->max_connections, 512);
+	set_default(&c->max_pipelined, 8);
+	if (c->high_water_bytes == 0)
+		c->high_water_bytes = (size_t)256 << 10;
+	if (c->max_output_bytes == 0)
+		c->max_output_bytes = (size_t)16 << 20;
+	server->name = xstrdup(c->name ? c->name : "http");
+	c->name = server->name;
+	server->net = net;
+	server->loop = net_loop(net);
+	list_init(&server->listeners);
+	list_init(&server->conns);
+	loop_timer_init(&server->deadline, server->loop, on_deadline, server);
+	loop_work_init(&server->stopped, server->loop, on_stopped, server);
+	return server;
+}
+
+static void close_listeners(struct http_server *server)
+{
+	while (!list_empty(&server->listeners)) {
+		struct listener *l = CONTAINER_OF(server->listeners.next, struct listener, link);
+		list_unlink(&l->link);
+		net_listener_close(l->net);
+		loop_reap(server->loop, l, free);
+	}
+}
+
+static void server_free(void *p)
+{
+	struct http_server *server = p;
+	free(server->name);
+	free(server);
+}
+
+void http_server_free(struct http_server *server)
+{
+	if (!server)
+		return;
+	server->on_stopped = NULL;
+	close_listeners(server);
+	while (!list_empty(&server->conns))
+		sconn_abort(CONTAINER_OF(server->conns.next, struct sconn, link));
+	loop_timer_stop(&server->deadline);
+	loop_work_cancel(&server->stopped);
+	loop_reap(server->loop, server, server_free);
+}
+
+static void on_accept(struct net_listener *net_listener, struct net_conn *net, void *arg)
+{
+	struct listener *l = arg;
+	(void)net_listener;
+	l->server->stats.accepted++;
+	sconn_start(l->server, l, net);
+}
+
+int http_server_listen(struct http_server *server, const char *addr, struct tls_config *tls,
+		       http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
+{
+	struct listener *l = xcalloc(1, sizeof(*l));
+	const struct net_listen_opts opts = {
+		.addr = addr,
+		.tls = tls,
+		.max_conns = server->config.max_connections,
+	};
+
+	if (net_listener_new(server->net, &opts, on_accept, l, &l->net, err) < 0) {
+		free(l);
+		return -1;
+	}
+	l->server = server;
+	l->tls = tls;
+	l->handler = handler;
+	l->arg = arg;
+	list_append(&server->listeners, &l->link);
+	if (ret_port)
+		*ret_port = net_listener_port(l->net);
+	return 0;
+}
+
+void http_server_switch_tls(struct http_server *server, const struct tls_config *from,
+			    struct tls_config *to)
+{
+	LIST_FOREACH (i, next, &server->listeners) {
+		struct listener *l = CONTAINER_OF(i, struct listener, link);
+		/* A listener without TLS stays so. */
+		if (!l->tls || l->tls != from)
+			continue;
+		l->tls = to;
+		net_listener_set_tls(l->net, to);
+	}
+}
+
+void server_conn_gone(struct http_server *server)
+{
+	if (server->stopping && list_empty(&server->conns)) {
+		loop_timer_stop(&server->deadline);
+		loop_work_post(&server->stopped);
+	}
+}
+
+void http_server_stop(struct http_server *server, unsigned deadline_ms, http_server_stopped_fn *fn,
+		      void *arg)
+{
+	server->on_stopped = fn;
+	server->on_stopped_arg = arg;
+	server->stopping = true;
+	close_listeners(server);
+	LIST_FOREACH (i, next, &server->conns)
+		sconn_stop(CONTAINER_OF(i, struct sconn, link));
+	if (!list_empty(&server->conns))
+		loop_timer_start_in(&server->deadline, deadline_ms);
+	else
+		loop_work_post(&server->stopped);
+}
+
+void http_server_stats(const struct http_server *server, struct http_server_stats *ret)
+{
+	*ret = server->stats;
+	LIST_FOREACH (i, next, &server->conns)
+		ret->connections++;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection of the server: reads requests within limits and deadlines, hands them to the handler
+ * and sends the answers in the order of the requests. It owns its exchanges. Uses core/, loop/,
+ * net/.
+ */
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "server_impl.h"
+
+#define LINGER_MS 2000
+
+static void conn_free(void *p)
+{
+	struct sconn *conn = p;
+	http_codec_free(conn->codec);
+	free(conn);
+}
+
+/* Out of the server; the connection to the peer is closed, or left to say goodbye by itself. */
+static void conn_end(struct sconn *conn, bool in_order)
+{
+	struct http_server *server = conn->server;
+	struct net_conn *net = conn->net;
+
+	conn->net = NULL;
+	list_unlink(&conn->link);
+	loop_timer_stop(&conn->timer);
+	loop_work_cancel(&conn->step);
+	if (in_order)
+		net_conn_finish(net, LINGER_MS);
+	else
+		net_conn_close(net);
+	loop_reap(server->loop, conn, conn_free);
+}
+
+static void drop_exchange(struct exchange *ex)
+{
+	list_unlink(&ex->link);
+	ex->conn->n_exchanges--;
+	ex->conn->server->stats.exchanges--;
+	loop_reap(ex->conn->server->loop, ex, exchange_free);
+}
+
+static void drop_reading(struct sconn *conn)
+{
+	if (conn->reading)
+		loop_reap(conn->server->loop, conn->reading, exchange_free);
+	conn->reading = NULL;
+}
+
+void sconn_abort(struct sconn *conn)
+{
+	struct http_server *server = conn->server;
+
+	if (!conn->net)
+		return;
+	conn_end(conn, false);
+	drop_reading(conn);
+	while (!list_empty(&conn->exchanges)) {
+		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
+		drop_exchange(ex);
+		exchange_abort(ex);
+	}
+	server_conn_gone(server);
+}
+
+/* Closes in order, when the output has gone: what the peer takes slowly isn't cut off by the time
+ * that a goodbye may take. */
+static void conn_finish(struct sconn *conn)
+{
+	if (!conn->net)
+		return;
+	conn->last_read = true;
+	drop_reading(conn);
+	loop_timer_stop(&conn->timer);
+	if (net_conn_queued(conn->net) > 0) {
+		/* With marks of 0, on_drain tells of the empty queue. */
+		if (!conn->closing) {
+			net_conn_set_marks(conn->net, 0, 0, SIZE_MAX / 2);
+			net_conn_write(conn->net, "", 0, NULL);
+		}
+		conn->closing = true;
+		return;
+	}
+	conn_end(conn, true);
+	server_conn_gone(conn->server);
+}
+
+/* ---- deadlines ---- */
+
+static void set_phase(struct sconn *conn)
+{
+	const struct http_server_config *config = &conn->server->config;
+	enum conn_phase phase;
+
+	if (conn->reading)
+		phase = PHASE_BODY;
+	else if (!conn->last_read && !http_codec_idle(conn->codec))
+		phase = PHASE_HEAD;
+	else if (conn->n_exchanges > 0)
+		phase = PHASE_BUSY;
+	else
+		phase = conn->phase == PHASE_FRESH ? PHASE_FRESH : PHASE_IDLE;
+	if (phase == conn->phase)
+		return;
+	/* What a fresh connection was given covers its first head too. */
+	bool goes_on = conn->phase == PHASE_FRESH && phase == PHASE_HEAD;
+	conn->phase = phase;
+	if (phase == PHASE_BUSY)
+		loop_timer_stop(&conn->timer);
+	else if (phase == PHASE_BODY)
+		loop_timer_start_in(&conn->timer, config->body_ms);
+	else if (phase == PHASE_IDLE)
+		loop_timer_start_in(&conn->timer, config->idle_ms);
+	else if (!goes_on)
+		loop_timer_start_in(&conn->timer, config->header_ms);
+}
+
+static void refuse(struct sconn *conn, int status, const char *detail);
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	struct sconn *conn = arg;
+	(void)timer;
+	if (conn->phase == PHASE_HEAD)
+		refuse(conn, 408, "the request's head didn't arrive in time");
+	else if (conn->phase == PHASE_BODY)
+		refuse(conn, 408, "the request's body didn't arrive in time");
+	else
+		conn_finish(conn);
+}
+
+/* ---- requests ---- */
+
+/* The open exchanges allow another one to be worked on (RFC 9110, 9.3.3: safe ones at once). */
+static bool may_dispatch(const struct sconn *conn, const struct exchange *ex)
+{
+	LIST_FOREACH (i, next, &conn->exchanges) {
+		const struct exchange *other = CONTAINER_OF(i, struct exchange, link);
+		if (other == ex)
+			break;
+		if (!other->ended && !(http_method_is_safe(other->pub.method) &&
+				       http_method_is_safe(ex->pub.method)))
+			return false;
+	}
+	return true;
+}
+
+static void dispatch(struct sconn *conn, struct exchange *ex)
+{
+	conn->parked = NULL;
+	ex->dispatched = true;
+	conn->server->stats.requests++;
+	conn->handler(&ex->pub, conn->handler_arg);
+	if (ex->ended || ex->on_abort)
+		return;
+	log_error(conn->server->name, ex->pub.peer,
+		  "%s %.*s: its handler left it without an answer",
+		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path));
+	if (ex->begun)
+		http_reply_abort(&ex->pub);
+	else
+		http_reply_problem(&ex->pub, 500, NULL);
+}
+
+static void enlist(struct sconn *conn, struct exchange *ex)
+{
+	list_append(&conn->exchanges, &ex->link);
+	conn->n_exchanges++;
+	conn->server->stats.exchanges++;
+}
+
+static void request_complete(struct sconn *conn)
+{
+	struct exchange *ex = conn->reading;
+
+	conn->reading = NULL;
+	/* So that the next head gets its own time. */
+	conn->phase = PHASE_BUSY;
+	loop_timer_stop(&conn->timer);
+	if (!ex->keep_alive || conn->server->stopping)
+		conn->last_read = true;
+	enlist(conn, ex);
+	if (buf_append(&ex->body, "", 1, NULL) < 0) {
+		exchange_refuse(ex, 413, "no memory for the body");
+		return;
+	}
+	ex->pub.body = (struct str){ex->body.p, ex->body.len - 1};
+	if (may_dispatch(conn, ex))
+		dispatch(conn, ex);
+	else
+		conn->parked = ex;
+}
+
+/* The answer to what can't be taken; nothing is read any more. */
+static void refuse(struct sconn *conn, int status, const char *detail)
+{
+	struct exchange *ex = conn->reading ? conn->reading : exchange_new(conn);
+
+	conn->reading = NULL;
+	conn->last_read = true;
+	conn->server->stats.refused++;
+	conn->phase = PHASE_BUSY;
+	loop_timer_stop(&conn->timer);
+	enlist(conn, ex);
+	log_debug(conn->server->name, ex->pub.peer, "refused with %d: %s", status, detail);
+	exchange_refuse(ex, status, detail);
+}
+
+static bool has_good_escapes(struct str s)
+{
+	static const char hex[] = "0123456789abcdefABCDEF";
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.p[i] != '%')
+			continue;
+		if (i + 2 >= s.len || !strchr(hex, s.p[i + 1]) || !strchr(hex, s.p[i + 2]))
+			return false;
+		if (s.p[i + 1] == '0' && s.p[i + 2] == '0')
+			return false;
+	}
+	return true;
+}
+
+/* RFC 9112, 3.2: origin form, absolute form (its authority is ours by definition), or "*". */
+static int take_target(struct exchange *ex, struct str target)
+{
+	struct str t;
+
+	ex->target = xstrndup(target.p, target.len);
+	ex->pub.target = t = (struct str){ex->target, target.len};
+	if (t.len > 7 && (str_ieqz((struct str){t.p, 7}, "http://") ||
+			  (t.len > 8 && str_ieqz((struct str){t.p, 8}, "https://")))) {
+		const char *from = strstr(t.p, "//") + 2;
+		size_t skip = (size_t)(from - t.p) + strcspn(from, "/?");
+		t = (struct str){t.p + skip, t.len - skip};
+	}
+	http_target_split(t, &ex->pub.path, &ex->pub.query);
+	if (ex->pub.path.len == 0 && t.len < target.len)
+		ex->pub.path = STR("/");
+	if (str_eqz(ex->pub.path, "*"))
+		return ex->pub.method == HTTP_METHOD_OPTIONS ? 0 : -1;
+	return ex->pub.path.len > 0 && ex->pub.path.p[0] == '/' && has_good_escapes(ex->pub.path)
+		       ? 0
+		       : -1;
+}
+
+static void on_head(struct sconn *conn)
+{
+	const struct http_head *head = http_codec_head(conn->codec);
+	struct exchange *ex = exchange_new(conn);
+
+	conn->reading = ex;
+	ex->minor = head->minor;
+	ex->keep_alive = head->keep_alive;
+	ex->pub.method = head->method;
+	bool bad_target = take_target(ex, head->target) < 0;
+	http_codec_take_headers(conn->codec, &ex->headers);
+	if (head->method == HTTP_METHOD_OTHER)
+		refuse(conn, 501, "a method that this server doesn't know");
+	else if (bad_target)
+		refuse(conn, 400, "bad target");
+	else if (head->expect_continue && head->has_body)
+		exchange_continue(ex);
+}
+
+static void on_body(struct sconn *conn, struct str piece)
+{
+	if (conn->reading && buf_append_str(&conn->reading->body, piece, NULL) < 0)
+		refuse(conn, 413, "the body is too large");
+}
+
+/* No request can be taken now: too many are in work, or the peer doesn't read its answers. */
+static bool is_blocked(const struct sconn *conn)
+{
+	return conn->parked || conn->n_exchanges >= conn->server->config.max_pipelined ||
+	       (net_conn_is_full(conn->net) && !conn->reading);
+}
+
+/* Takes requests out of s as long as it may. Returns the bytes used; the connection may be closed
+ * then. */
+static size_t drive(struct sconn *conn, struct str s)
+{
+	size_t total = 0;
+
+	while (conn->net && !conn->broken && !conn->last_read && !is_blocked(conn)) {
+		enum http_codec_event event;
+		struct err err = ERR_INIT;
+		struct str body;
+		size_t used;
+
+		if (http_codec_feed(conn->codec, s, &used, &event, &body, &err) < 0) {
+			refuse(conn, err.code ? err.code : 400, err.msg);
+			break;
+		}
+		total += used;
+		s.p += used;
+		s.len -= used;
+		if (event == HTTP_CODEC_MORE)
+			break;
+		if (event == HTTP_CODEC_HEAD)
+			on_head(conn);
+		else if (event == HTTP_CODEC_BODY)
+			on_body(conn, body);
+		else if (conn->reading)
+			request_complete(conn);
+	}
+	if (!conn->net || conn->last_read)
+		return total + s.len;
+	set_phase(conn);
+	/* The rest waits where it is. Without anything left reading goes on, to see the peer's end.
+	 */
+	if (is_blocked(conn) && s.len > 0)
+		net_conn_read_stop(conn->net);
+	return total;
+}
+
+static size_t on_data(struct net_conn *net, const char *p, size_t len, void *arg)
+{
+	struct sconn *conn = arg;
+	(void)net;
+	return drive(conn, (struct str){p, len});
+}
+
+static void on_eof(struct net_conn *net, void *arg)
+{
+	struct sconn *conn = arg;
+	(void)net;
+	/* A peer that has closed takes no answer that isn't there yet. One that only ended its own
+	 * side can't be told from it. */
+	LIST_FOREACH (i, next, &conn->exchanges) {
+		if (!CONTAINER_OF(i, struct exchange, link)->ended) {
+			sconn_abort(conn);
+			return;
+		}
+	}
+	conn_finish(conn);
+}
+
+static void on_error(struct net_conn *net, const struct err *why, void *arg)
+{
+	struct sconn *conn = arg;
+	log_debug(conn->server->name, net_conn_peer(net), "connection lost: %s", why->msg);
+	sconn_abort(conn);
+}
+
+static void on_drain(struct net_conn *net, void *arg)
+{
+	struct sconn *conn = arg;
+	(void)net;
+	loop_work_post(&conn->step);
+}
+
+/* ---- answers ---- */
+
+/* Hands the first exchange's output to the connection. */
+static void send_out(struct sconn *conn, struct exchange *ex)
+{
+	struct err err = ERR_INIT;
+
+	if (ex->out.len > 0 && net_conn_write(conn->net, ex->out.p, ex->out.len, &err) < 0) {
+		/* Dead, or no memory. */
+		conn->broken = true;
+		loop_work_post(&conn->step);
+	}
+	buf_done(&ex->out);
+}
+
+void sconn_flush(struct sconn *conn)
+{
+	bool closes = false;
+
+	while (conn->net && !list_empty(&conn->exchanges) && !closes) {
+		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
+		send_out(conn, ex);
+		if (!ex->ended)
+			break;
+		closes = ex->closes;
+		drop_exchange(ex);
+	}
+	if (!conn->net || conn->broken || conn->closing)
+		return;
+	if (closes)
+		conn_finish(conn);
+	else
+		loop_work_post(&conn->step);
+}
+
+static void drain_first(struct sconn *conn)
+{
+	if (list_empty(&conn->exchanges) || net_conn_is_full(conn->net))
+		return;
+	struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
+	if (!ex->above || ex->ended)
+		return;
+	ex->above = false;
+	if (ex->on_drain)
+		ex->on_drain(&ex->pub, ex->on_drain_arg);
+}
+
+/* Looks at what has become possible. */
+static void on_step(struct loop_work *work, void *arg)
+{
+	struct sconn *conn = arg;
+
+	(void)work;
+	if (conn->broken) {
+		sconn_abort(conn);
+		return;
+	}
+	if (conn->closing) {
+		conn_finish(conn);
+		return;
+	}
+	drain_first(conn);
+	if (conn->net && !conn->broken && conn->parked && may_dispatch(conn, conn->parked))
+		dispatch(conn, conn->parked);
+	if (conn->net && !conn->broken)
+		drive(conn, STR_NULL);
+	if (!conn->net || conn->broken || conn->closing)
+		return;
+	/* Stopping may have come between an answer and now. */
+	if (conn->server->stopping && conn->n_exchanges == 0 && !conn->reading &&
+	    http_codec_idle(conn->codec)) {
+		conn_finish(conn);
+		return;
+	}
+	set_phase(conn);
+	if (!is_blocked(conn))
+		net_conn_read_start(conn->net);
+}
+
+void sconn_stop(struct sconn *conn)
+{
+	loop_work_post(&conn->step);
+}
+
+static const struct net_conn_handler handler = {
+	.on_data = on_data,
+	.on_eof = on_eof,
+	.on_error = on_error,
+	.on_drain = on_drain,
+};
+
+void sconn_start(struct http_server *server, struct listener *listener, struct net_conn *net)
+{
+	struct sconn *conn = xcalloc(1, sizeof(*conn));
+	size_t high = server->config.high_water_bytes;
+
+	conn->server = server;
+	conn->handler = listener->handler;
+	conn->handler_arg = listener->arg;
+	conn->net = net;
+	conn->codec = http_codec_new(HTTP_CODEC_REQUESTS, &server->config.limits);
+	list_init(&conn->exchanges);
+	loop_timer_init(&conn->timer, server->loop, on_timer, conn);
+	loop_work_init(&conn->step, server->loop, on_step, conn);
+	list_append(&server->conns, &conn->link);
+	conn->phase = PHASE_FRESH;
+	loop_timer_start_in(&conn->timer, server->config.header_ms);
+	/* An answer given at once may be of any size; streams are limited in http_reply_write. */
+	net_conn_set_marks(net, high / 2, high, SIZE_MAX / 2);
+	net_conn_set_timeouts(net, 0, server->config.write_ms);
+	net_conn_set_handler(net, &handler, conn);
+	net_conn_read_start(net);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's insides. A connection (server_conn.c) reads requests and keeps the exchanges in the
+ * order of their arrival; only the first of them writes to it, the others into their own buffers
+ * (exchange.c).
+ */
+#ifndef IPU_SRC_HTTP_SERVER_IMPL_H
+#define IPU_SRC_HTTP_SERVER_IMPL_H
+
+#include "core/buf.h"
+#include "core/list.h"
+#include "http/server.h"
+#include "net/conn.h"
+#include "net/listen.h"
+
+#define ROUTE_MAX_PARAMS 8
+
+struct http_server {
+	struct net *net;
+	struct loop *loop;
+	struct http_server_config config;
+	char *name;
+	struct list listeners;
+	struct list conns;
+	struct http_server_stats stats; /* totals, and the exchanges of now */
+	bool stopping;
+	struct loop_timer deadline; /* of the stop */
+	struct loop_work stopped;
+	http_server_stopped_fn *on_stopped;
+	void *on_stopped_arg;
+};
+
+struct listener {
+	struct list link;
+	struct http_server *server;
+	struct net_listener *net;
+	const struct tls_config *tls; /* to compare */
+	http_handler_fn *handler;
+	void *arg;
+};
+
+enum conn_phase {
+	PHASE_FRESH, /* accepted, and nothing has come */
+	PHASE_HEAD,  /* within a request's head */
+	PHASE_BODY,  /* within its body */
+	PHASE_BUSY,  /* exchanges are in work, and no other request has begun */
+	PHASE_IDLE,  /* between requests */
+};
+
+struct sconn {
+	struct list link;
+	struct http_server *server;
+	http_handler_fn *handler; /* the listener's, which may go before */
+	void *handler_arg;
+	struct net_conn *net; /* NULL: closed, the reaper has it */
+	struct http_codec *codec;
+	struct list exchanges; /* in the order of the requests */
+	unsigned n_exchanges;
+	struct exchange *reading; /* its body is being read: not in the list yet */
+	struct exchange *parked;  /* complete, in the list, not handed to the handler yet */
+	enum conn_phase phase;
+	struct loop_timer timer; /* of the phase */
+	struct loop_work step;
+	bool last_read; /* no more requests are taken from it */
+	bool broken;    /* to be closed at once, by the step */
+	bool closing;   /* to be closed in order, when its output has been sent */
+};
+
+struct exchange {
+	struct http_exchange pub; /* first */
+	struct list link;
+	struct sconn *conn;
+	struct http_headers headers;
+	char *target;
+	struct buf body;
+	struct buf out; /* what waits for its turn */
+	int minor;
+	bool keep_alive;
+	bool dispatched; /* the handler has it */
+	bool begun;      /* the answer's head is written */
+	bool chunked;    /* the answer is */
+	bool no_body;    /* HEAD, 204: pieces are dropped */
+	bool ended;      /* answered, aborted: the handler has lost it */
+	bool closes;     /* the connection ends behind the answer */
+	bool above;      /* the producer waits for on_drain */
+	http_exchange_fn *on_abort, *on_drain;
+	void *on_abort_arg, *on_drain_arg;
+	struct {
+		struct str name;
+		char *value;
+	} params[ROUTE_MAX_PARAMS];
+	size_t n_params;
+};
+
+/* ---- server.c ---- */
+
+/* A connection has gone. */
+void server_conn_gone(struct http_server *server);
+
+/* ---- server_conn.c ---- */
+
+void sconn_start(struct http_server *server, struct listener *listener, struct net_conn *net);
+/* Closes at once; tells the handlers of what is open. */
+void sconn_abort(struct sconn *conn);
+/* Sends what may be sent now, ends what has ended. */
+void sconn_flush(struct sconn *conn);
+/* For a graceful stop: no more requests. */
+void sconn_stop(struct sconn *conn);
+
+/* ---- exchange.c ---- */
+
+struct exchange *exchange_new(struct sconn *conn);
+void exchange_free(void *p);
+/* Answers on the server's own behalf, and lets the connection end behind it. */
+void exchange_refuse(struct exchange *ex, int status, const char *detail);
+void exchange_continue(struct exchange *ex); /* 100 */
+void exchange_abort(struct exchange *ex);    /* out of the list already; calls on_abort */
+
+#endif

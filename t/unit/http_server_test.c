@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server over loopback, against raw bytes: what it answers, in which order, when it closes,
+ * and that deadlines, limits and aborts do what they say.
+ */
+#include "http_test.h"
+
+#define MAX_HELD 64
+
+static struct http_server *server;
+static unsigned port;
+static struct http_exchange *held[MAX_HELD]; /* by /late and /stream */
+static unsigned n_held, n_aborted, n_drained, n_called;
+
+static void on_abort(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	n_aborted++;
+	for (unsigned i = 0; i < n_held; i++)
+		if (held[i] == ex)
+			held[i] = NULL;
+}
+
+static void on_drain(struct http_exchange *ex, void *arg)
+{
+	(void)ex, (void)arg;
+	n_drained++;
+}
+
+static void get_hello(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	http_reply(ex, 200, "text/plain", NULL, 0, STR("hello\n"));
+}
+
+static void post_echo(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	if (ex->body.p[ex->body.len] != '\0')
+		bail_out("the body isn't terminated");
+	http_reply(ex, 200, NULL, NULL, 0, ex->body);
+}
+
+static void hold(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	if (n_held == MAX_HELD)
+		bail_out("too many exchanges are held");
+	held[n_held++] = ex;
+	http_exchange_on_abort(ex, on_abort, NULL);
+}
+
+static void get_stream(struct http_exchange *ex, void *arg)
+{
+	hold(ex, arg);
+	http_exchange_on_drain(ex, on_drain, NULL);
+	http_reply_begin(ex, 200, "text/plain", NULL, 0);
+}
+
+static void get_pod(struct http_exchange *ex, void *arg)
+{
+	char text[200];
+	(void)arg;
+	snprintf(text, sizeof(text), "ns=%s name=%s rest=%s none=%s", http_exchange_param(ex, "ns"),
+		 http_exchange_param(ex, "name"), http_exchange_param(ex, "rest"),
+		 http_exchange_param(ex, "none"));
+	http_reply(ex, 200, NULL, NULL, 0, str_of(text));
+}
+
+static void get_target(struct http_exchange *ex, void *arg)
+{
+	char text[200];
+	(void)arg;
+	snprintf(text, sizeof(text), "path=%.*s query=%.*s peer=%.10s tls=%d", STR_ARG(ex->path),
+		 STR_ARG(ex->query), ex->peer, ex->tls);
+	http_reply(ex, 200, NULL, NULL, 0, str_of(text));
+}
+
+static void get_nothing(struct http_exchange *ex, void *arg)
+{
+	(void)ex, (void)arg;
+}
+
+static void get_bad_header(struct http_exchange *ex, void *arg)
+{
+	const struct http_header bad = {STR("X"), STR("a\r\nY: b")};
+	(void)arg;
+	http_reply(ex, 200, NULL, &bad, 1, STR("x"));
+}
+
+static void get_err(struct http_exchange *ex, void *arg)
+{
+	struct err err = ERR_INIT;
+	(void)arg;
+	err_set(&err, ERR_BUSY, 0, "come \"back\"");
+	err.retry_after_ms = 1500;
+	http_reply_err(ex, &err);
+}
+
+static void get_no_content(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	http_reply(ex, 204, NULL, NULL, 0, STR("dropped"));
+}
+
+static const struct http_route routes[] = {
+	{HTTP_METHOD_GET, "/hello", get_hello},
+	{HTTP_METHOD_POST, "/echo", post_echo},
+	{HTTP_METHOD_GET, "/late", hold},
+	{HTTP_METHOD_POST, "/late", hold},
+	{HTTP_METHOD_GET, "/stream", get_stream},
+	{HTTP_METHOD_GET, "/ns/{ns}/pods/{name}", get_pod},
+	{HTTP_METHOD_DELETE, "/ns/{ns}/pods/{name}", get_pod},
+	{HTTP_METHOD_GET, "/files/{rest...}", get_pod},
+	{HTTP_METHOD_GET, "/target", get_target},
+	{HTTP_METHOD_GET, "/nothing", get_nothing},
+	{HTTP_METHOD_GET, "/bad-header", get_bad_header},
+	{HTTP_METHOD_GET, "/err", get_err},
+	{HTTP_METHOD_GET, "/no-content", get_no_content},
+	{HTTP_METHOD_NONE, NULL, NULL},
+};
+
+static void route(struct http_exchange *ex, void *arg)
+{
+	n_called++;
+	http_route(ex, routes, arg);
+}
+
+static void begin(const struct http_server_config *config)
+{
+	struct err err = ERR_INIT;
+	server = http_server_new(net, config);
+	if (http_server_listen(server, "127.0.0.1:0", NULL, route, NULL, &port, &err) < 0)
+		bail_out(err.msg);
+	n_held = n_aborted = n_drained = n_called = 0;
+}
+
+static void end(void)
+{
+	http_server_free(server);
+	settle();
+}
+
+static struct http_server_stats stats(void)
+{
+	struct http_server_stats s;
+	http_server_stats(server, &s);
+	return s;
+}
+
+/* ---- tables ---- */
+
+#define H     "Host: x\r\n"
+#define HELLO "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n"
+#define HELLO_CLOSE                                                                                \
+	"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n"                     \
+	"Connection: close\r\n\r\nhello\n"
+
+/* want: all that comes, or its beginning where it ends within a head; closes: and then the server
+ * ends the connection. */
+static const struct {
+	const char *name, *in, *want;
+	bool closes;
+} rows[] = {
+	{"hello", "GET /hello HTTP/1.1\r\n" H "\r\n", HELLO, false},
+	{"close", "GET /hello HTTP/1.1\r\n" H "Connection: close\r\n\r\n", HELLO_CLOSE, true},
+	{"HTTP/1.0", "GET /hello HTTP/1.0\r\n\r\n", HELLO_CLOSE, true},
+	{"HTTP/1.0 kept alive", "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: keep-alive\r\n"
+	 "Content-Length: 6\r\n\r\nhello\n",
+	 false},
+	{"HEAD", "HEAD /hello HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\n" HELLO, false},
+	{"two in a row", "GET /hello HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n",
+	 HELLO HELLO, false},
+	{"what follows close isn't read",
+	 "GET /hello HTTP/1.1\r\n" H "Connection: close\r\n\r\nGET /hello HTTP/1.1\r\n" H "\r\n",
+	 HELLO_CLOSE, true},
+	{"echo", "POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false},
+	{"echo, chunked",
+	 "POST /echo HTTP/1.1\r\n" H
+	 "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false},
+	{"expect", "POST /echo HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 1\r\n\r\na",
+	 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", false},
+	{"204", "GET /no-content HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 204 No Content\r\n\r\n", false},
+	{"absolute form", "GET http://other:80/target?q HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\npath=/target query=q peer=127.0.0.1: tls=0",
+	 false},
+	{"parameters", "GET /ns/a%2Fb/pods/c HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\nns=a/b name=c rest= none=", false},
+	{"the rest of a path", "GET /files/a/b HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\nns= name= rest=a/b none=", false},
+	{"404", "GET /none HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 404 Not Found\r\nContent-Type: application/problem+json\r\nContent-Length: "
+	 "63\r\n\r\n{\"status\":404,\"title\":\"Not Found\",\"detail\":\"nothing at /none\"}\n",
+	 false},
+	{"an empty parameter is no match", "GET /ns//pods/c HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 404 Not Found\r\n", false},
+	{"405", "PUT /ns/a/pods/b HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n",
+	 "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/problem+json\r\n"
+	 "Allow: GET, HEAD, DELETE\r\nContent-Length: 44\r\n\r\n"
+	 "{\"status\":405,\"title\":\"Method Not Allowed\"}\n",
+	 false},
+	{"an error", "GET /err HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
+	 "Retry-After: 2\r\nContent-Length: 68\r\n\r\n"
+	 "{\"status\":429,\"title\":\"Too Many Requests\",\"detail\":\"come \\\"back\\\"\"}\n",
+	 false},
+	{"left without an answer", "GET /nothing HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 500 Internal Server Error\r\n", false},
+	{"a header that breaks out", "GET /bad-header HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", false},
+
+	{"bad request", "GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+	 "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\n", true},
+	{"bad escape", "GET /a%zz HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 400 Bad Request\r\n", true},
+	{"NUL in the path", "GET /a%00 HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 400 Bad Request\r\n",
+	 true},
+	{"asterisk for GET", "GET * HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 400 Bad Request\r\n", true},
+	{"smuggling",
+	 "POST /echo HTTP/1.1\r\n" H
+	 "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	 "HTTP/1.1 400 Bad Request\r\n", true},
+	{"413", "POST /echo HTTP/1.1\r\n" H "Content-Length: 1001\r\n\r\n",
+	 "HTTP/1.1 413 Content Too Large\r\n", true},
+	{"413 instead of 100",
+	 "POST /echo HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 1001\r\n\r\n",
+	 "HTTP/1.1 413 Content Too Large\r\n", true},
+	{"414", "GET /0123456789012345678901234567890123456789 HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 414 URI Too Long\r\n", true},
+	{"431",
+	 "GET / HTTP/1.1\r\n" H "A: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: "
+	 "1\r\n\r\n",
+	 "HTTP/1.1 431 Request Header Fields Too Large\r\n", true},
+	{"501 for a method", "FROB / HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 501 Not Implemented\r\n",
+	 true},
+	{"501 for a known but odd method", "MKCOL / HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 501 Not Implemented\r\n", true},
+	{"501 for CONNECT", "CONNECT a:1 HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 501 Not Implemented\r\n",
+	 true},
+	{"505", "GET / HTTP/2.0\r\n" H "\r\n", "HTTP/1.1 505 HTTP Version Not Supported\r\n", true},
+	{"good, then bad", "GET /hello HTTP/1.1\r\n" H "\r\nGARBAGE\r\n\r\n",
+	 HELLO "HTTP/1.1 501 Not Implemented\r\n", true},
+};
+
+/* The last answer isn't written out to the end of its head: the rest may be anything. */
+static bool is_beginning(const char *want)
+{
+	const char *last = want;
+	for (const char *p = want; (p = strstr(p, "HTTP/1.1 ")); p++)
+		last = p;
+	return !strstr(last, "\r\n\r\n");
+}
+
+static void test_table(void)
+{
+	const struct http_server_config config = {
+		.limits = {.max_body_bytes = 1000, .max_headers = 8, .max_target_bytes = 40}};
+	begin(&config);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct end e;
+		row_begin("%s", rows[i].name);
+		raw_open(&e, port, NULL);
+		raw_send(&e, rows[i].in);
+		if (rows[i].closes)
+			ok(raw_wait_eof(&e), "closed");
+		else
+			raw_wait(&e, strlen(rows[i].want));
+		settle();
+		CLEANUP_FREE char *got = raw_text(&e);
+		if (is_beginning(rows[i].want) && strlen(got) > strlen(rows[i].want))
+			got[strlen(rows[i].want)] = '\0';
+		is_str(got, rows[i].want, "answered");
+		is_int(e.eof, rows[i].closes, "closed or not");
+		is_uint(e.errors, 0, "in order");
+		end_done(&e);
+		row_end();
+	}
+	PUMP(stats().connections == 0);
+	is_uint(stats().exchanges, 0, "no exchange is left");
+	end();
+}
+
+static void test_byte_at_a_time(void)
+{
+	static const char in[] = "POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc"
+				 "GET /hello HTTP/1.1\r\n" H "\r\n";
+	static const char want[] = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc" HELLO;
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	for (const char *p = in; *p; p++) {
+		net_conn_write(e.conn, p, 1, NULL);
+		settle();
+	}
+	raw_wait(&e, sizeof(want) - 1);
+	CLEANUP_FREE char *got = raw_text(&e);
+	is_str(got, want, "fed a byte at a time");
+	end_done(&e);
+	end();
+}
+
+/* ---- order ---- */
+
+static void test_pipelining(void)
+{
+	const struct http_server_config config = {.max_pipelined = 3};
+	struct end e;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\nGET /late HTTP/1.1\r\n" H "\r\n"
+		     "GET /late HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 3);
+	settle();
+	is_uint(n_held, 3, "three at once");
+	is_uint(n_called, 3, "the fourth waits");
+	http_reply(held[2], 200, NULL, NULL, 0, STR("three"));
+	settle();
+	is_uint(e.in.len, 0, "the third's answer waits for the others");
+	is_uint(n_called, 3, "and keeps its place");
+	http_reply(held[0], 200, NULL, NULL, 0, STR("one"));
+	PUMP(n_called == 4);
+	is_uint(n_called, 4, "the fourth is taken when there's room");
+	CLEANUP_FREE char *first = raw_text(&e);
+	is_str(first, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none",
+	       "the first's answer is out");
+	http_reply(held[1], 200, NULL, NULL, 0, STR("two"));
+	raw_wait(&e, 41 + 41 + 43 + strlen(HELLO));
+	settle();
+	CLEANUP_FREE char *got = raw_text(&e);
+	is_str(got,
+	       "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none"
+	       "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo"
+	       "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthree" HELLO,
+	       "all in order");
+	end_done(&e);
+	end();
+}
+
+static void test_unsafe_wait(void)
+{
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\n"
+		     "POST /late HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n"
+		     "GET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	settle();
+	is_uint(n_held, 1, "a POST waits for what is before it");
+	http_reply(held[0], 200, NULL, NULL, 0, STR("1"));
+	PUMP(n_held == 2);
+	settle();
+	is_uint(n_held, 2, "then it goes, alone");
+	http_reply(held[1], 200, NULL, NULL, 0, STR("2"));
+	PUMP(n_held == 3);
+	is_uint(n_held, 3, "and the next after it");
+	http_reply(held[2], 200, NULL, NULL, 0, STR("3"));
+	raw_wait(&e, 3 * 39);
+	settle();
+	is_uint(e.in.len, 3 * 39, "three answers");
+	end_done(&e);
+	end();
+}
+
+/* A peer that sends requests and reads no answers makes the server stop reading, not grow. */
+static void test_deaf_peer(void)
+{
+	static const char request[] = "POST /echo HTTP/1.1\r\n" H "Content-Length: 1000\r\n\r\n";
+	struct end e;
+	char body[1000];
+	size_t sent = 0;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	net_conn_read_stop(e.conn);
+	memset(body, 'x', sizeof(body));
+	unsigned before = 0, still = 0;
+	while (still < 50 && sent < 200000) {
+		if (net_conn_queued(e.conn) < 100000) {
+			net_conn_write(e.conn, request, sizeof(request) - 1, NULL);
+			net_conn_write(e.conn, body, sizeof(body), NULL);
+			sent++;
+		}
+		loop_turn(loop, 0);
+		still = n_called == before ? still + 1 : 0;
+		before = n_called;
+	}
+	ok(n_called < sent, "the server stopped taking requests: %u of %zu", n_called, sent);
+	unsigned stopped_at = n_called;
+	net_conn_read_start(e.conn);
+	PUMP(n_called == sent);
+	is_uint(n_called, sent, "and took the rest when answers were read (from %u)", stopped_at);
+	ok(PUMP(e.in.len ==
+		sent * (sizeof("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") - 1 + 1000)),
+	   "all answers came");
+	end_done(&e);
+	end();
+}
+
+/* ---- streams and aborts ---- */
+
+static void test_stream(void)
+{
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	ok(!http_reply_write(held[0], STR("abc")), "below the mark");
+	ok(!http_reply_write(held[0], STR("")), "nothing");
+	settle();
+	ok(!http_reply_write(held[0], STR("0123456789")), "still below");
+	settle();
+	http_reply_end(held[0]);
+	static const char want[] =
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+		"3\r\nabc\r\na\r\n0123456789\r\n0\r\n\r\n" HELLO;
+	raw_wait(&e, sizeof(want) - 1);
+	CLEANUP_FREE char *got = raw_text(&e);
+	is_str(got, want, "chunks, then the next answer");
+	end_done(&e);
+
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	PUMP(n_held == 2);
+	http_reply_write(held[1], STR("abc"));
+	http_reply_end(held[1]);
+	ok(raw_wait_eof(&e), "HTTP/1.0: ends with the connection");
+	CLEANUP_FREE char *old = raw_text(&e);
+	is_str(old, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nabc",
+	       "without chunks");
+	end_done(&e);
+
+	raw_open(&e, port, NULL);
+	raw_send(&e, "HEAD /stream HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 3);
+	http_reply_write(held[2], STR("abc"));
+	http_reply_end(held[2]);
+	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+				   "Transfer-Encoding: chunked\r\n\r\n" HELLO;
+	raw_wait(&e, sizeof(head) - 1);
+	settle();
+	CLEANUP_FREE char *none = raw_text(&e);
+	is_str(none, head, "HEAD: no body");
+	is_uint(n_aborted, 0, "nothing was aborted");
+	end_done(&e);
+	end();
+}
+
+static void test_stream_back_pressure(void)
+{
+	const struct http_server_config config = {.high_water_bytes = 100000};
+	char *piece = pattern(50000);
+	struct end e;
+	size_t written = 0;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.0\r\n\r\n");
+	PUMP(n_held == 1);
+	net_conn_read_stop(e.conn);
+	bool above = false;
+	for (int i = 0; i < 1000 && !above; i++) {
+		above = http_reply_write(held[0], (struct str){piece, 50000});
+		written += 50000;
+		settle();
+	}
+	ok(above, "the mark is reached after %zu bytes", written);
+	settle();
+	is_uint(n_drained, 0, "no drain while the peer doesn't read");
+	net_conn_read_start(e.conn);
+	ok(PUMP(n_drained == 1), "a drain when it does");
+	http_reply_end(held[0]);
+	ok(raw_wait_eof(&e), "the end");
+	const char *body = e.in.p ? memmem(e.in.p, e.in.len, "\r\n\r\n", 4) : NULL;
+	bool same = body && e.in.len - (size_t)(body + 4 - e.in.p) == written;
+	for (size_t at = 0; same && at < written; at += 50000)
+		same = memcmp(body + 4 + at, piece, 50000) == 0;
+	ok(same, "every byte came");
+	end_done(&e);
+	free(piece);
+	end();
+}
+
+static void test_heedless_producer(void)
+{
+	const struct http_server_config config = {.max_output_bytes = 1000000};
+	char *piece = pattern(100000);
+	struct end e;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	net_conn_read_stop(e.conn);
+	for (int i = 0; i < 1000 && held[0]; i++) {
+		http_reply_write(held[0], (struct str){piece, 100000});
+		settle();
+	}
+	is_uint(n_aborted, 1, "who writes on and on is aborted");
+	is_uint(stats().connections, 0, "the connection is gone");
+	end_done(&e);
+	free(piece);
+	end();
+}
+
+static void test_aborts(void)
+{
+	static const char *const requests[] = {
+		"GET /late HTTP/1.1\r\n" H "\r\n",
+		"GET /stream HTTP/1.1\r\n" H "\r\n",
+		"GET /late HTTP/1.1\r\n" H "\r\nGET /late HTTP/1.1\r\n" H "\r\n",
+	};
+	static const unsigned n[] = {1, 1, 2};
+	for (size_t i = 0; i < 3; i++) {
+		struct end e;
+		begin(NULL);
+		raw_open(&e, port, NULL);
+		raw_send(&e, requests[i]);
+		PUMP(n_held == n[i]);
+		is_uint(stats().exchanges, n[i], "open");
+		end_done(&e);
+		PUMP(n_aborted == n[i]);
+		is_uint(n_aborted, n[i], "the peer goes: aborted (%zu)", i);
+		is_uint(stats().connections, 0, "gone");
+		is_uint(stats().exchanges, 0, "nothing is left");
+		end();
+		is_uint(n_aborted, n[i], "once");
+	}
+	/* The server goes first. */
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, requests[2]);
+	PUMP(n_held == 2);
+	http_server_free(server);
+	is_uint(n_aborted, 2, "freeing the server aborts");
+	settle();
+	end_done(&e);
+
+	/* The handler breaks off. */
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, requests[1]);
+	PUMP(n_held == 1);
+	http_reply_write(held[0], STR("abc"));
+	settle();
+	http_reply_abort(held[0]);
+	ok(raw_wait_eof(&e), "breaking off closes");
+	is_uint(n_aborted, 0, "without telling the one who did it");
+	CLEANUP_FREE char *got = raw_text(&e);
+	ok(!strstr(got, "\r\n0\r\n"), "and without a last chunk");
+	end_done(&e);
+	end();
+}
+
+/* ---- time ---- */
+
+static void test_deadlines(void)
+{
+	const struct http_server_config config = {
+		.header_ms = 1000, .body_ms = 2000, .idle_ms = 3000, .write_ms = 4000};
+	static const struct {
+		const char *name, *in, *want;
+		int ms;
+	} rows_[] = {
+		{"nothing came", "", "", 1000},
+		{"half a head", "GET /hello HTTP/1.1\r\nHo", "HTTP/1.1 408 Request Timeout\r\n",
+		 1000},
+		{"half a body", "POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\na",
+		 "HTTP/1.1 408 Request Timeout\r\n", 2000},
+		{"idle", "GET /hello HTTP/1.1\r\n" H "\r\n", HELLO, 3000},
+		{"half a second head", "GET /hello HTTP/1.1\r\n" H "\r\nGET ",
+		 HELLO "HTTP/1.1 408 Request Timeout\r\n", 1000},
+	};
+	begin(&config);
+	for (size_t i = 0; i < sizeof(rows_) / sizeof(rows_[0]); i++) {
+		struct end e;
+		row_begin("%s", rows_[i].name);
+		raw_open(&e, port, NULL);
+		raw_send(&e, rows_[i].in);
+		settle();
+		PUMP(stats().connections == 1);
+		settle();
+		clock_advance(rows_[i].ms - 1);
+		settle();
+		ok(!e.eof, "waits until then");
+		clock_advance(1);
+		ok(raw_wait_eof(&e), "closed");
+		CLEANUP_FREE char *got = raw_text(&e);
+		ok(strncmp(got, rows_[i].want, strlen(rows_[i].want)) == 0 &&
+			   (*rows_[i].want || !*got),
+		   "answered: %.60s", got);
+		end_done(&e);
+		row_end();
+	}
+	end();
+}
+
+/* A byte now and then doesn't buy time. */
+static void test_slow_loris(void)
+{
+	const struct http_server_config config = {.header_ms = 1000};
+	struct end e;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	unsigned bytes = 0;
+	while (bytes < 50 && !e.eof && !e.errors) {
+		raw_send(&e, bytes == 0 ? "GET /" : "a");
+		bytes++;
+		settle();
+		clock_advance(100);
+		settle();
+	}
+	ok(raw_wait_eof(&e), "closed");
+	ok(bytes <= 11, "after %u bytes", bytes);
+	CLEANUP_FREE char *got = raw_text(&e);
+	has_str(got, "408", "with 408");
+	end_done(&e);
+	end();
+}
+
+static void test_pending_has_no_deadline(void)
+{
+	const struct http_server_config config = {
+		.header_ms = 1000, .body_ms = 1000, .idle_ms = 1000};
+	struct end e;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	settle();
+	clock_advance(3600000);
+	settle();
+	http_reply(held[0], 200, NULL, NULL, 0, STR("x"));
+	ok(raw_wait(&e, 39), "an answer may take its time");
+	clock_advance(1000);
+	ok(raw_wait_eof(&e), "then the idle time counts");
+	end_done(&e);
+	end();
+}
+
+static void test_write_stall(void)
+{
+	const struct http_server_config config = {.write_ms = 4000, .high_water_bytes = 10000};
+	char *piece = pattern(100000);
+	struct end e;
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	net_conn_read_stop(e.conn);
+	for (int i = 0; i < 1000; i++) {
+		bool above = http_reply_write(held[0], (struct str){piece, 100000});
+		settle();
+		if (above && i > 50)
+			break;
+	}
+	clock_advance(3999);
+	settle();
+	is_uint(n_aborted, 0, "a peer that doesn't read has time");
+	clock_advance(1);
+	ok(PUMP(n_aborted == 1), "and then no more");
+	end_done(&e);
+	free(piece);
+	end();
+}
+
+/* ---- limits, stopping ---- */
+
+static void test_flood(void)
+{
+	const struct http_server_config config = {.max_connections = 5, .header_ms = 1000};
+	struct end e[20];
+	begin(&config);
+	for (int i = 0; i < 20; i++) {
+		e[i] = (struct end)END_INIT;
+		e[i].close_on = CLOSE_ON_EOF;
+		end_connect(&e[i], "127.0.0.1", (uint16_t)port, NULL, NULL);
+	}
+	for (int i = 0; i < 20; i++)
+		PUMP(e[i].conn);
+	settle();
+	is_uint(stats().connections, 5, "five of twenty are let in");
+	for (int i = 0; i < 20; i++)
+		raw_send(&e[i], "GET /hello HTTP/1.1\r\n" H "Connection: close\r\n\r\n");
+	for (int i = 0; i < 20; i++)
+		ok(raw_wait_eof(&e[i]) && e[i].in.len == strlen(HELLO_CLOSE),
+		   "number %d gets its turn", i);
+	ok(stats().connections <= 5, "never more");
+	is_uint(stats().requests, 20, "all were served");
+	for (int i = 0; i < 20; i++)
+		end_done(&e[i]);
+	end();
+}
+
+static void on_stopped(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+static void test_graceful_stop(void)
+{
+	struct end idle, busy, partial, streaming;
+	unsigned stopped = 0;
+	begin(NULL);
+	raw_open(&idle, port, NULL);
+	raw_send(&idle, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	raw_wait(&idle, strlen(HELLO));
+	raw_open(&busy, port, NULL);
+	raw_send(&busy, "GET /late HTTP/1.1\r\n" H "\r\n");
+	raw_open(&partial, port, NULL);
+	raw_send(&partial, "POST /echo HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\na");
+	raw_open(&streaming, port, NULL);
+	raw_send(&streaming, "GET /stream HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 2);
+	settle();
+	http_server_stop(server, 5000, on_stopped, &stopped);
+	is_uint(stopped, 0, "not from within");
+	ok(raw_wait_eof(&idle), "the idle one is closed");
+	raw_send(&partial, "bc");
+	ok(raw_wait_eof(&partial), "the partial one is finished");
+	CLEANUP_FREE char *got = raw_text(&partial);
+	is_str(got, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc",
+	       "with its answer");
+	ok(!busy.eof && !streaming.eof, "the others go on");
+	struct http_exchange *late = held[0]->path.p[1] == 'l' ? held[0] : held[1];
+	http_reply(late, 200, NULL, NULL, 0, STR("x"));
+	ok(raw_wait_eof(&busy), "answered and closed");
+	CLEANUP_FREE char *answer = raw_text(&busy);
+	has_str(answer, "Connection: close", "and said so");
+	settle();
+	is_uint(stopped, 0, "a stream goes on");
+	clock_advance(4999);
+	settle();
+	is_uint(n_aborted, 0, "until the deadline");
+	clock_advance(1);
+	ok(PUMP(stopped == 1), "then it's over");
+	is_uint(n_aborted, 1, "and the stream was aborted");
+	end_done(&idle);
+	end_done(&busy);
+	end_done(&partial);
+	end_done(&streaming);
+	end();
+	is_uint(stopped, 1, "told once");
+
+	begin(NULL);
+	http_server_stop(server, 5000, on_stopped, &stopped);
+	ok(PUMP(stopped == 2), "nothing to wait for");
+	end();
+}
+
+/* A large answer on a connection that closes arrives whole, however slowly it's taken. */
+static void test_large_answer_then_close(void)
+{
+	char *body = pattern(8000000);
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.0\r\n\r\n");
+	PUMP(n_held == 1);
+	net_conn_read_stop(e.conn);
+	http_reply(held[0], 200, NULL, NULL, 0, (struct str){body, 8000000});
+	for (int i = 0; i < 20; i++) {
+		settle();
+		clock_advance(1000);
+	}
+	net_conn_read_start(e.conn);
+	ok(raw_wait_eof(&e), "the end");
+	ok(e.in.len > 8000000 && memcmp(e.in.p + e.in.len - 8000000, body, 8000000) == 0,
+	   "all of %zu bytes came", e.in.len);
+	ok(PUMP(stats().connections == 0), "the connection is gone");
+	end_done(&e);
+	free(body);
+	end();
+}
+
+static void test_listen(void)
+{
+	struct err err = ERR_INIT;
+	unsigned second = 0;
+	char addr[32];
+	begin(NULL);
+	snprintf(addr, sizeof(addr), "127.0.0.1:%u", port);
+	is_int(http_server_listen(server, addr, NULL, route, NULL, NULL, &err), -1, "taken");
+	is_int(err.kind, ERR_IO, "is an I/O error: %s", err.msg);
+	is_int(http_server_listen(server, "nonsense", NULL, route, NULL, NULL, &err), -1, "bad");
+	is_int(http_server_listen(server, "[::1]:0", NULL, get_hello, NULL, &second, &err), 0,
+	       "a second listener, over IPv6");
+	struct end e = END_INIT;
+	end_connect(&e, "::1", (uint16_t)second, NULL, NULL);
+	PUMP(e.conn);
+	raw_send(&e, "GET /any HTTP/1.1\r\n" H "\r\n");
+	ok(raw_wait(&e, strlen(HELLO)), "has its own handler");
+	end_done(&e);
+	end();
+}
+
+int main(void)
+{
+	test_begin();
+	test_table();
+	test_byte_at_a_time();
+	test_pipelining();
+	test_unsafe_wait();
+	test_deaf_peer();
+	test_stream();
+	test_stream_back_pressure();
+	test_heedless_producer();
+	test_aborts();
+	test_deadlines();
+	test_slow_loris();
+	test_pending_has_no_deadline();
+	test_write_stall();
+	test_flood();
+	test_graceful_stop();
+	test_large_answer_then_close();
+	test_listen();
+	test_end();
+	return done_testing();
+}
