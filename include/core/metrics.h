@@ -28,7 +28,8 @@ struct metric *metric_new(enum metric_type type, const char *name, const char *h
 			  const char *const *labels, const double *buckets, size_t n_buckets);
 
 /* values: as many as the family has labels (NULL when it has none); copied. */
-void metric_add(struct metric *m, const char *const *values, double delta); /* counters: >= 0 only */
+void metric_add(struct metric *m, const char *const *values,
+		double delta);                                          /* counters: >= 0 only */
 void metric_set(struct metric *m, const char *const *values, double v); /* a counter only rises */
 void metric_observe(struct metric *m, const char *const *values, double v);
 /* For tests: 0 if absent; of a histogram, how many observations. */
@@ -42,6 +43,6 @@ void metrics_off_collect(metrics_collect_fn *fn, void *arg);
 
 /* Every family that has series, sorted by name. */
 int metrics_write(struct buf *out, struct err *err);
-void metrics_reset(void);                            /* unit tests: forget all families */
+void metrics_reset(void); /* unit tests: forget all families */
 
 #endif

@@ -32,8 +32,8 @@ typedef void partitions_synced_fn(void *arg);
 typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
 
 /* Everything copied from config. Starts reading the tracker at once. */
-struct partitions *partitions_new(struct loop *loop, struct kube_client *kube, struct vipu_fleet *fleet,
-				  const struct partitions_config *config,
+struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
+				  struct vipu_fleet *fleet, const struct partitions_config *config,
 				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
 				  void *arg);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
@@ -57,8 +57,8 @@ size_t partition_held(const struct partitions *p, const char *owner_uid);
 
 /* Over all owners that ask for or hold something, in no particular order; fn mustn't change them.
  * For owners to find what they left behind, and for statistics. */
-typedef void partitions_each_fn(const struct partition_ask *ask, const struct partition_status *status,
-				void *arg);
+typedef void partitions_each_fn(const struct partition_ask *ask,
+				const struct partition_status *status, void *arg);
 void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg);
 
 /* Over all entries of the tracker, what is on its way out included: for statistics. */

@@ -14,15 +14,16 @@
 /* All in milliseconds; the defaults are in the table. */
 struct partition_times {
 	int64_t window_ms, call_ms, margin_ms;
-	int64_t active_ms;   /* most time from creating to active */
-	int64_t grace_ms;    /* releasing: then removes are forced */
-	int64_t orphan_ms;   /* a controller away that long, and not configured, is gone for good */
-	int64_t poll_ms;     /* between two looks at a partition that changes */
-	int64_t remove_ms;   /* between two removes that were taken and had no effect */
+	int64_t active_ms; /* most time from creating to active */
+	int64_t grace_ms;  /* releasing: then removes are forced */
+	int64_t orphan_ms; /* a controller away that long, and not configured, is gone for good */
+	int64_t poll_ms;   /* between two looks at a partition that changes */
+	int64_t remove_ms; /* between two removes that were taken and had no effect */
 };
 extern const struct partition_times partition_times_default;
 
-enum partition_answer {    /* to the last create, reset or remove that this process sent */
+/* To the last create, reset or remove that this process sent. */
+enum partition_answer {
 	PARTITION_UNSENT,
 	PARTITION_OK,
 	PARTITION_UNKNOWN, /* may have taken effect; also: read from the tracker, who knows */
@@ -41,15 +42,15 @@ struct partition_facts {
 	bool recorded;
 	bool wanted;
 	bool reset_wanted;
-	bool busy;              /* a call about it is in flight */
-	int64_t not_before_ms;  /* back-off of the last call */
+	bool busy;             /* a call about it is in flight */
+	int64_t not_before_ms; /* back-off of the last call */
 
-	bool configured;        /* its controller is in the configuration */
+	bool configured;              /* its controller is in the configuration */
 	int64_t unreachable_since_ms; /* 0: it answers, or hasn't been tried */
 
 	enum partition_answer answer; /* to this phase's request */
 	int64_t answered_ms;          /* when it came */
-	bool was_unknown;       /* an earlier create of this entry has an unknown outcome */
+	bool was_unknown;             /* an earlier create of this entry has an unknown outcome */
 
 	enum partition_look status; /* GetPartitionStatus */
 	int64_t status_asked_ms;
@@ -57,8 +58,8 @@ struct partition_facts {
 
 	enum partition_look listed; /* the newest complete ListPartitions */
 	int64_t listed_asked_ms;
-	uint32_t listed_ipus;   /* its size there, 0: unknown */
-	bool listed_broken;     /* PS_ERROR there */
+	uint32_t listed_ipus; /* its size there, 0: unknown */
+	bool listed_broken;   /* PS_ERROR there */
 };
 
 enum partition_step {
@@ -77,7 +78,7 @@ struct partition_plan {
 	enum partition_step step;
 	enum partition_phase phase; /* of RECORD */
 	enum partition_why why;     /* of RECORD and FORGET: what the owner is told, if anything */
-	int64_t again_ms;           /* look again then at the latest; 0: only when something changes */
+	int64_t again_ms; /* look again then at the latest; 0: only when something changes */
 };
 
 struct partition_plan partition_plan(const struct partition_entry *entry,

@@ -72,10 +72,10 @@ enum partition_why {
 	PARTITION_WHY_TOO_LARGE,     /* larger than any controller that answers */
 	PARTITION_WHY_NO_ROOM,       /* fits, but not now */
 	PARTITION_WHY_REFUSED,       /* a controller said no to the create */
-	PARTITION_WHY_ERROR,         /* PS_ERROR, a failed operation, or too slow to become active */
-	PARTITION_WHY_VANISHED,      /* gone from its controller without our doing */
-	PARTITION_WHY_TAKEN,         /* the identifier belongs to a partition that isn't ours */
-	PARTITION_WHY_TRACKER,       /* the tracker ConfigMap can't be written */
+	PARTITION_WHY_ERROR,    /* PS_ERROR, a failed operation, or too slow to become active */
+	PARTITION_WHY_VANISHED, /* gone from its controller without our doing */
+	PARTITION_WHY_TAKEN,    /* the identifier belongs to a partition that isn't ours */
+	PARTITION_WHY_TRACKER,  /* the tracker ConfigMap can't be written */
 };
 
 /* What an owner sees of one instance. Strings are borrowed until the next turn of the loop. */
@@ -88,7 +88,7 @@ struct partition_status {
 	const char *host;       /* for IPUOF_VIPU_API_HOST, or NULL */
 	uint16_t port;
 	const char *label_key, *label_value; /* node selector of that controller, or NULL */
-	uint32_t resets;        /* resets that have been completed since this process started */
+	uint32_t resets; /* resets that have been completed since this process started */
 	int64_t since_ms;
 };
 
@@ -101,7 +101,7 @@ void partition_entry_free(struct partition_entry *e); /* NULL is fine */
 
 const char *partition_phase_name(enum partition_phase phase); /* "creating", … */
 const char *partition_state_name(enum partition_state state);
-const char *partition_why_name(enum partition_why why);       /* "NoRoom", …: an Event's reason */
+const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Event's reason */
 
 /* Legible and unique: what fits of "<name>-<namespace>-<instance>-", then ten hex digits of
  * SHA-256 over UID, instance and incarnation. Lower-case letters, digits and '-'; begins with a

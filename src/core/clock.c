@@ -126,9 +126,9 @@ void clock_unfreeze(void)
 	own.offset_ms = 0;
 }
 
-#define DAY_MS INT64_C(86400000)
+#define DAY_MS   INT64_C(86400000)
 #define FIRST_MS INT64_C(-62167219200000) /* 0000-01-01T00:00:00Z */
-#define LAST_MS INT64_C(253402300799999)  /* 9999-12-31T23:59:59.999Z */
+#define LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
 /* Days between 1970-01-01 and a date of the proleptic Gregorian calendar. Years begin in March
  * here, so that the day which comes and goes is a year's last. */
@@ -171,9 +171,9 @@ static int format_seconds(int64_t wall_ms, char ret_z[CLOCK_RFC3339_SIZE])
 		of_day += DAY_MS;
 	date_of_days((wall_ms - of_day) / DAY_MS, &year, &month, &day);
 	int s = (int)(of_day / 1000);
-	snprintf(ret_z, CLOCK_RFC3339_SIZE, "%04u-%02u-%02uT%02u:%02u:%02uZ", (unsigned)year % 10000,
-		 (unsigned)month % 100, (unsigned)day % 100, (unsigned)s / 3600 % 100,
-		 (unsigned)s / 60 % 60, (unsigned)s % 60);
+	snprintf(ret_z, CLOCK_RFC3339_SIZE, "%04u-%02u-%02uT%02u:%02u:%02uZ",
+		 (unsigned)year % 10000, (unsigned)month % 100, (unsigned)day % 100,
+		 (unsigned)s / 3600 % 100, (unsigned)s / 60 % 60, (unsigned)s % 60);
 	return (int)(of_day % 1000);
 }
 
@@ -242,8 +242,9 @@ static bool take_time(struct str *s, int64_t *ret_ms)
 {
 	int hour, minute, second, ms = 0, digit;
 
-	if (!take_digits(s, 2, &hour) || !take_one_of(s, ":", NULL) || !take_digits(s, 2, &minute) ||
-	    !take_one_of(s, ":", NULL) || !take_digits(s, 2, &second))
+	if (!take_digits(s, 2, &hour) || !take_one_of(s, ":", NULL) ||
+	    !take_digits(s, 2, &minute) || !take_one_of(s, ":", NULL) ||
+	    !take_digits(s, 2, &second))
 		return false;
 	if (hour > 23 || minute > 59 || second > 60) /* 60: a leap second */
 		return false;
@@ -268,8 +269,8 @@ static bool take_offset(struct str *s, int64_t *ret_ms)
 	*ret_ms = 0;
 	if (take_one_of(s, "Zz", NULL))
 		return true;
-	if (!take_one_of(s, "+-", &sign) || !take_digits(s, 2, &hour) || !take_one_of(s, ":", NULL) ||
-	    !take_digits(s, 2, &minute) || hour > 23 || minute > 59)
+	if (!take_one_of(s, "+-", &sign) || !take_digits(s, 2, &hour) ||
+	    !take_one_of(s, ":", NULL) || !take_digits(s, 2, &minute) || hour > 23 || minute > 59)
 		return false;
 	*ret_ms = (hour * INT64_C(60) + minute) * 60000 * (sign == '-' ? -1 : 1);
 	return true;

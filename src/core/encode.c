@@ -59,7 +59,8 @@ int base64_decode(struct str s, uint8_t **ret, size_t *ret_len, struct err *err)
 
 	if (!p)
 		return err_set(err, ERR_LIMIT, 0, "no memory for %zu bytes", size);
-	if (s.len && mbedtls_base64_decode(p, size - 1, &n, (const unsigned char *)s.p, s.len) != 0) {
+	if (s.len &&
+	    mbedtls_base64_decode(p, size - 1, &n, (const unsigned char *)s.p, s.len) != 0) {
 		free(p);
 		return err_set(err, ERR_INVALID, 0, "not Base64");
 	}

@@ -26,7 +26,8 @@ static size_t cut_at_border(const char *z, size_t len)
 }
 
 /* Formats into a message of its own first: an argument may point into the error's old one. */
-__attribute__((format(printf, 2, 0))) static void set_msg(struct err *err, const char *fmt, va_list ap, const char *suffix)
+__attribute__((format(printf, 2, 0))) static void set_msg(struct err *err, const char *fmt,
+							  va_list ap, const char *suffix)
 {
 	char msg[sizeof(err->msg)];
 	const size_t last = sizeof(msg) - 1;

@@ -393,8 +393,8 @@ int json_write_str(struct str s, struct buf *out, struct err *err)
 		return -1;
 	while (i < s.len) {
 		size_t n = str_utf8_first((struct str){s.p + i, s.len - i});
-		const char *instead =
-			n == 0 ? "\xef\xbf\xbd" : escape_of((unsigned char)s.p[i], room);
+		const char *instead = n == 0 ? "\xef\xbf\xbd"
+					     : escape_of((unsigned char)s.p[i], room);
 		if (!instead) {
 			i += n;
 			continue;

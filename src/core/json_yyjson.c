@@ -421,8 +421,8 @@ struct jmut *jmut_item(const struct jmut *arr, size_t i)
 
 int json_write(const struct json *v, enum json_write_flags flags, struct buf *out, struct err *err)
 {
-	yyjson_write_flag yy_flags =
-		flags & JSON_PRETTY ? YYJSON_WRITE_PRETTY : YYJSON_WRITE_NOFLAG;
+	yyjson_write_flag yy_flags = flags & JSON_PRETTY ? YYJSON_WRITE_PRETTY
+							 : YYJSON_WRITE_NOFLAG;
 	yyjson_write_err why;
 	size_t len = 0;
 	CLEANUP_FREE char *text = NULL;

@@ -14,7 +14,7 @@
 #include "core/str.h"
 
 #define LINE_SIZE 4096 /* PIPE_BUF: what goes into a pipe in one piece */
-#define ELLIPSIS "\xe2\x80\xa6"
+#define ELLIPSIS  "\xe2\x80\xa6"
 
 static enum log_level max_level = LOG_INFO;
 static enum log_format line_format = LOG_TEXT;

@@ -16,11 +16,11 @@
 #include "core/map.h"
 
 struct series {
-	char *key;      /* the label values one behind the other, each ended by a NUL */
+	char *key; /* the label values one behind the other, each ended by a NUL */
 	size_t key_len;
-	size_t pos;     /* in its family's series */
-	double value;   /* a histogram's sum */
-	uint64_t count; /* a histogram's observations */
+	size_t pos;        /* in its family's series */
+	double value;      /* a histogram's sum */
+	uint64_t count;    /* a histogram's observations */
 	uint64_t *buckets; /* those up to each bound that were over the bound before */
 };
 
@@ -89,7 +89,7 @@ struct metric *metric_new(enum metric_type type, const char *name, const char *h
 	struct list *after = &families;
 
 	require(is_name(name, true), name, "not a metric's name");
-	LIST_FOREACH (l, next, &families) {
+	LIST_FOREACH(l, next, &families) {
 		struct metric *other = CONTAINER_OF(l, struct metric, link);
 		if (strcmp(other->name, name) == 0) {
 			require(is_same(other, type, labels), name, "registered twice");
@@ -108,18 +108,20 @@ struct metric *metric_new(enum metric_type type, const char *name, const char *h
 		require(m->n_labels < METRIC_MAX_LABELS, name, "too many labels");
 		require(is_name(labels[m->n_labels], false) &&
 				strncmp(labels[m->n_labels], "__", 2) != 0 &&
-				!(type == METRIC_HISTOGRAM && strcmp(labels[m->n_labels], "le") == 0),
+				!(type == METRIC_HISTOGRAM &&
+				  strcmp(labels[m->n_labels], "le") == 0),
 			name, "not a label's name");
 		m->labels[m->n_labels] = labels[m->n_labels];
 	}
 	if (type == METRIC_HISTOGRAM) {
 		for (size_t i = 0; i < n_buckets; i++)
-			require(isfinite(buckets[i]) && (i == 0 || buckets[i - 1] < buckets[i]), name,
-				"bounds aren't ascending");
+			require(isfinite(buckets[i]) && (i == 0 || buckets[i - 1] < buckets[i]),
+				name, "bounds aren't ascending");
 		m->bounds = buckets;
 		m->n_bounds = n_buckets;
 	}
-	/* list_append puts before its first argument: behind the one that precedes in the alphabet. */
+	/* list_append puts before its first argument: behind the one that precedes in the alphabet.
+	 */
 	list_append(after->next, &m->link);
 	if (m->n_labels == 0)
 		need(m, NULL); /* there from the beginning, at 0 */
@@ -135,7 +137,7 @@ static void series_free(struct series *s)
 
 void metrics_reset(void)
 {
-	LIST_FOREACH (l, next, &families) {
+	LIST_FOREACH(l, next, &families) {
 		struct metric *m = CONTAINER_OF(l, struct metric, link);
 		list_unlink(l);
 		for (size_t i = 0; i < m->n_series; i++)
@@ -144,7 +146,7 @@ void metrics_reset(void)
 		free(m->series);
 		free(m);
 	}
-	LIST_FOREACH (l, next, &collectors) {
+	LIST_FOREACH(l, next, &collectors) {
 		list_unlink(l);
 		free(CONTAINER_OF(l, struct collector, link));
 	}
@@ -284,7 +286,7 @@ void metrics_on_collect(metrics_collect_fn *fn, void *arg)
 
 void metrics_off_collect(metrics_collect_fn *fn, void *arg)
 {
-	LIST_FOREACH (l, next, &collectors) {
+	LIST_FOREACH(l, next, &collectors) {
 		struct collector *c = CONTAINER_OF(l, struct collector, link);
 		if (c->fn == fn && c->arg == arg) {
 			list_unlink(l);
@@ -405,11 +407,11 @@ static int write_family(const struct metric *m, struct buf *out, struct err *err
 
 int metrics_write(struct buf *out, struct err *err)
 {
-	LIST_FOREACH (l, next, &collectors) {
+	LIST_FOREACH(l, next, &collectors) {
 		struct collector *c = CONTAINER_OF(l, struct collector, link);
 		c->fn(c->arg);
 	}
-	LIST_FOREACH (l, next, &families) {
+	LIST_FOREACH(l, next, &families) {
 		if (write_family(CONTAINER_OF(l, struct metric, link), out, err) < 0)
 			return -1;
 	}

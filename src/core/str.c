@@ -98,7 +98,8 @@ int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err 
 		if (s.p[i] < '0' || s.p[i] > '9')
 			return err_set(err, ERR_INVALID, 0, "\"%.*s\" isn't a whole number",
 				       STR_ARG(s));
-		if (__builtin_mul_overflow(n, 10, &n) || __builtin_sub_overflow(n, s.p[i] - '0', &n))
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_sub_overflow(n, s.p[i] - '0', &n))
 			fits = false;
 	}
 	if (!negative && fits)

@@ -139,8 +139,8 @@ bool http_is_token(struct str s)
 	static const char others[] = "!#$%&'*+-.^_`|~";
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.p[i];
-		bool alnum =
-			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+		bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			     (c >= '0' && c <= '9');
 		if (!alnum && (c == '\0' || !strchr(others, c)))
 			return false;
 	}

@@ -116,8 +116,9 @@ static bool conditions_equal(const struct job_condition *a, const struct job_con
 {
 	if (a->present != b->present)
 		return false;
-	return !a->present || (a->on == b->on && a->transition_ms / 1000 == b->transition_ms / 1000 &&
-			       same(a->reason, b->reason) && same(a->message, b->message));
+	return !a->present ||
+	       (a->on == b->on && a->transition_ms / 1000 == b->transition_ms / 1000 &&
+		same(a->reason, b->reason) && same(a->message, b->message));
 }
 
 bool job_status_equal(const struct job_status *a, const struct job_status *b)
@@ -176,7 +177,8 @@ struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
 	struct jmut *root = jmut_object(doc), *st = jmut_object(doc), *workers = jmut_object(doc);
 
 	jmut_set(doc, st, "conditions", encode_conditions(doc, s));
-	jmut_set_str(doc, st, "launcherStatus", s->launcher_status ? s->launcher_status : "Pending");
+	jmut_set_str(doc, st, "launcherStatus",
+		     s->launcher_status ? s->launcher_status : "Pending");
 	jmut_set_bool(doc, st, "iPUPartitionCreated", s->partition_created);
 	jmut_set_int(doc, st, "restartCount", s->restart_count);
 	encode_time(doc, st, "startTime", s->start_ms);

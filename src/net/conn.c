@@ -247,10 +247,10 @@ static enum io_status write_some(struct net_conn *conn, size_t *ret_len, struct 
 {
 	if (conn->tls) {
 		if (conn->tls_len == 0)
-			conn->tls_len =
-				conn->out.len < TLS_RECORD_BYTES ? conn->out.len : TLS_RECORD_BYTES;
-		enum io_status status =
-			tls_session_write(conn->tls, conn->out.p, conn->tls_len, ret_len, err);
+			conn->tls_len = conn->out.len < TLS_RECORD_BYTES ? conn->out.len
+									 : TLS_RECORD_BYTES;
+		enum io_status status = tls_session_write(conn->tls, conn->out.p, conn->tls_len,
+							  ret_len, err);
 		if (status == IO_OK)
 			conn->tls_len = 0;
 		return status;

@@ -62,7 +62,7 @@ static void stop(struct resolve *r)
 		r->channel = NULL;
 		ares_destroy(channel);
 	}
-	LIST_FOREACH (link, tmp, &r->socks)
+	LIST_FOREACH(link, tmp, &r->socks)
 		drop_sock(r, CONTAINER_OF(link, struct sock, link));
 	loop_timer_stop(&r->ares_timer);
 	loop_timer_stop(&r->deadline);
@@ -183,7 +183,7 @@ static void on_sock_state(void *arg, ares_socket_t fd, int readable, int writabl
 {
 	struct resolve *r = arg;
 	struct sock *s = NULL;
-	LIST_FOREACH (link, tmp, &r->socks) {
+	LIST_FOREACH(link, tmp, &r->socks) {
 		struct sock *each = CONTAINER_OF(link, struct sock, link);
 		if (each->io.ev.fd == fd)
 			s = each;

@@ -63,9 +63,9 @@ static void gather(struct item *item)
 		f->unreachable_since_ms = item->entry->since_ms;
 		return;
 	}
-	f->unreachable_since_ms =
-		c->reach == VIPU_REACH_NO && c->failing_since_ms ? wall_of_mono(c->failing_since_ms)
-								 : 0;
+	f->unreachable_since_ms = c->reach == VIPU_REACH_NO && c->failing_since_ms
+					  ? wall_of_mono(c->failing_since_ms)
+					  : 0;
 	facts_of_list(f, item, c);
 }
 
@@ -304,9 +304,9 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 		free(e->reason);
 		e->reason = xstrdup(reason_of(item, plan->why));
 	}
-	log_info("partition", e->id, "%s: was %s, controller=%s%s%s", partition_phase_name(e->phase),
-		 partition_phase_name(from), e->controller, e->reason ? ", " : "",
-		 e->reason ? e->reason : "");
+	log_info("partition", e->id, "%s: was %s, controller=%s%s%s",
+		 partition_phase_name(e->phase), partition_phase_name(from), e->controller,
+		 e->reason ? ", " : "", e->reason ? e->reason : "");
 	put(item);
 	if (from == PARTITION_RESETTING && plan->phase == PARTITION_ACTIVE)
 		item->slot->resets++;
@@ -324,7 +324,8 @@ static void step_forget(struct item *item, enum partition_why why)
 	cut_call(item);
 	item->forgotten = true;
 	log_info("partition", item->entry->id, "leaves the tracker: was %s%s%s",
-		 partition_phase_name(item->entry->phase), why ? ", " : "", partition_why_name(why));
+		 partition_phase_name(item->entry->phase), why ? ", " : "",
+		 partition_why_name(why));
 	tracker_drop(item->p->tracker, item->entry->id);
 	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
 	slot_lost_item(item->slot, item, why);

@@ -237,8 +237,8 @@ static void on_write(void *arg, const struct err *err, const struct kube_respons
 	struct tracker *t = arg;
 
 	t->state = TRACKER_IDLE;
-	if (err && (err->kind == ERR_CONFLICT || err->kind == ERR_EXISTS ||
-		    err->kind == ERR_NOT_FOUND)) {
+	if (err &&
+	    (err->kind == ERR_CONFLICT || err->kind == ERR_EXISTS || err->kind == ERR_NOT_FOUND)) {
 		/* Somebody else was faster: look, then write what is still missing. */
 		t->must_read = true;
 		loop_work_post(&t->step_work);

@@ -88,12 +88,9 @@ const char *partition_phase_name(enum partition_phase phase)
 const char *partition_state_name(enum partition_state state)
 {
 	static const char *const names[] = {
-		[PARTITION_STATE_NONE] = "none",
-		[PARTITION_STATE_WAITING] = "waiting",
-		[PARTITION_STATE_CREATING] = "creating",
-		[PARTITION_STATE_ACTIVE] = "active",
-		[PARTITION_STATE_RESETTING] = "resetting",
-		[PARTITION_STATE_FAILED] = "failed",
+		[PARTITION_STATE_NONE] = "none",           [PARTITION_STATE_WAITING] = "waiting",
+		[PARTITION_STATE_CREATING] = "creating",   [PARTITION_STATE_ACTIVE] = "active",
+		[PARTITION_STATE_RESETTING] = "resetting", [PARTITION_STATE_FAILED] = "failed",
 		[PARTITION_STATE_RELEASING] = "releasing",
 	};
 	return names[state];
@@ -269,7 +266,8 @@ static int decode_options(const struct json *obj, struct partition_options *o, s
 		else if (str_eqz(it.key, "syncType"))
 			failed = take_u32(it.value, "options.syncType", 1, &o->sync_type, err);
 		else if (str_eqz(it.key, "routingType"))
-			failed = take_u32(it.value, "options.routingType", 1, &o->routing_type, err);
+			failed = take_u32(it.value, "options.routingType", 1, &o->routing_type,
+					  err);
 		else if (str_eqz(it.key, "reconfigurable"))
 			o->reconfigurable = json_bool(it.value, false);
 		else if (str_eqz(it.key, "allocation"))

@@ -58,7 +58,8 @@ static void put_page(int fd, const struct clock_page *page)
 static void test_page(void)
 {
 	char path[] = "/tmp/core-clock-XXXXXX";
-	struct clock_page page = {.magic = CLOCK_PAGE_MAGIC, .frozen = 1, .mono_ms = 5000, .wall_ms = 9};
+	struct clock_page page = {
+		.magic = CLOCK_PAGE_MAGIC, .frozen = 1, .mono_ms = 5000, .wall_ms = 9};
 	struct err e = ERR_INIT;
 	int fd = mkstemp(path);
 

@@ -66,7 +66,8 @@ static void test_cut(void)
 	char text[400];
 
 	for (int shift = 0; shift < 5; shift++) {
-		for (const char *const *c = (const char *const[]){"x", "ä", "€", "𝄞", NULL}; *c; c++) {
+		for (const char *const *c = (const char *const[]){"x", "ä", "€", "𝄞", NULL}; *c;
+		     c++) {
 			size_t len = (size_t)shift;
 			memset(text, '.', sizeof(text));
 			while (len + strlen(*c) < sizeof(text)) {
@@ -77,8 +78,8 @@ static void test_cut(void)
 			err_set(&e, ERR_INVALID, 0, "%s", text);
 			size_t got = strlen(e.msg);
 			ok(got > 251 && got <= 255 && (got - (size_t)shift) % strlen(*c) == 0,
-			   "cut between characters of %zu bytes, %d in front: %zu", strlen(*c), shift,
-			   got);
+			   "cut between characters of %zu bytes, %d in front: %zu", strlen(*c),
+			   shift, got);
 		}
 	}
 	err_set(&e, ERR_INVALID, 0, "%s", text);

@@ -237,7 +237,8 @@ static void test_bad(void)
  * read behind the end. */
 static void test_cut(void)
 {
-	static const char text[] = " {\"a\\n\":[1.5e3,true,null,\"\\ud834\\udd1e€\"],\"b\":{\"c\":-1}}";
+	static const char text[] =
+		" {\"a\\n\":[1.5e3,true,null,\"\\ud834\\udd1e€\"],\"b\":{\"c\":-1}}";
 	unsigned good = 0;
 
 	for (size_t len = 0; len < sizeof(text); len++) {
@@ -377,10 +378,10 @@ static void check_iteration(const struct json *v, const char *what)
 
 static void test_readers(void)
 {
-	CLEANUP_JSON struct json_doc *doc =
-		parse("{\"n\":null,\"t\":true,\"f\":false,\"i\":-42,\"r\":1.5,"
-		      "\"big\":18446744073709551615,\"s\":\"a€\",\"a\":[1,2,3],"
-		      "\"o\":{\"p\":{\"q\":5}}}");
+	CLEANUP_JSON struct json_doc *doc = parse(
+		"{\"n\":null,\"t\":true,\"f\":false,\"i\":-42,\"r\":1.5,"
+		"\"big\":18446744073709551615,\"s\":\"a€\",\"a\":[1,2,3],"
+		"\"o\":{\"p\":{\"q\":5}}}");
 	CLEANUP_JMUT struct jmut_doc *mut = jmut_doc_new();
 	struct jmut *copy = jmut_copy(mut, json_root(doc));
 	struct jmut *clone = jmut_clone(mut, copy);
@@ -400,8 +401,8 @@ static void test_readers(void)
 	is_mem(json_str(v).p, json_str(v).len, "c\0d", 3, "NULs in key and string");
 	ok(json_get(json_root(nul), "a") == NULL, "such a key isn't its beginning");
 
-	static const char *const names[] = {"nothing", "null", "a boolean", "an integer",
-					    "a number", "a string", "an array", "an object"};
+	static const char *const names[] = {"nothing",  "null",     "a boolean", "an integer",
+					    "a number", "a string", "an array",  "an object"};
 	for (unsigned i = 0; i < COUNT(names); i++)
 		is_str(json_type_name((enum json_type)i), names[i], "a type's name");
 }
@@ -564,8 +565,8 @@ static void test_build(void)
 	jmut_set_int(doc, o, "x", 1);
 	is_json(view, "{\"x\":1}", "and filled again");
 	is_int(json_int(jmut_view(jmut_get(o, "x")), 0), 1, "jmut_get");
-	ok(jmut_getn(o, STR("x")) == jmut_get(o, "x") && !jmut_get(o, "none") && !jmut_get(a, "x") &&
-		   !jmut_get(NULL, "x"),
+	ok(jmut_getn(o, STR("x")) == jmut_get(o, "x") && !jmut_get(o, "none") &&
+		   !jmut_get(a, "x") && !jmut_get(NULL, "x"),
 	   "jmut_getn");
 	ok(json_get(view, "x") == jmut_view(jmut_get(o, "x")), "the same value by both ways");
 
@@ -618,7 +619,8 @@ static void test_arrays(void)
 static void test_need(void)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	CLEANUP_JSON struct json_doc *from = parse("{\"s\":1,\"n\":null,\"o\":{\"x\":1},\"a\":[1]}");
+	CLEANUP_JSON struct json_doc *from = parse(
+		"{\"s\":1,\"n\":null,\"o\":{\"x\":1},\"a\":[1]}");
 	struct jmut *o = jmut_copy(doc, json_root(from));
 
 	jmut_set_int(doc, jmut_need_object(doc, o, "new"), "k", 1);
@@ -661,7 +663,8 @@ static void test_strings(void)
 
 	struct buf out = BUF_INIT(1000);
 	json_write_str(STR("\x01\x1f\"\\\b\f\n\r\t/€\x7f\xff"), &out, NULL);
-	is_buf(out, "\"\\u0001\\u001F\\\"\\\\\\b\\f\\n\\r\\t/€\x7f\xef\xbf\xbd\"", "json_write_str");
+	is_buf(out, "\"\\u0001\\u001F\\\"\\\\\\b\\f\\n\\r\\t/€\x7f\xef\xbf\xbd\"",
+	       "json_write_str");
 	buf_clear(&out);
 	json_write_str(STR_NULL, &out, NULL);
 	is_buf(out, "\"\"", "of nothing");
@@ -704,7 +707,8 @@ static void test_merge_patch(void)
 		{"{\"a\":\"b\",\"b\":\"c\"}", "{\"a\":null}", "{\"b\":\"c\"}"},
 		{"{\"a\":[\"b\"]}", "{\"a\":\"c\"}", "{\"a\":\"c\"}"},
 		{"{\"a\":\"c\"}", "{\"a\":[\"b\"]}", "{\"a\":[\"b\"]}"},
-		{"{\"a\":{\"b\":\"c\"}}", "{\"a\":{\"b\":\"d\",\"c\":null}}", "{\"a\":{\"b\":\"d\"}}"},
+		{"{\"a\":{\"b\":\"c\"}}", "{\"a\":{\"b\":\"d\",\"c\":null}}",
+		 "{\"a\":{\"b\":\"d\"}}"},
 		{"{\"a\":[{\"b\":\"c\"}]}", "{\"a\":[1]}", "{\"a\":[1]}"},
 		{"[\"a\",\"b\"]", "[\"c\",\"d\"]", "[\"c\",\"d\"]"},
 		{"{\"a\":\"b\"}", "[\"c\"]", "[\"c\"]"},
@@ -786,7 +790,8 @@ static void test_fault(void)
 		if (enough)
 			is_mem(out.p, out.len, text, sizeof(text) - 1, "none failed");
 		else
-			ok(r == -1 && e.kind == ERR_LIMIT && out.len == 0, "allocation %lu fails", n);
+			ok(r == -1 && e.kind == ERR_LIMIT && out.len == 0, "allocation %lu fails",
+			   n);
 		json_doc_free(doc);
 		buf_done(&out);
 		if (enough)
@@ -798,11 +803,10 @@ static void test_fault(void)
 /* Random bytes that look like JSON: whatever is accepted is written and read again the same. */
 static void test_noise(void)
 {
-	static const char *const pieces[] = {"{",    "}",   "[",  "]",     ",",      ":",    "\"a\"",
-					     "\"",   "1",   "-",  "e5",    ".5",     "null", "true",
-					     " ",    "\n",  "\\", "\\u12", "\\ud83", "#",    "'",
-					     "- ",   "? ",  "&",  "*",     "!",      "|",    "\xc3",
-					     "\xa4", "\t",  "0",  "false", "\"b\":"};
+	static const char *const pieces[] = {
+		"{",  "}",    "[",    "]", ",",  ":",    "\"a\"", "\"",     "1", "-",     "e5",
+		".5", "null", "true", " ", "\n", "\\",   "\\u12", "\\ud83", "#", "'",     "- ",
+		"? ", "&",    "*",    "!", "|",  "\xc3", "\xa4",  "\t",     "0", "false", "\"b\":"};
 	unsigned good = 0, wrong = 0;
 
 	rand_seed(7);

@@ -31,7 +31,8 @@ static void test_formats(void)
 	log_init(LOG_INFO, LOG_TEXT, fds[1]);
 	log_info("partition", "default/job-a", "active id=%s ipus=%d", "p1", 4);
 	is_str(written(),
-	       "2024-03-01T10:00:00.123Z INFO  partition default/job-a: active id=p1 ipus=4\n", "text");
+	       "2024-03-01T10:00:00.123Z INFO  partition default/job-a: active id=p1 ipus=4\n",
+	       "text");
 	log_error("kube", NULL, "no answer");
 	is_str(written(), "2024-03-01T10:00:00.123Z ERROR kube: no answer\n", "without object");
 	log_init(LOG_INFO, LOG_JOURNALD, fds[1]);
@@ -84,7 +85,8 @@ static void test_escaping(void)
 	} rows[] = {
 		{"plain äöü €", "plain äöü €", "plain äöü €"},
 		{"a\nb\tc", "a\\nb\\tc", "a\\nb\\tc"},
-		{"\x1b[31m\r\x01\x7f", "\\x1b[31m\\x0d\\x01\\x7f", "\\u001b[31m\\u000d\\u0001\\u007f"},
+		{"\x1b[31m\r\x01\x7f", "\\x1b[31m\\x0d\\x01\\x7f",
+		 "\\u001b[31m\\u000d\\u0001\\u007f"},
 		{"bad \xff\xc3(", "bad \\xff\\xc3(", "bad \\\\xff\\\\xc3("},
 		{"csi \xc2\x9b!", "csi \\u009b!", "csi \\u009b!"},
 		{"nbsp \xc2\xa0!", "nbsp \xc2\xa0!", "nbsp \xc2\xa0!"},
@@ -95,8 +97,8 @@ static void test_escaping(void)
 		char want[512];
 		log_init(LOG_INFO, LOG_TEXT, fds[1]);
 		log_info("c", rows[i].msg, "%s", rows[i].msg);
-		snprintf(want, sizeof(want), "2024-03-01T10:00:00.123Z INFO  c %s: %s\n", rows[i].text,
-			 rows[i].text);
+		snprintf(want, sizeof(want), "2024-03-01T10:00:00.123Z INFO  c %s: %s\n",
+			 rows[i].text, rows[i].text);
 		is_str(written(), want, "text of row %zu", i);
 		log_init(LOG_INFO, LOG_JSON, fds[1]);
 		log_info("c", NULL, "%s", rows[i].msg);
@@ -110,8 +112,8 @@ static void test_long(void)
 	static char msg[9000];
 
 	for (int format = LOG_TEXT; format <= LOG_JOURNALD; format++) {
-		for (const char *const *c = (const char *const[]){"x", "€", "\x01", "\xff", NULL}; *c;
-		     c++) {
+		for (const char *const *c = (const char *const[]){"x", "€", "\x01", "\xff", NULL};
+		     *c; c++) {
 			size_t len = 0, n = strlen(*c);
 			for (; len + n < sizeof(msg); len += n)
 				memcpy(msg + len, *c, n);

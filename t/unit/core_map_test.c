@@ -21,8 +21,8 @@ static void test_basics(void)
 	ok(map_put(m, str_of(key), &b) == &a, "replace returns what was there");
 	is_uint(map_len(m), 1, "length");
 	ok(map_put(m, STR_NULL, &a) == NULL && map_get(m, STR("")) == &a, "the empty key");
-	ok(map_put(m, STR("a\0b"), &a) == NULL && !map_get(m, STR("a")) && !map_get(m, STR("a\0c")) &&
-		   map_get(m, STR("a\0b")) == &a,
+	ok(map_put(m, STR("a\0b"), &a) == NULL && !map_get(m, STR("a")) &&
+		   !map_get(m, STR("a\0c")) && map_get(m, STR("a\0b")) == &a,
 	   "a key with a NUL");
 	key[0] = 'X';
 	ok(map_get(m, STR("key")) == &b, "keys are copied");
@@ -87,7 +87,8 @@ static void test_delete_while_iterating(void)
 		unsigned seen[KEYS] = {0}, wrong = 0, deleted = 0;
 		for (int k = 0; k < KEYS; k++) {
 			char text[16];
-			map_put(m, (struct str){text, (size_t)snprintf(text, 16, "k%d", k)}, &mark[k]);
+			map_put(m, (struct str){text, (size_t)snprintf(text, 16, "k%d", k)},
+				&mark[k]);
 		}
 		struct map_iter it = MAP_ITER(m);
 		while (map_next(&it)) {
@@ -165,7 +166,7 @@ static void test_list(void)
 	ok(list_empty(&head), "an empty list");
 	for (int i = 0; i < 4; i++)
 		list_append(&head, &items[i].link);
-	LIST_FOREACH (l, next, &head) {
+	LIST_FOREACH(l, next, &head) {
 		struct item *item = CONTAINER_OF(l, struct item, link);
 		seen = seen * 10 + item->n + 1;
 		if (item->n % 2)

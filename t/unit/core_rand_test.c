@@ -41,7 +41,8 @@ int main(void)
 	}
 	is_uint(out, 0, "within the range");
 	for (int i = 0; i < 7; i++)
-		ok(counts[i] > 9500 && counts[i] < 10500, "%d came up %u times in 70000", i, counts[i]);
+		ok(counts[i] > 9500 && counts[i] < 10500, "%d came up %u times in 70000", i,
+		   counts[i]);
 	is_uint(rand_below(1), 0, "a range of one");
 	ok(rand_below(UINT64_MAX) < UINT64_MAX, "the largest range");
 	return done_testing();

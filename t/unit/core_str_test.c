@@ -17,7 +17,8 @@ static void test_compare(void)
 {
 	ok(str_eq(STR(""), STR_NULL), "empty is equal to NULL");
 	ok(str_eq(STR("ab"), STR("ab")) && !str_eq(STR("ab"), STR("ac")), "str_eq");
-	ok(str_eqz(STR("ab"), "ab") && !str_eqz(STR("ab"), "abc") && str_eqz(STR_NULL, ""), "str_eqz");
+	ok(str_eqz(STR("ab"), "ab") && !str_eqz(STR("ab"), "abc") && str_eqz(STR_NULL, ""),
+	   "str_eqz");
 	ok(str_ieqz(STR("Content-LENGTH"), "content-length"), "str_ieqz");
 	ok(!str_ieqz(STR("a@"), "a`") && !str_ieqz(STR("["), "{"), "only letters have cases");
 	ok(str_has_prefix(STR("abc"), STR("ab")) && str_has_prefix(STR("abc"), STR_NULL) &&
@@ -56,7 +57,8 @@ static void test_trim_and_cut(void)
 	for (size_t i = 0; i < COUNT(cuts); i++) {
 		struct str head, tail;
 		bool found = str_cut(cuts[i].s, '/', &head, &tail);
-		ok(found == cuts[i].found && str_eq(head, cuts[i].head) && str_eq(tail, cuts[i].tail),
+		ok(found == cuts[i].found && str_eq(head, cuts[i].head) &&
+			   str_eq(tail, cuts[i].tail),
 		   "cut %zu", i);
 	}
 }
@@ -139,7 +141,8 @@ static void test_utf8(void)
 			continue;
 		memcpy(text + len, rows[i].s.p, rows[i].s.len);
 		len += rows[i].s.len;
-		is_int(str_is_utf8((struct str){text, len}), rows[i].want != 0, "whole of row %zu", i);
+		is_int(str_is_utf8((struct str){text, len}), rows[i].want != 0, "whole of row %zu",
+		       i);
 	}
 	ok(str_is_utf8(STR_NULL), "nothing is UTF-8");
 	is_uint(str_utf8_cut(STR("aä€𝄞"), 100), 10, "nothing to cut");
