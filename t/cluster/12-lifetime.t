@@ -37,7 +37,7 @@ sub nothing_runs ($cluster, $why) {
 		return !grep { !/^\Q$dir\E$/ } Traces::left($cluster);
 	}, seconds => 15, while_alive => []);
 	pass("$why: nothing of it runs");
-	is_deeply(Traces::machine(), $before, '… and the machine is as it was');
+	is_deeply([ Traces::changes($before) ], [], '… and the machine is as it was');
 }
 
 subtest 'refusals' => sub {
@@ -52,9 +52,13 @@ subtest 'refusals' => sub {
 	is(read_file("$other/precious"), "mine\n", '… which stays');
 	run([ $command, 'down', '--dir', $other ]);
 	is(read_file("$other/precious"), "mine\n", '… also when it is to be taken down');
-	my $nobody = run([ qw(setpriv --reuid 65534 --clear-groups), $command, 'up', 'scale' ]);
-	is($nobody->{status}, 77, 'someone who isn\'t root');
-	like($nobody->{err}, qr/root\n\z/, '… with one clear line');
+	SKIP: {
+		my @nobody = qw(setpriv --reuid 65534 --clear-groups);
+		skip('others can\'t read this tree', 2) if run([ @nobody, 'test', '-r', $command ])->{status};
+		my $result = run([ @nobody, $command, 'up', 'scale' ]);
+		is($result->{status}, 77, 'someone who isn\'t root');
+		like($result->{err}, qr/root\n\z/, '… with one clear line');
+	}
 	is(cluster('status')->{status}, 1, 'the status of nothing');
 	is(cluster('down')->{status}, 0, 'nothing can be taken down');
 };

@@ -25,9 +25,16 @@ sub machine {
 		routes => (capture(10, 'ip', 'route'))[1],
 		rules => scalar((capture(10, 'iptables-save'))[1] =~ tr/\n//),
 		places => join(' ', grep { -e } @places),
-		settings => join(' ', map { read_file($_) // '-' } @settings) =~ tr/\n/ /r,
-		cgroups => join(' ', glob('/sys/fs/cgroup/k8s.io /sys/fs/cgroup/*/k8s.io /sys/fs/cgroup/*kube*')),
+		map { $_ => read_file($_) } @settings,
 	};
+}
+
+# What is different from such a snapshot, a line a thing. A setting that wasn't there before has come
+# with a module of the kernel: that isn't counted.
+sub changes ($before) {
+	my $now = machine();
+	return map { "$_ was: $before->{$_}, is: " . ($now->{$_} // 'gone') }
+		grep { defined $before->{$_} && $before->{$_} ne ($now->{$_} // 'gone') } sort keys %$before;
 }
 
 # The namespaces and processes of a cluster that is up.
@@ -42,7 +49,8 @@ sub of_cluster ($dir) {
 			$spaces{$space} = 1 if $space ne $ours{$kind};
 		}
 	}
-	return { dir => $dir, processes => \%process, spaces => \%spaces };
+	my @containers = map { m{([^/]+)$} } glob "$dir/*/state/io.containerd.runtime.v2.task/k8s.io/*";
+	return { dir => $dir, processes => \%process, spaces => \%spaces, containers => \@containers };
 }
 
 # What is left of it, a line a thing.
@@ -64,6 +72,8 @@ sub left ($cluster) {
 	}
 	push @left, map { "mount $_" } grep { index($_, $dir) >= 0 }
 		split /\n/, read_file('/proc/self/mountinfo');
+	push @left, grep { -e } map { glob "/sys/fs/cgroup/k8s.io/$_ /sys/fs/cgroup/*/k8s.io/$_" }
+		@{ $cluster->{containers} };
 	push @left, $dir if -e $dir;
 	return @left;
 }
