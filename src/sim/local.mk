@@ -3,6 +3,14 @@
 # sim: the simulated Kubernetes and V-IPU.
 
 noinst_LIBRARIES += libsim.a
-libsim_a_SOURCES =
+libsim_a_SOURCES = \
+	src/sim/selector.h \
+	src/sim/selector.c \
+	src/sim/objects.h \
+	src/sim/objects.c \
+	src/sim/schema.h \
+	src/sim/schema.c \
+	src/sim/jsonpatch.h \
+	src/sim/jsonpatch.c
 libsim_a_CPPFLAGS = $(AM_CPPFLAGS)
 sim_ldadd = libsim.a libjob.a $(partition_ldadd)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One operation after the other; a JSON pointer (RFC 6901) is walked to its parent, where the
+ * change happens.
+ */
+#include "sim/jsonpatch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+
+struct place {
+	struct jmut *parent; /* NULL: the root itself */
+	char *key;           /* owned: member, or index, or "-" */
+};
+
+static char *unescape(struct str token)
+{
+	char *z = str_dup(token), *out = z;
+
+	for (const char *in = z; *in; in++) {
+		if (in[0] == '~' && (in[1] == '0' || in[1] == '1'))
+			*out++ = *++in == '0' ? '~' : '/';
+		else
+			*out++ = *in;
+	}
+	*out = '\0';
+	return z;
+}
+
+static struct jmut *child(struct jmut *v, const char *key)
+{
+	int64_t i;
+
+	if (json_type(jmut_view(v)) == JSON_OBJECT)
+		return jmut_get(v, key);
+	if (json_type(jmut_view(v)) == JSON_ARRAY &&
+	    str_to_int(str_of(key), 0, INT32_MAX, &i, NULL) == 0)
+		return jmut_item(v, (size_t)i);
+	return NULL;
+}
+
+static int walk(struct jmut *root, struct str pointer, struct place *ret, struct err *err)
+{
+	struct jmut *v = root;
+
+	*ret = (struct place){0};
+	if (pointer.len == 0)
+		return 0;
+	if (pointer.p[0] != '/')
+		return err_set(err, ERR_INVALID, 0, "JSON pointer \"%.*s\" must begin with /",
+			       STR_ARG(pointer));
+	pointer = (struct str){pointer.p + 1, pointer.len - 1};
+	for (;;) {
+		struct str token, rest;
+		bool more = str_cut(pointer, '/', &token, &rest);
+		char *key = unescape(token);
+
+		if (!more) {
+			*ret = (struct place){v, key};
+			return 0;
+		}
+		v = child(v, key);
+		free(key);
+		if (!v)
+			return err_set(err, ERR_INVALID, 0, "JSON pointer leads nowhere");
+		pointer = rest;
+	}
+}
+
+static struct jmut *value_at(struct jmut *root, const struct place *p)
+{
+	return p->parent ? child(p->parent, p->key) : root;
+}
+
+static int add(struct jmut_doc *doc, struct jmut **root, const struct place *p, struct jmut *v,
+	       struct err *err)
+{
+	int64_t i;
+
+	if (!p->parent) {
+		*root = v;
+		return 0;
+	}
+	if (json_type(jmut_view(p->parent)) == JSON_OBJECT) {
+		jmut_set(doc, p->parent, p->key, v);
+		return 0;
+	}
+	if (json_type(jmut_view(p->parent)) != JSON_ARRAY)
+		return err_set(err, ERR_INVALID, 0, "add: the parent is no container");
+	if (strcmp(p->key, "-") == 0) {
+		jmut_push(doc, p->parent, v);
+		return 0;
+	}
+	if (str_to_int(str_of(p->key), 0, (int64_t)jmut_len(p->parent), &i, NULL) < 0)
+		return err_set(err, ERR_INVALID, 0, "add: index %s is out of range", p->key);
+	jmut_insert(doc, p->parent, (size_t)i, v);
+	return 0;
+}
+
+static int drop(struct jmut *root, const struct place *p, struct err *err)
+{
+	int64_t i;
+
+	if (!p->parent || !value_at(root, p))
+		return err_set(err, ERR_INVALID, 0, "remove: there is no such value");
+	if (json_type(jmut_view(p->parent)) == JSON_OBJECT)
+		jmut_del(p->parent, p->key);
+	else if (str_to_int(str_of(p->key), 0, INT32_MAX, &i, NULL) == 0)
+		jmut_remove(p->parent, (size_t)i);
+	return 0;
+}
+
+static int run_two(struct jmut_doc *doc, struct jmut **root, const struct json *op,
+		   const struct place *to, bool move, struct err *err)
+{
+	struct place from;
+	struct jmut *v;
+	int failed = -1;
+
+	if (walk(*root, json_str(json_get(op, "from")), &from, err) < 0)
+		return -1;
+	v = value_at(*root, &from);
+	if (!v) {
+		err_set(err, ERR_INVALID, 0, "from: there is no such value");
+	} else {
+		v = jmut_clone(doc, v);
+		failed = move ? drop(*root, &from, err) : 0;
+		if (!failed)
+			failed = add(doc, root, to, v, err);
+	}
+	free(from.key);
+	return failed;
+}
+
+static int run(struct jmut_doc *doc, struct jmut **root, const struct json *op,
+	       const struct place *to, struct err *err)
+{
+	struct str name = json_str(json_get(op, "op"));
+	const struct json *value = json_get(op, "value");
+	bool needs_value = str_eqz(name, "add") || str_eqz(name, "replace") || str_eqz(name, "test");
+
+	if (needs_value && !value)
+		return err_set(err, ERR_INVALID, 0, "%.*s: needs a value", STR_ARG(name));
+	if (str_eqz(name, "add"))
+		return add(doc, root, to, jmut_copy(doc, value), err);
+	if (str_eqz(name, "remove"))
+		return drop(*root, to, err);
+	if (str_eqz(name, "replace")) {
+		if (to->parent && drop(*root, to, err) < 0)
+			return -1;
+		return add(doc, root, to, jmut_copy(doc, value), err);
+	}
+	if (str_eqz(name, "test"))
+		return json_equal(jmut_view(value_at(*root, to)), value)
+			       ? 0
+			       : err_set(err, ERR_INVALID, 0, "test: the value is another one");
+	if (str_eqz(name, "move") || str_eqz(name, "copy"))
+		return run_two(doc, root, op, to, str_eqz(name, "move"), err);
+	return err_set(err, ERR_INVALID, 0, "\"%.*s\" is no operation", STR_ARG(name));
+}
+
+int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *patch,
+		   struct err *err)
+{
+	struct json_iter it = json_iter(patch);
+
+	if (json_type(patch) != JSON_ARRAY)
+		return err_set(err, ERR_INVALID, 0, "a JSON patch is a list of operations");
+	while (json_next(&it)) {
+		struct place to;
+		int failed;
+
+		if (walk(*root, json_str(json_get(it.value, "path")), &to, err) < 0)
+			return err_wrap(err, "operation %zu", it.index);
+		failed = run(doc, root, it.value, &to, err);
+		free(to.key);
+		if (failed)
+			return err_wrap(err, "operation %zu", it.index);
+	}
+	return 0;
+}
