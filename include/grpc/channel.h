@@ -80,7 +80,8 @@ void grpc_channel_retry_now(struct grpc_channel *ch);
 /* Other metadata for the calls from now on (keys that rotate). Copied; the old is wiped. */
 void grpc_channel_set_metadata(struct grpc_channel *ch, const struct grpc_metadata *metadata,
 			       size_t n);
-/* Other TLS settings for the next connection; the present one finishes its calls and closes. */
-void grpc_channel_set_tls(struct grpc_channel *ch, struct tls_config *tls);
+/* Other TLS settings and name to verify. If one differs from what there is, the present connection
+ * finishes its calls and closes, and the next ones go over a new one. */
+void grpc_channel_set_tls(struct grpc_channel *ch, struct tls_config *tls, const char *server_name);
 
 #endif

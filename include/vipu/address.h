@@ -63,5 +63,7 @@ void vipu_address_from_json(const struct json *v, struct vipu_address_list *ret)
 /* The mode with the default worked out. */
 enum vipu_ipuof_mode vipu_address_ipuof(const struct vipu_address *a);
 bool vipu_address_equal(const struct vipu_address *a, const struct vipu_address *b);
+void vipu_address_copy(const struct vipu_address *from, struct vipu_address *ret); /* deep */
+void vipu_address_done(struct vipu_address *a);                                    /* of a copy */
 
 #endif

@@ -14,6 +14,7 @@
 
 #define VIPU_DOMAIN_IPUS 64
 #define VIPU_MAX_DOMAINS 1024
+#define VIPU_WIDE_LEVELS 10
 
 struct vipu_capacity {
 	unsigned total_ipus;
@@ -23,7 +24,9 @@ struct vipu_capacity {
 	/* Free aligned blocks of 1, 2, 4 … 64 IPUs, none inside another: like a buddy allocator's
 	 * lists. blocks[6] counts whole domains. */
 	unsigned blocks[7];
-	unsigned longest_run; /* of neighbouring domains that are wholly free */
+	/* Runs of 2, 4, 8 … 1024 neighbouring domains that are wholly free, each kind counted on
+	 * its own. */
+	unsigned wide[VIPU_WIDE_LEVELS];
 	bool by_position; /* from the positions listed; else from the sizes alone, and hopeful */
 };
 

@@ -36,6 +36,9 @@ struct vipu_client_config {
 /* Connects nothing yet; copies everything. Never NULL. */
 struct vipu_client *vipu_client_new(struct net *net, const struct vipu_client_config *config);
 void vipu_client_free(struct vipu_client *c); /* cancels its calls; NULL is fine */
+/* Other user, access key, TLS settings and server name, for the calls from now on (host and port
+ * stay). The connection is only made anew if it has to be. */
+void vipu_client_set_auth(struct vipu_client *c, const struct vipu_client_config *config);
 struct grpc_channel *vipu_client_channel(struct vipu_client *c);
 const char *vipu_client_name(const struct vipu_client *c); /* "host:port", "[v6]:port" */
 

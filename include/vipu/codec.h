@@ -14,8 +14,7 @@
 
 /* Encoders append to out: ERR_LIMIT when it's full. Decoders: ERR_PROTOCOL for bytes that aren't
  * such a message, strings that aren't UTF-8, or more elements than a limit; then nothing is owned.
- * A decoded request owns its strings through *ret_hold, which the caller frees with
- * vipu_request_free. */
+ * A decoded request's strings are its own, until vipu_request_done. */
 
 struct vipu_request { /* any method's, decoded; the member of its method counts */
 	enum vipu_method method;

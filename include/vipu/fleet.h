@@ -120,6 +120,7 @@ struct vipu_fleet_watch { /* embedded in its owner */
 	struct list link;
 	vipu_fleet_change_fn *cb;
 	void *arg;
+	bool in_turn; /* private: still to be told of the present change */
 };
 void vipu_fleet_watch_start(struct vipu_fleet *fleet, struct vipu_fleet_watch *w,
 			    vipu_fleet_change_fn *cb, void *arg);

@@ -371,12 +371,17 @@ void grpc_channel_retry_now(struct grpc_channel *ch)
 	loop_work_post(&ch->work);
 }
 
-void grpc_channel_set_tls(struct grpc_channel *ch, struct tls_config *tls)
+void grpc_channel_set_tls(struct grpc_channel *ch, struct tls_config *tls, const char *server_name)
 {
 	struct tls_config *old = ch->config.tls;
+	bool same_name = str_eq(str_of(ch->server_name), str_of(server_name));
 
+	if (old == tls && same_name)
+		return;
 	ch->config.tls = tls_config_ref(tls);
 	tls_config_unref(old);
+	free(ch->server_name);
+	ch->server_name = xstrdup(server_name);
 	if (ch->current)
 		grpc_link_drain(ch->current);
 	grpc_channel_retry_now(ch);

@@ -102,7 +102,7 @@ static void fail_calls(struct grpc_link *l, const struct err *why)
 	struct grpc_channel *ch = l->ch;
 	struct err err = ERR_INIT;
 
-	LIST_FOREACH (pos, tmp, &l->calls) {
+	LIST_FOREACH(pos, tmp, &l->calls) {
 		struct grpc_call *call = CONTAINER_OF(pos, struct grpc_call, place);
 		if (!grpc_link_was_sent(l, call))
 			grpc_call_requeue(call);
@@ -190,7 +190,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 
 static struct grpc_call *find_call(const struct grpc_link *l, int32_t stream)
 {
-	LIST_FOREACH (pos, tmp, &l->calls) {
+	LIST_FOREACH(pos, tmp, &l->calls) {
 		struct grpc_call *call = CONTAINER_OF(pos, struct grpc_call, place);
 		if (call->stream == stream)
 			return call;

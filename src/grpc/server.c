@@ -210,7 +210,7 @@ static void end_conn(struct server_conn *conn, unsigned linger_ms)
 
 static void on_reset(struct server_conn *conn, int32_t stream)
 {
-	LIST_FOREACH (pos, tmp, &conn->calls) {
+	LIST_FOREACH(pos, tmp, &conn->calls) {
 		struct grpc_server_call *call = CONTAINER_OF(pos, struct grpc_server_call, place);
 		if (call->stream == stream)
 			detach_call(call);
@@ -308,7 +308,7 @@ uint16_t grpc_server_port(const struct grpc_server *server)
 
 void grpc_server_drain(struct grpc_server *server)
 {
-	LIST_FOREACH (pos, tmp, &server->conns) {
+	LIST_FOREACH(pos, tmp, &server->conns) {
 		struct server_conn *conn = CONTAINER_OF(pos, struct server_conn, place);
 		h2_session_goaway(conn->transport.session, H2_NO_ERROR);
 		h2_transport_kick(&conn->transport);

@@ -432,8 +432,8 @@ static void submit_settings(struct h2_session *s)
 	nghttp2_settings_entry entries[4];
 	size_t n = 0;
 
-	entries[n++] =
-		(nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW};
+	entries[n++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+						STREAM_WINDOW};
 	entries[n++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
 						(uint32_t)s->limits.header_bytes};
 	if (s->role == H2_CLIENT)
@@ -576,8 +576,8 @@ const struct h2_message *h2_session_message(const struct h2_session *s, int32_t 
 
 unsigned h2_session_room(const struct h2_session *s)
 {
-	uint32_t most =
-		nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+	uint32_t most = nghttp2_session_get_remote_settings(
+		s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 	unsigned open = h2_session_streams(s);
 
 	if (s->dead || s->role != H2_CLIENT || s->goaway_sent || s->goaway_received ||
@@ -640,8 +640,8 @@ int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_hea
 	if (buf_append_str(&st->out, body, NULL) < 0)
 		goto no_memory;
 	h2_fields_to_nv(headers, n_headers, nva);
-	int rc =
-		nghttp2_submit_response(s->ng, stream, nva, n_headers, has_body ? &provider : NULL);
+	int rc = nghttp2_submit_response(s->ng, stream, nva, n_headers,
+					 has_body ? &provider : NULL);
 	if (rc == 0)
 		return 0;
 no_memory:

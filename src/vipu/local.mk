@@ -3,6 +3,32 @@
 # vipu: the V-IPU client.
 
 noinst_LIBRARIES += libvipu.a
-libvipu_a_SOURCES =
+libvipu_a_SOURCES = \
+	include/vipu/address.h \
+	include/vipu/api.h \
+	include/vipu/capacity.h \
+	include/vipu/client.h \
+	include/vipu/codec.h \
+	include/vipu/fleet.h \
+	src/vipu/address.c \
+	src/vipu/api.c \
+	src/vipu/capacity.c \
+	src/vipu/client.c \
+	src/vipu/codec.c \
+	src/vipu/codec_reply.c \
+	src/vipu/codec_server.c \
+	src/vipu/codec_wire.h \
+	src/vipu/fleet.c \
+	src/vipu/fleet_member.h \
+	src/vipu/fleet_refresh.c \
+	src/vipu/vipu.proto \
+	src/vipu/wire.c
 libvipu_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
 vipu_ldadd = libvipu.a $(grpc_ldadd) $(PROTOBUF_C_LIBS)
+
+# wire.c includes what protoc makes, so it must be there before anything is compiled.
+BUILT_SOURCES += src/vipu/vipu.pb-c.c src/vipu/vipu.pb-c.h
+CLEANFILES += src/vipu/vipu.pb-c.c src/vipu/vipu.pb-c.h
+libvipu_a_wire = src/vipu/libvipu_a-wire.$(OBJEXT) src/vipu/libvipu_a-codec.$(OBJEXT) \
+	src/vipu/libvipu_a-codec_reply.$(OBJEXT) src/vipu/libvipu_a-codec_server.$(OBJEXT)
+$(libvipu_a_wire): src/vipu/vipu.pb-c.c

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies from Protocol Buffers into owned structs: the client's half. Strings move over, and are
+ * checked; the unpacked message is freed here.
+ * Uses core and the code that protoc made.
+ */
+#include "codec_wire.h"
+#include "vipu/codec.h"
+
+#include <stdlib.h>
+
+struct unpacked {
+	struct wire_budget budget;
+	ProtobufCMessage *msg;
+	bool bad_text;
+};
+
+static int begin(struct unpacked *u, const ProtobufCMessageDescriptor *type, struct str bytes,
+		 struct err *err)
+{
+	u->bad_text = false;
+	u->msg = wire_unpack(&u->budget, type, bytes, err);
+	return u->msg ? 0 : -1;
+}
+
+/* Frees the message; -1 if a string in it was bad. */
+static int finish(struct unpacked *u, struct err *err)
+{
+	const ProtobufCMessageDescriptor *type = u->msg->descriptor;
+
+	protobuf_c_message_free_unpacked(u->msg, &u->budget.allocator);
+	return u->bad_text ? wire_bad_text(type, err) : 0;
+}
+
+void wire_put_ipu(Virmgrpc__PartitionIpu *to, const struct vipu_ipu *from)
+{
+	to->ipulink_domain_topology_id = from->domain_topology_id;
+	to->ipulink_domain_routing_id = from->domain_routing_id;
+	to->topology_id = from->topology_id;
+	to->routing_id = from->routing_id;
+}
+
+struct vipu_ipu *wire_get_ipus(Virmgrpc__PartitionIpu *const *from, size_t n)
+{
+	struct vipu_ipu *ipus = n > 0 ? xcalloc(n, sizeof(*ipus)) : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		ipus[i] = (struct vipu_ipu){
+			.domain_topology_id = from[i]->ipulink_domain_topology_id,
+			.domain_routing_id = from[i]->ipulink_domain_routing_id,
+			.topology_id = from[i]->topology_id,
+			.routing_id = from[i]->routing_id,
+		};
+	return ipus;
+}
+
+int vipu_decode_version(struct str bytes, char **ret, struct err *err)
+{
+	struct unpacked u;
+
+	if (begin(&u, &virmgrpc__version_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__VersionReply *msg = (void *)u.msg;
+	char *version = wire_take(&msg->version, &u.bad_text);
+	if (finish(&u, err) < 0) {
+		free(version);
+		return -1;
+	}
+	*ret = version;
+	return 0;
+}
+
+int vipu_decode_created(struct str bytes, char **ret, struct err *err)
+{
+	struct unpacked u;
+
+	if (begin(&u, &virmgrpc__create_partition_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__CreatePartitionReply *msg = (void *)u.msg;
+	char *id = wire_take(&msg->partition_id, &u.bad_text);
+	if (finish(&u, err) < 0) {
+		free(id);
+		return -1;
+	}
+	*ret = id;
+	return 0;
+}
+
+static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, bool *bad)
+{
+	Virmgrpc__PartitionSpec none, *spec = msg->spec;
+
+	if (!spec) {
+		virmgrpc__partition_spec__init(&none);
+		spec = &none;
+	}
+	*p = (struct vipu_partition){
+		.id = wire_take(&msg->id, bad),
+		.cluster_id = wire_take(&spec->cluster_id, bad),
+		.allocation_id = wire_take(&spec->allocation_id, bad),
+		.ipuof_server_version = wire_take(&msg->ipuof_server_version, bad),
+		.ipus = wire_get_ipus(spec->ipus, spec->n_ipus),
+		.n_ipus = spec->n_ipus,
+		.ready = (enum vipu_ready)msg->ready_state,
+		.routing = (enum vipu_routing)spec->ipulink_routing_type,
+		.gw_routing = (enum vipu_gw_routing)spec->gw_routing_type,
+		.sync = (enum vipu_sync)spec->sync_type,
+		.gcds = spec->num_gcds,
+		.segments = spec->num_ipulink_segments,
+		.replicas = spec->num_replicas,
+		.reconfigurable = spec->reconfigurable,
+	};
+}
+
+int vipu_decode_partitions(struct str bytes, struct vipu_partitions *ret, struct err *err)
+{
+	struct unpacked u;
+	struct vipu_partitions got = {0};
+
+	if (begin(&u, &virmgrpc__list_partitions_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__ListPartitionsReply *msg = (void *)u.msg;
+	got.items = xcalloc(msg->n_partitions + 1, sizeof(*got.items));
+	got.n = msg->n_partitions;
+	for (size_t i = 0; i < got.n; i++)
+		take_partition(&got.items[i], msg->partitions[i], &u.bad_text);
+	if (finish(&u, err) < 0) {
+		vipu_partitions_done(&got);
+		return -1;
+	}
+	*ret = got;
+	return 0;
+}
+
+static void take_agent(struct vipu_agent *agent, Virmgrpc__ListIPUAttributesReply__Entry *msg,
+		       bool *bad)
+{
+	agent->name = wire_take(&msg->agent, bad);
+	agent->n_ipus = msg->n_ipu_attributes;
+	agent->ipus = xcalloc(agent->n_ipus + 1, sizeof(*agent->ipus));
+	for (size_t i = 0; i < agent->n_ipus; i++) {
+		struct vipu_ipu_attributes *ipu = &agent->ipus[i];
+		Virmgrpc__ListIPUAttributesReply__Attributes *value = msg->ipu_attributes[i]->value;
+		ipu->id = msg->ipu_attributes[i]->key;
+		ipu->n_pairs = value ? value->n_attributes : 0;
+		ipu->pairs = xcalloc(ipu->n_pairs + 1, sizeof(*ipu->pairs));
+		for (size_t k = 0; k < ipu->n_pairs; k++) {
+			ipu->pairs[k].key = wire_take(&value->attributes[k]->key, bad);
+			ipu->pairs[k].value = wire_take(&value->attributes[k]->value, bad);
+		}
+	}
+}
+
+int vipu_decode_agents(struct str bytes, struct vipu_agents *ret, struct err *err)
+{
+	struct unpacked u;
+	struct vipu_agents got = {0};
+
+	if (begin(&u, &virmgrpc__list_ipuattributes_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__ListIPUAttributesReply *msg = (void *)u.msg;
+	got.n = msg->n_entries;
+	got.items = xcalloc(got.n + 1, sizeof(*got.items));
+	for (size_t i = 0; i < got.n; i++) {
+		take_agent(&got.items[i], msg->entries[i], &u.bad_text);
+		got.n_ipus += got.items[i].n_ipus;
+	}
+	if (finish(&u, err) < 0) {
+		vipu_agents_done(&got);
+		return -1;
+	}
+	*ret = got;
+	return 0;
+}
+
+/* Milliseconds of a timestamp that a peer may have made up. */
+static int64_t timestamp_ms(const Virmgrpc__Timestamp *ts)
+{
+	const int64_t most = INT64_C(253402300799); /* the year 9999 */
+
+	if (!ts || ts->seconds < 0 || ts->seconds > most || ts->nanos < 0 || ts->nanos > 999999999)
+		return 0;
+	return ts->seconds * 1000 + ts->nanos / 1000000;
+}
+
+static void take_status(struct vipu_status *s, Virmgrpc__PartitionStatus *msg, bool *bad)
+{
+	s->id = wire_take(&msg->partition_id, bad);
+	s->ready = (enum vipu_ready)msg->ready_state;
+	s->operation = (enum vipu_operation)msg->operation_state;
+	s->n_errors = msg->n_errors;
+	s->errors = xcalloc(msg->n_errors + 1, sizeof(*s->errors));
+	for (size_t i = 0; i < msg->n_errors; i++)
+		s->errors[i] = wire_take(&msg->errors[i], bad);
+	s->max_auto_resets = msg->max_auto_reset_retries;
+	s->auto_resets = msg->auto_reset_retry_count;
+	s->last_auto_reset_ms = timestamp_ms(msg->last_auto_reset_time);
+}
+
+int vipu_decode_status(struct str bytes, struct vipu_status *ret, struct err *err)
+{
+	struct unpacked u;
+	struct vipu_status got = {0};
+
+	if (begin(&u, &virmgrpc__get_partition_status_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__GetPartitionStatusReply *msg = (void *)u.msg;
+	bool is_there = msg->status != NULL;
+	if (is_there)
+		take_status(&got, msg->status, &u.bad_text);
+	if (finish(&u, err) < 0) {
+		vipu_status_done(&got);
+		return -1;
+	}
+	if (!is_there)
+		return err_set(err, ERR_PROTOCOL, 0, "the GetPartitionStatusReply has no status");
+	*ret = got;
+	return 0;
+}
+
+static void take_device(struct vipu_device *d, Virmgrpc__IpuofDevice *msg, bool *bad)
+{
+	*d = (struct vipu_device){
+		.ip = wire_take(&msg->ip, bad),
+		.server_port = msg->server_port,
+		.rdma_port = msg->rdma_port,
+		.device_id = msg->device_id,
+		.segment_id = msg->ipulink_segment_id,
+		.routing_id = msg->routing_id,
+		.arch_id = msg->ipu_arch_id,
+		.ipu_id = msg->ipu_id,
+		.chip_id = wire_take(&msg->chip_id, bad),
+		.gwsw_version = wire_take(&msg->gwsw_version, bad),
+		.ipum_sw_version = wire_take(&msg->ipum_sw_version, bad),
+	};
+}
+
+static void take_gcd(struct vipu_gcd *gcd, Virmgrpc__PartitionConfig__Gcd *msg, bool *bad)
+{
+	gcd->n_devices = msg->n_devices;
+	gcd->devices = xcalloc(msg->n_devices + 1, sizeof(*gcd->devices));
+	for (size_t i = 0; i < msg->n_devices; i++)
+		take_device(&gcd->devices[i], msg->devices[i], bad);
+	gcd->n_attributes = msg->n_attributes;
+	gcd->attributes = xcalloc(msg->n_attributes + 1, sizeof(*gcd->attributes));
+	for (size_t i = 0; i < msg->n_attributes; i++) {
+		gcd->attributes[i].key = wire_take(&msg->attributes[i]->key, bad);
+		gcd->attributes[i].value = wire_take(&msg->attributes[i]->value, bad);
+	}
+}
+
+static void take_config(struct vipu_ipuof_config *c, Virmgrpc__PartitionConfig *msg, bool *bad)
+{
+	c->routing = (enum vipu_routing)msg->ipulink_routing_type;
+	c->gw_routing = (enum vipu_gw_routing)msg->gw_routing_type;
+	c->sync = (enum vipu_sync)msg->sync_type;
+	c->reconfigurable = msg->reconfigurable;
+	c->segments = msg->num_ipulink_segments;
+	c->ipuof_server_version = wire_take(&msg->ipuof_server_version, bad);
+	c->n_gcds = msg->n_gcd_configs;
+	c->gcds = xcalloc(c->n_gcds + 1, sizeof(*c->gcds));
+	for (size_t i = 0; i < c->n_gcds; i++)
+		take_gcd(&c->gcds[i], msg->gcd_configs[i], bad);
+}
+
+int vipu_decode_ipuof_config(struct str bytes, struct vipu_ipuof_config *ret, struct err *err)
+{
+	struct unpacked u;
+	struct vipu_ipuof_config got = {0};
+
+	if (begin(&u, &virmgrpc__get_partition_ipuof_config_reply__descriptor, bytes, err) < 0)
+		return -1;
+	Virmgrpc__GetPartitionIpuofConfigReply *msg = (void *)u.msg;
+	bool is_there = msg->ipuof_config != NULL;
+	if (is_there)
+		take_config(&got, msg->ipuof_config, &u.bad_text);
+	if (finish(&u, err) < 0) {
+		vipu_ipuof_config_done(&got);
+		return -1;
+	}
+	if (!is_there)
+		return err_set(err, ERR_PROTOCOL, 0, "the reply has no ipuof_config");
+	*ret = got;
+	return 0;
+}
