@@ -11,6 +11,13 @@ libsim_a_SOURCES = \
 	src/sim/schema.h \
 	src/sim/schema.c \
 	src/sim/jsonpatch.h \
-	src/sim/jsonpatch.c
+	src/sim/jsonpatch.c \
+	src/sim/vipu_model.c \
+	src/sim/vipu_model.h \
+	src/sim/vipu_model_list.c \
+	src/sim/vipu_sim.c \
+	src/sim/vipu_sim.h \
+	src/sim/vipu_sim_fault.c \
+	src/sim/vipu_sim_impl.h
 libsim_a_CPPFLAGS = $(AM_CPPFLAGS)
 sim_ldadd = libsim.a libjob.a $(partition_ldadd)

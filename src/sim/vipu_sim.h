@@ -43,7 +43,7 @@ int vipu_sim_new(struct net *net, const struct vipu_sim_config *config, struct v
 void vipu_sim_free(struct vipu_sim *sim); /* NULL is fine */
 uint16_t vipu_sim_port(const struct vipu_sim *sim);
 
-/* ---- looking in ---- */
+/* ---- looking in; operations whose time has come are ended first ---- */
 
 struct vipu_sim_partition {
 	const char *id;
@@ -53,15 +53,15 @@ struct vipu_sim_partition {
 	enum vipu_operation operation;
 	unsigned gcds;
 	bool reconfigurable;
-	bool by_hand;
+	bool by_hand, in_use;
 	unsigned resets, auto_resets;
 	int64_t created_ms; /* monotonic */
 };
-size_t vipu_sim_len(const struct vipu_sim *sim);
-bool vipu_sim_at(const struct vipu_sim *sim, size_t i, struct vipu_sim_partition *ret);
-bool vipu_sim_find(const struct vipu_sim *sim, const char *id, struct vipu_sim_partition *ret);
+size_t vipu_sim_len(struct vipu_sim *sim);
+bool vipu_sim_at(struct vipu_sim *sim, size_t i, struct vipu_sim_partition *ret);
+bool vipu_sim_find(struct vipu_sim *sim, const char *id, struct vipu_sim_partition *ret);
 unsigned vipu_sim_total_ipus(const struct vipu_sim *sim);
-unsigned vipu_sim_taken_ipus(const struct vipu_sim *sim);
+unsigned vipu_sim_taken_ipus(struct vipu_sim *sim);
 /* How many calls of a method came in, and how many partitions were ever made. */
 unsigned long vipu_sim_calls(const struct vipu_sim *sim, enum vipu_method method);
 unsigned long vipu_sim_created(const struct vipu_sim *sim);
@@ -69,24 +69,22 @@ unsigned long vipu_sim_created(const struct vipu_sim *sim);
 bool vipu_sim_is_broken(const struct vipu_sim *sim);
 /* All of it for people and tests: {"port":…,"ipus":{"total","taken","free"},"partitions":[…],
  * "calls":{…},"faults":[…]}. */
-struct jmut *vipu_sim_to_json(const struct vipu_sim *sim, struct jmut_doc *doc);
+struct jmut *vipu_sim_to_json(struct vipu_sim *sim, struct jmut_doc *doc);
 
 /* ---- faults, at run time ---- */
 
 enum vipu_sim_fault_kind {
-	VIPU_SIM_STATUS,     /* answer with this status and message, do nothing */
-	VIPU_SIM_HANG,       /* do nothing, answer nothing; the caller's deadline passes */
-	VIPU_SIM_LOSE_REPLY, /* act, then answer nothing */
-	VIPU_SIM_LATE, /* act only after delay_ms, whether or not somebody still waits; answer then
-			*/
+	VIPU_SIM_STATUS,       /* answer with this status and message, do nothing */
+	VIPU_SIM_HANG,         /* do nothing, answer nothing; the caller's deadline passes */
+	VIPU_SIM_LOSE_REPLY,   /* act, then answer nothing */
+	VIPU_SIM_LATE,         /* act after delay_ms, whoever still waits; answer then */
 	VIPU_SIM_ACT_STATUS,   /* act, then answer with this status: a lie of the network's */
 	VIPU_SIM_CUT,          /* close the connection, do nothing */
 	VIPU_SIM_ACT_CUT,      /* act, then close the connection */
 	VIPU_SIM_REFUSE,       /* RST_STREAM with REFUSED_STREAM */
 	VIPU_SIM_GARBAGE,      /* answer OK with bytes that aren't the message */
 	VIPU_SIM_SLOW,         /* act now, answer after delay_ms */
-	VIPU_SIM_END_IN_ERROR, /* CreatePartition: the partition ends in PS_ERROR instead of
-				  PS_ACTIVE */
+	VIPU_SIM_END_IN_ERROR, /* CreatePartition: the partition ends in PS_ERROR */
 };
 struct vipu_sim_fault {
 	enum vipu_sim_fault_kind kind;
@@ -123,6 +121,8 @@ int vipu_sim_break(struct vipu_sim *sim, const char *id, const char *message, bo
 /* Takes IPUs out of, or adds them to, the pool: the number of agents from now on. Agents with
  * partitions on them can't go: ERR_BUSY. */
 int vipu_sim_set_agents(struct vipu_sim *sim, unsigned agents, struct err *err);
+/* Devices of it are open: only a forced remove takes it away. */
+int vipu_sim_set_in_use(struct vipu_sim *sim, const char *id, bool in_use, struct err *err);
 void vipu_sim_set_delays(struct vipu_sim *sim, unsigned create_ms, unsigned reset_ms,
 			 unsigned remove_ms);
 

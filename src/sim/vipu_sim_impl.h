@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the simulated controller: what its serving half (vipu_sim.c) and its faults and JSON
+ * (vipu_sim_fault.c) share. Private to these two.
+ */
+#ifndef IPU_SIM_VIPU_SIM_IMPL_H
+#define IPU_SIM_VIPU_SIM_IMPL_H
+
+#include "core/list.h"
+#include "loop/loop.h"
+#include "vipu_model.h"
+#include "vipu_sim.h"
+
+struct vipu_sim {
+	struct net *net;
+	struct loop *loop;
+	struct tls_config *tls;
+	struct grpc_server *server; /* NULL: down */
+	char *host, *name;          /* name: "host:port" */
+	uint16_t port;
+	char *user, *access; /* NULL: not asked for */
+	char *cluster, *allocation, *version, *agent_prefix;
+	struct model model;
+	struct loop_timer timer; /* the model's next end of an operation */
+	struct list held;        /* calls that wait, or are never answered */
+	struct list faults;      /* in the order in which they were added */
+	unsigned long calls[VIPU_METHODS];
+};
+
+/* The fault that meets a call of this method now, used up by one; false: none. *ret_text: what
+ * ret->message points to, the caller's to free. */
+bool vipu_sim_take_fault(struct vipu_sim *sim, enum vipu_method method, struct vipu_sim_fault *ret,
+			 char **ret_text);
+void vipu_sim_end_held(struct vipu_sim *sim); /* resets them */
+
+#endif
