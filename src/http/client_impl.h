@@ -3,8 +3,8 @@
  * The client's insides, shared by client.c (pools and connections) and call.c (calls).
  * A pool is kept by its calls and connections; a connection carries one call at a time.
  */
-#ifndef IPU_SRC_HTTP_CLIENT_IMPL_H
-#define IPU_SRC_HTTP_CLIENT_IMPL_H
+#ifndef IPU_HTTP_CLIENT_IMPL_H
+#define IPU_HTTP_CLIENT_IMPL_H
 
 #include "core/buf.h"
 #include "core/list.h"

@@ -4,8 +4,8 @@
  * order of their arrival; only the first of them writes to it, the others into their own buffers
  * (exchange.c).
  */
-#ifndef IPU_SRC_HTTP_SERVER_IMPL_H
-#define IPU_SRC_HTTP_SERVER_IMPL_H
+#ifndef IPU_HTTP_SERVER_IMPL_H
+#define IPU_HTTP_SERVER_IMPL_H
 
 #include "core/buf.h"
 #include "core/list.h"
