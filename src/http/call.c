@@ -162,8 +162,8 @@ static int write_request(struct call *call, const struct http_request *req, stru
 				       STR_ARG(req->headers[i].name));
 	struct http_header *headers = xcalloc(req->n_headers + 2, sizeof(*headers));
 	if (!has_field(req, "user-agent"))
-		headers[n++] =
-			(struct http_header){STR("User-Agent"), str_of(call->client->user_agent)};
+		headers[n++] = (struct http_header){STR("User-Agent"),
+						    str_of(call->client->user_agent)};
 	if (!has_field(req, "accept-encoding"))
 		headers[n++] = (struct http_header){STR("Accept-Encoding"), STR("identity")};
 	for (size_t i = 0; i < req->n_headers; i++)

@@ -27,8 +27,8 @@ struct http_client *http_client_new(struct net *net, const struct http_client_co
 		client->config.max_queued = 1024;
 	if (client->config.idle_ms == 0)
 		client->config.idle_ms = 60000;
-	client->user_agent =
-		xstrdup(client->config.user_agent ? client->config.user_agent : "ipu-operator");
+	client->user_agent = xstrdup(client->config.user_agent ? client->config.user_agent
+							       : "ipu-operator");
 	client->config.user_agent = client->user_agent;
 	client->net = net;
 	client->loop = net_loop(net);
@@ -70,12 +70,12 @@ void http_client_free(struct http_client *client)
 
 void http_client_drop_idle(struct http_client *client)
 {
-	LIST_FOREACH (p, next_pool, &client->pools) {
+	LIST_FOREACH(p, next_pool, &client->pools) {
 		struct pool *pool = CONTAINER_OF(p, struct pool, link);
 		pool->refs++;
-		LIST_FOREACH (c, next, &pool->busy)
+		LIST_FOREACH(c, next, &pool->busy)
 			CONTAINER_OF(c, struct conn, link)->no_reuse = true;
-		LIST_FOREACH (c, next, &pool->connecting)
+		LIST_FOREACH(c, next, &pool->connecting)
 			CONTAINER_OF(c, struct conn, link)->no_reuse = true;
 		drop_all(&pool->idle);
 		pool_unref(pool);
@@ -85,7 +85,7 @@ void http_client_drop_idle(struct http_client *client)
 void http_client_stats(const struct http_client *client, struct http_client_stats *ret)
 {
 	*ret = client->stats;
-	LIST_FOREACH (p, next, &client->pools) {
+	LIST_FOREACH(p, next, &client->pools) {
 		const struct pool *pool = CONTAINER_OF(p, struct pool, link);
 		unsigned queued = pool->n_queued[KIND_UNARY] + pool->n_queued[KIND_STREAMING];
 		unsigned busy = pool->n_busy[KIND_UNARY] + pool->n_busy[KIND_STREAMING];
@@ -106,7 +106,7 @@ static bool same_text(const char *a, const char *b)
 
 struct pool *pool_get(struct http_client *client, const struct http_origin *origin)
 {
-	LIST_FOREACH (p, next, &client->pools) {
+	LIST_FOREACH(p, next, &client->pools) {
 		struct pool *pool = CONTAINER_OF(p, struct pool, link);
 		if (pool->port == origin->port && pool->tls == origin->tls &&
 		    strcmp(pool->host, origin->host) == 0 &&
@@ -294,7 +294,7 @@ static void conn_open(struct pool *pool, int kind, int64_t deadline_ms)
 /* An idle connection for the call, NULL if none will do. */
 static struct conn *find_idle(struct pool *pool, const struct call *call)
 {
-	LIST_FOREACH (c, next, &pool->idle) {
+	LIST_FOREACH(c, next, &pool->idle) {
 		struct conn *conn = CONTAINER_OF(c, struct conn, link);
 		if (!call->retried || conn->served == 0)
 			return conn;

@@ -213,9 +213,9 @@ static int on_head(llhttp_t *parser)
 	parser->upgrade = 0;
 	bool close = http_headers_has_token(&h->headers, "connection", "close");
 	/* Behind a 101 comes another protocol: for the driver, if it asked for that. */
-	h->keep_alive =
-		!close && !h->until_close && h->status != 101 &&
-		(h->minor >= 1 || http_headers_has_token(&h->headers, "connection", "keep-alive"));
+	h->keep_alive = !close && !h->until_close && h->status != 101 &&
+			(h->minor >= 1 ||
+			 http_headers_has_token(&h->headers, "connection", "keep-alive"));
 	if (c->limits.max_body_bytes > 0 && h->has_body && h->content_length > 0 &&
 	    (uint64_t)h->content_length > c->limits.max_body_bytes)
 		return fail(c, ERR_LIMIT, 413, "the body is too large");

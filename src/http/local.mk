@@ -27,21 +27,34 @@ http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
 http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_message_test \
-	t/unit/http_server_test
+	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stream_test
 check_PROGRAMS += $(http_tests)
+t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/http_test.h \
+	t/unit/net_test.h t/unit/tap.h
+t_unit_http_both_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_both_test_LDADD = $(http_ldadd)
+t_unit_http_client_test_SOURCES = t/unit/http_client_test.c t/unit/http_client_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_client_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_client_test_LDADD = $(http_ldadd)
 t_unit_http_codec_test_SOURCES = t/unit/http_codec_test.c t/unit/tap.h
 t_unit_http_codec_test_LDADD = $(http_ldadd)
 t_unit_http_message_test_SOURCES = t/unit/http_message_test.c t/unit/tap.h
 t_unit_http_message_test_LDADD = $(http_ldadd)
-t_unit_http_server_test_SOURCES = t/unit/http_server_test.c t/unit/http_test.h t/unit/net_test.h \
-	t/unit/tap.h
+t_unit_http_pool_test_SOURCES = t/unit/http_pool_test.c t/unit/http_client_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_pool_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_pool_test_LDADD = $(http_ldadd)
+t_unit_http_server_test_SOURCES = t/unit/http_server_test.c t/unit/http_server_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
 t_unit_http_server_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_server_test_LDADD = $(http_ldadd)
-t_unit_http_client_test_SOURCES = t/unit/http_client_test.c t/unit/http_test.h t/unit/net_test.h \
-	t/unit/tap.h
-t_unit_http_client_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
-t_unit_http_client_test_LDADD = $(http_ldadd)
-t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/http_test.h t/unit/net_test.h \
-	t/unit/tap.h
-t_unit_http_both_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
-t_unit_http_both_test_LDADD = $(http_ldadd)
+t_unit_http_stream_test_SOURCES = t/unit/http_stream_test.c t/unit/http_server_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_stream_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_stream_test_LDADD = $(http_ldadd)
+
+# What t/20-http.t talks to.
+noinst_PROGRAMS += t/unit/http_server_prog
+t_unit_http_server_prog_SOURCES = t/unit/http_server_prog.c
+t_unit_http_server_prog_LDADD = $(http_ldadd)

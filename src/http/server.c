@@ -130,7 +130,7 @@ int http_server_listen(struct http_server *server, const char *addr, struct tls_
 void http_server_switch_tls(struct http_server *server, const struct tls_config *from,
 			    struct tls_config *to)
 {
-	LIST_FOREACH (i, next, &server->listeners) {
+	LIST_FOREACH(i, next, &server->listeners) {
 		struct listener *l = CONTAINER_OF(i, struct listener, link);
 		/* A listener without TLS stays so. */
 		if (!l->tls || l->tls != from)
@@ -155,7 +155,7 @@ void http_server_stop(struct http_server *server, unsigned deadline_ms, http_ser
 	server->on_stopped_arg = arg;
 	server->stopping = true;
 	close_listeners(server);
-	LIST_FOREACH (i, next, &server->conns)
+	LIST_FOREACH(i, next, &server->conns)
 		sconn_stop(CONTAINER_OF(i, struct sconn, link));
 	if (!list_empty(&server->conns))
 		loop_timer_start_in(&server->deadline, deadline_ms);
@@ -166,6 +166,6 @@ void http_server_stop(struct http_server *server, unsigned deadline_ms, http_ser
 void http_server_stats(const struct http_server *server, struct http_server_stats *ret)
 {
 	*ret = server->stats;
-	LIST_FOREACH (i, next, &server->conns)
+	LIST_FOREACH(i, next, &server->conns)
 		ret->connections++;
 }

@@ -137,7 +137,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 /* The open exchanges allow another one to be worked on (RFC 9110, 9.3.3: safe ones at once). */
 static bool may_dispatch(const struct sconn *conn, const struct exchange *ex)
 {
-	LIST_FOREACH (i, next, &conn->exchanges) {
+	LIST_FOREACH(i, next, &conn->exchanges) {
 		const struct exchange *other = CONTAINER_OF(i, struct exchange, link);
 		if (other == ex)
 			break;
@@ -329,7 +329,7 @@ static void on_eof(struct net_conn *net, void *arg)
 	(void)net;
 	/* A peer that has closed takes no answer that isn't there yet. One that only ended its own
 	 * side can't be told from it. */
-	LIST_FOREACH (i, next, &conn->exchanges) {
+	LIST_FOREACH(i, next, &conn->exchanges) {
 		if (!CONTAINER_OF(i, struct exchange, link)->ended) {
 			sconn_abort(conn);
 			return;
