@@ -28,8 +28,8 @@ const struct sim_resource *sim_resource_find(struct str group, struct str plural
  * metadata (uid, creationTimestamp, generation) filled in as the API does. root is in doc. */
 struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource *r,
 				  struct jmut_doc *doc, struct jmut *root);
-/* Takes an object away now, whatever its grace period, unless finalizers keep it; then what it owned
- * goes too. */
+/* Takes an object away now, whatever its grace period, unless finalizers keep it; then what it
+ * owned goes too. */
 void sim_api_delete_now(struct sim_api *api, struct sim_object *o);
 
 /* A fault that the next requests meet: {"verb":"create","resource":"pods","count":1,"skip":0,

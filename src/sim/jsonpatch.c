@@ -139,7 +139,8 @@ static int run(struct jmut_doc *doc, struct jmut **root, const struct json *op,
 {
 	struct str name = json_str(json_get(op, "op"));
 	const struct json *value = json_get(op, "value");
-	bool needs_value = str_eqz(name, "add") || str_eqz(name, "replace") || str_eqz(name, "test");
+	bool needs_value = str_eqz(name, "add") || str_eqz(name, "replace") ||
+			   str_eqz(name, "test");
 
 	if (needs_value && !value)
 		return err_set(err, ERR_INVALID, 0, "%.*s: needs a value", STR_ARG(name));

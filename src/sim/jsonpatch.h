@@ -8,8 +8,8 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* Applies all operations to *root, in doc; on an error what it was is partly changed: throw it away.
- * ERR_INVALID for a patch that can't be read or applied. */
+/* Applies all operations to *root, in doc; on an error what it was is partly changed: throw it
+ * away. ERR_INVALID for a patch that can't be read or applied. */
 int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *patch,
 		   struct err *err);
 

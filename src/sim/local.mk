@@ -12,6 +12,13 @@ libsim_a_SOURCES = \
 	src/sim/schema.c \
 	src/sim/jsonpatch.h \
 	src/sim/jsonpatch.c \
+	src/sim/api.h \
+	src/sim/api_internal.h \
+	src/sim/api.c \
+	src/sim/api_read.c \
+	src/sim/api_write.c \
+	src/sim/api_table.c \
+	src/sim/api_discovery.c \
 	src/sim/vipu_model.c \
 	src/sim/vipu_model.h \
 	src/sim/vipu_model_list.c \

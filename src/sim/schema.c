@@ -32,8 +32,8 @@ int sim_schema_load(const char *crd_path, struct sim_schema **ret, struct err *e
 	s->schema = json_at(s->version, "schema", "openAPIV3Schema", NULL);
 	if (!s->schema) {
 		sim_schema_free(s);
-		return err_set(err, ERR_INVALID, 0, "%s: not a CustomResourceDefinition with a schema",
-			       crd_path);
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: not a CustomResourceDefinition with a schema", crd_path);
 	}
 	*ret = s;
 	return 0;
@@ -64,7 +64,8 @@ struct prune {
 	void *arg;
 };
 
-static void prune(const struct prune *p, const struct json *schema, struct jmut *v, const char *path);
+static void prune(const struct prune *p, const struct json *schema, struct jmut *v,
+		  const char *path);
 
 static void prune_object(const struct prune *p, const struct json *schema, struct jmut *v,
 			 const char *path)
@@ -93,7 +94,8 @@ static void prune_object(const struct prune *p, const struct json *schema, struc
 	free(keys);
 }
 
-static void prune(const struct prune *p, const struct json *schema, struct jmut *v, const char *path)
+static void prune(const struct prune *p, const struct json *schema, struct jmut *v,
+		  const char *path)
 {
 	const struct json *items = json_get(schema, "items");
 	enum json_type type = json_type(jmut_view(v));

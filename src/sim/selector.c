@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum operator { OP_EQUAL, OP_NOT_EQUAL, OP_IN, OP_NOT_IN, OP_EXISTS, OP_MISSING };
+enum operator{ OP_EQUAL, OP_NOT_EQUAL, OP_IN, OP_NOT_IN, OP_EXISTS, OP_MISSING };
 
 struct requirement {
 	bool field; /* of a field, else of a label */
@@ -154,9 +154,9 @@ static bool is_one_of(struct str value, const char *values)
 
 static bool holds(const struct requirement *r, const struct json *object)
 {
-	const struct json *v =
-		r->field ? field_at(object, r->key)
-			 : json_get(json_at(object, "metadata", "labels", NULL), r->key);
+	const struct json *v = r->field ? field_at(object, r->key)
+					: json_get(json_at(object, "metadata", "labels", NULL),
+						   r->key);
 	struct str value = json_str(v);
 
 	switch (r->op) {

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads requests to the simulated API, meets them with the faults that a test has set, and hands
+ * them to their verbs.
+ */
+#include "sim/api.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+#include "kube/object.h"
+#include "sim/api_internal.h"
+
+const struct sim_resource sim_resources[] = {
+	{"", "v1", "namespaces", "namespace", "Namespace", "ns", false, true, false},
+	{"", "v1", "nodes", "node", "Node", "no", false, true, false},
+	{"", "v1", "pods", "pod", "Pod", "po", true, true, false},
+	{"", "v1", "configmaps", "configmap", "ConfigMap", "cm", true, false, false},
+	{"", "v1", "secrets", "secret", "Secret", NULL, true, false, false},
+	{"", "v1", "services", "service", "Service", "svc", true, true, false},
+	{"", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", "sa", true, false, false},
+	{"", "v1", "events", "event", "Event", "ev", true, false, false},
+	{"coordination.k8s.io", "v1", "leases", "lease", "Lease", NULL, true, false, false},
+	{"rbac.authorization.k8s.io", "v1", "roles", "role", "Role", NULL, true, false, false},
+	{"rbac.authorization.k8s.io", "v1", "rolebindings", "rolebinding", "RoleBinding", NULL,
+	 true, false, false},
+	{"apiextensions.k8s.io", "v1", "customresourcedefinitions", "customresourcedefinition",
+	 "CustomResourceDefinition", "crd", false, true, false},
+	{"graphcore.ai", "v1alpha1", "ipujobs", "ipujob", "IPUJob", NULL, true, true, true},
+	{NULL, NULL, NULL, NULL, NULL, NULL, false, false, false},
+};
+
+const struct sim_resource *sim_resource_find(struct str group, struct str plural)
+{
+	for (const struct sim_resource *r = sim_resources; r->plural; r++) {
+		if (str_eqz(group, r->group) && str_eqz(plural, r->plural))
+			return r;
+	}
+	return NULL;
+}
+
+/* ---- faults ---- */
+
+enum fault_kind { FAULT_STATUS, FAULT_HANG, FAULT_CUT, FAULT_LOSE, FAULT_GARBAGE };
+
+struct fault {
+	struct list link;
+	enum fault_kind kind;
+	char *verb, *resource; /* "": any */
+	int64_t count, skip;   /* count 0: until cleared */
+	int status;
+	unsigned retry_after_s;
+	char *message;
+};
+
+static const char *const fault_names[] = {"status", "hang", "cut", "lose", "garbage"};
+static const char *const verb_names[] = {"get",    "list",  "watch",  "create",
+					 "update", "patch", "delete", "deletecollection"};
+
+static char *text_member(const struct json *obj, const char *key, const char *otherwise)
+{
+	const char *z = json_cstr(json_get(obj, key));
+
+	return xstrdup(z ? z : otherwise);
+}
+
+static void free_fault(struct fault *f)
+{
+	list_unlink(&f->link);
+	free(f->verb);
+	free(f->resource);
+	free(f->message);
+	free(f);
+}
+
+int sim_api_inject(struct sim_api *api, const struct json *fault, struct err *err)
+{
+	struct str kind = json_str(json_get(fault, "kind"));
+	struct fault *f;
+	size_t k = 0;
+
+	while (k < 5 && !str_eqz(kind, fault_names[k]))
+		k++;
+	if (k == 5)
+		return err_set(err, ERR_INVALID, 0,
+			       "kind: must be one of status, hang, cut, lose, garbage");
+	f = xcalloc(1, sizeof(*f));
+	f->kind = (enum fault_kind)k;
+	f->verb = text_member(fault, "verb", "");
+	f->resource = text_member(fault, "resource", "");
+	f->message = text_member(fault, "message", "a fault that a test has set");
+	f->count = json_int(json_get(fault, "count"), 1);
+	f->skip = json_int(json_get(fault, "skip"), 0);
+	f->status = (int)json_int(json_get(fault, "status"), 500);
+	f->retry_after_s = (unsigned)json_int(json_get(fault, "retryAfter"), 0);
+	list_append(&api->faults, &f->link);
+	return 0;
+}
+
+void sim_api_clear_faults(struct sim_api *api)
+{
+	LIST_FOREACH(pos, tmp, &api->faults)
+		free_fault(CONTAINER_OF(pos, struct fault, link));
+}
+
+static struct fault *meet_fault(const struct sim_request *req)
+{
+	LIST_FOREACH(pos, tmp, &req->api->faults) {
+		struct fault *f = CONTAINER_OF(pos, struct fault, link);
+
+		if ((f->verb[0] && strcmp(f->verb, verb_names[req->verb]) != 0) ||
+		    (f->resource[0] && strcmp(f->resource, req->resource->plural) != 0))
+			continue;
+		if (f->skip > 0) {
+			f->skip--;
+			continue;
+		}
+		return f;
+	}
+	return NULL;
+}
+
+static void on_hung_up(struct http_exchange *ex, void *arg)
+{
+	(void)ex;
+	(void)arg;
+}
+
+/* True: the fault was the answer. */
+static bool suffer(struct sim_request *req)
+{
+	struct fault *f = meet_fault(req);
+	enum fault_kind kind;
+
+	if (!f)
+		return false;
+	kind = f->kind;
+	if (kind == FAULT_STATUS) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		struct err err;
+
+		err_set(&err, ERR_INTERNAL, f->status, "%s", f->message);
+		err.retry_after_ms = f->retry_after_s * 1000;
+		sim_reply_err(req, doc, &err, NULL);
+	} else if (kind == FAULT_HANG) {
+		http_exchange_on_abort(req->ex, on_hung_up, NULL);
+	} else if (kind == FAULT_CUT) {
+		http_reply_abort(req->ex);
+	} else if (kind == FAULT_GARBAGE) {
+		http_reply(req->ex, 200, "application/json", NULL, 0, STR("{\"kind\":\"Po"));
+	} else {
+		req->lose = true;
+	}
+	if (f->count > 0 && --f->count == 0)
+		free_fault(f);
+	return kind != FAULT_LOSE;
+}
+
+/* ---- answers ---- */
+
+void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *root)
+{
+	struct buf out = BUF_INIT((size_t)64 << 20);
+	struct err err;
+
+	if (jmut_write(root, JSON_COMPACT, &out, &err) < 0 || buf_append(&out, "\n", 1, &err) < 0)
+		http_reply_err(ex, &err);
+	else
+		http_reply(ex, status, "application/json", NULL, 0, buf_str(&out));
+	buf_done(&out);
+}
+
+void sim_reply(struct sim_request *req, int status, const struct jmut *root)
+{
+	if (req->lose)
+		http_reply_abort(req->ex);
+	else
+		sim_reply_json(req->ex, status, root);
+}
+
+static const char *reason_of(const struct err *err)
+{
+	static const struct {
+		int code;
+		const char *reason;
+	} reasons[] = {
+		{400, "BadRequest"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "NotFound"},
+		{405, "MethodNotAllowed"},
+		{406, "NotAcceptable"},
+		{410, "Expired"},
+		{413, "RequestEntityTooLarge"},
+		{415, "UnsupportedMediaType"},
+		{422, "Invalid"},
+		{429, "TooManyRequests"},
+		{500, "InternalError"},
+		{503, "ServiceUnavailable"},
+		{504, "Timeout"},
+	};
+
+	if (err->kind == ERR_EXISTS)
+		return "AlreadyExists";
+	if (err->kind == ERR_CONFLICT)
+		return "Conflict";
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		if (reasons[i].code == err->code)
+			return reasons[i].reason;
+	}
+	return "InternalError";
+}
+
+struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, const struct err *err,
+			struct jmut *causes)
+{
+	struct jmut *root = jmut_object(doc), *details = jmut_object(doc);
+
+	jmut_set_str(doc, root, "kind", "Status");
+	jmut_set_str(doc, root, "apiVersion", "v1");
+	jmut_set(doc, root, "metadata", jmut_object(doc));
+	jmut_set_str(doc, root, "status", "Failure");
+	jmut_set_str(doc, root, "message", err->msg);
+	jmut_set_str(doc, root, "reason", reason_of(err));
+	if (req && req->resource) {
+		if (req->name[0])
+			jmut_set_str(doc, details, "name", req->name);
+		jmut_set_str(doc, details, "group", req->resource->group);
+		jmut_set_str(doc, details, "kind", req->resource->plural);
+	}
+	if (causes)
+		jmut_set(doc, details, "causes", causes);
+	if (err->retry_after_ms)
+		jmut_set_int(doc, details, "retryAfterSeconds", err->retry_after_ms / 1000);
+	jmut_set(doc, root, "details", details);
+	jmut_set_int(doc, root, "code", err->code);
+	return root;
+}
+
+void sim_reply_err(struct sim_request *req, struct jmut_doc *doc, const struct err *err,
+		   struct jmut *causes)
+{
+	struct buf out = BUF_INIT((size_t)1 << 20);
+	char seconds[16];
+	struct http_header retry = {STR("Retry-After"), {seconds, 0}};
+	struct err ignored;
+
+	retry.value.len = (size_t)snprintf(seconds, sizeof(seconds), "%u",
+					   err->retry_after_ms / 1000);
+	if (jmut_write(sim_status(doc, req, err, causes), JSON_COMPACT, &out, &ignored) == 0)
+		http_reply(req->ex, err->code, "application/json", &retry,
+			   err->retry_after_ms ? 1 : 0, buf_str(&out));
+	else
+		http_reply_err(req->ex, &ignored);
+	buf_done(&out);
+}
+
+void sim_reply_object(struct sim_request *req, int status, const struct sim_object *o)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *table;
+
+	if (!req->table) {
+		sim_reply(req, status, jmut_copy(doc, sim_object_json(o)));
+		return;
+	}
+	table = sim_table(req->api, doc, o->resource);
+	sim_table_add(req->api, doc, table, o, req->include_object);
+	sim_reply(req, status, table);
+}
+
+/* ---- reading a request ---- */
+
+static char *decoded(struct str s, bool query)
+{
+	struct buf b = BUF_INIT(65536);
+	char *z = http_unescape(&b, s, query, NULL) == 0 ? buf_steal(&b, NULL) : xstrdup("");
+
+	buf_done(&b);
+	return z;
+}
+
+static bool is_true(struct str s)
+{
+	return str_eqz(s, "true") || str_eqz(s, "1") || s.len == 0;
+}
+
+static int64_t number(struct str s)
+{
+	int64_t n;
+
+	return str_to_int(s, 0, INT32_MAX, &n, NULL) < 0 ? -1 : n;
+}
+
+static void take_text(char **field, struct str value)
+{
+	free(*field);
+	*field = decoded(value, true);
+}
+
+/* The query; returns whether it asks for a watch. */
+static bool read_query(struct sim_request *req)
+{
+	struct http_query_iter it = HTTP_QUERY_ITER(req->ex->query);
+	bool watch = false;
+
+	while (http_query_next(&it)) {
+		if (str_eqz(it.name, "watch"))
+			watch = is_true(it.value);
+		else if (str_eqz(it.name, "labelSelector"))
+			take_text(&req->labels, it.value);
+		else if (str_eqz(it.name, "fieldSelector"))
+			take_text(&req->fields, it.value);
+		else if (str_eqz(it.name, "resourceVersion"))
+			take_text(&req->version, it.value);
+		else if (str_eqz(it.name, "continue"))
+			take_text(&req->continue_token, it.value);
+		else if (str_eqz(it.name, "fieldValidation"))
+			take_text(&req->field_validation, it.value);
+		else if (str_eqz(it.name, "includeObject"))
+			take_text(&req->include_object, it.value);
+		else if (str_eqz(it.name, "limit"))
+			req->limit = number(it.value);
+		else if (str_eqz(it.name, "timeoutSeconds"))
+			req->timeout_s = number(it.value);
+		else if (str_eqz(it.name, "gracePeriodSeconds"))
+			req->grace_s = number(it.value);
+		else if (str_eqz(it.name, "allowWatchBookmarks"))
+			req->bookmarks = is_true(it.value);
+		else if (str_eqz(it.name, "dryRun"))
+			req->dry_run = true;
+	}
+	return watch;
+}
+
+/* /api/v1/… or /apis/GROUP/VERSION/… : [namespaces/NS/]PLURAL[/NAME[/SUBRESOURCE]] */
+static bool read_path(struct sim_request *req)
+{
+	struct http_path_iter it = HTTP_PATH_ITER(req->ex->path);
+	char *words[8] = {0};
+	size_t n = 0, at;
+	struct str group, version;
+
+	while (n < 8 && http_path_next(&it))
+		words[n++] = decoded(it.segment, false);
+	at = n && strcmp(words[0], "api") == 0 ? 2 : 3;
+	group = at == 2 ? STR_NULL : str_of(n > 1 ? words[1] : "");
+	version = str_of(n >= at ? words[at - 1] : "");
+	if (n > at + 2 && strcmp(words[at], "namespaces") == 0 &&
+	    sim_resource_find(group, str_of(words[at + 2]))) {
+		req->ns = xstrdup(words[at + 1]);
+		at += 2;
+	}
+	if (n > at) {
+		req->resource = sim_resource_find(group, str_of(words[at]));
+		req->name = xstrdup(n > at + 1 ? words[at + 1] : "");
+		req->subresource = xstrdup(n > at + 2 ? words[at + 2] : "");
+	}
+	if (req->resource && !str_eqz(version, req->resource->version))
+		req->resource = NULL;
+	if (!req->ns)
+		req->ns = xstrdup("");
+	if (!req->name)
+		req->name = xstrdup("");
+	if (!req->subresource)
+		req->subresource = xstrdup("");
+	for (size_t i = 0; i < n; i++)
+		free(words[i]);
+	return req->resource != NULL;
+}
+
+static bool read_verb(struct sim_request *req, bool watch)
+{
+	bool named = req->name[0] != '\0';
+
+	switch (req->ex->method) {
+	case HTTP_METHOD_GET:
+	case HTTP_METHOD_HEAD:
+		req->verb = watch ? SIM_WATCH : named ? SIM_GET : SIM_LIST;
+		return true;
+	case HTTP_METHOD_POST:
+		req->verb = SIM_CREATE;
+		return !named;
+	case HTTP_METHOD_PUT:
+		req->verb = SIM_UPDATE;
+		return named;
+	case HTTP_METHOD_PATCH:
+		req->verb = SIM_PATCH;
+		return named;
+	case HTTP_METHOD_DELETE:
+		req->verb = named ? SIM_DELETE : SIM_DELETE_COLLECTION;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool wants_table(const struct http_exchange *ex)
+{
+	struct str accept = http_headers_get(ex->headers, "Accept"), first, rest;
+
+	str_cut(accept, ',', &first, &rest);
+	return memmem(first.p ? first.p : "", first.len, "as=Table", strlen("as=Table")) != NULL;
+}
+
+static void count_request(const struct sim_request *req)
+{
+	CLEANUP_FREE char *key = xasprintf("%s %s%s%s", verb_names[req->verb],
+					   req->resource->plural, req->subresource[0] ? "/" : "",
+					   req->subresource);
+	int64_t *n = map_get(req->api->counts, str_of(key));
+
+	if (!n) {
+		n = xcalloc(1, sizeof(*n));
+		map_put(req->api->counts, str_of(key), n);
+	}
+	++*n;
+}
+
+static bool is_allowed(const struct sim_request *req)
+{
+	struct str auth = http_headers_get(req->ex->headers, "Authorization");
+	CLEANUP_FREE char *wanted = xasprintf("Bearer %s", req->api->token);
+
+	return !req->api->token[0] || str_eqz(auth, wanted);
+}
+
+static void refuse(struct sim_request *req, enum err_kind kind, int code, const char *message)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct err err;
+
+	err_set(&err, kind, code, "%s", message);
+	sim_reply_err(req, doc, &err, NULL);
+}
+
+static bool has_subresource(const struct sim_request *req)
+{
+	const char *sub = req->subresource;
+
+	return !sub[0] || (strcmp(sub, "status") == 0 && req->resource->has_status) ||
+	       (strcmp(sub, "scale") == 0 && req->resource->has_scale);
+}
+
+static void serve(struct sim_request *req)
+{
+	bool watch = read_query(req);
+
+	if (!is_allowed(req)) {
+		refuse(req, ERR_DENIED, 401, "Unauthorized");
+	} else if (sim_discovery(req->api, req->ex)) {
+		return;
+	} else if (!read_path(req) || !has_subresource(req)) {
+		req->resource = NULL;
+		refuse(req, ERR_NOT_FOUND, 404, "the server could not find the requested resource");
+	} else if (!read_verb(req, watch)) {
+		refuse(req, ERR_UNSUPPORTED, 405,
+		       "the server does not allow this method on the requested resource");
+	} else {
+		count_request(req);
+		if (suffer(req))
+			return;
+		if (req->verb == SIM_GET || req->verb == SIM_LIST || req->verb == SIM_WATCH)
+			sim_read(req);
+		else
+			sim_write(req);
+	}
+}
+
+void sim_api_handle(struct http_exchange *ex, void *arg)
+{
+	struct sim_request req = {
+		.api = arg,
+		.ex = ex,
+		.labels = xstrdup(""),
+		.fields = xstrdup(""),
+		.version = xstrdup(""),
+		.continue_token = xstrdup(""),
+		.field_validation = xstrdup(""),
+		.include_object = xstrdup(""),
+		.limit = -1,
+		.timeout_s = -1,
+		.grace_s = -1,
+		.table = wants_table(ex),
+	};
+
+	serve(&req);
+	free(req.ns);
+	free(req.name);
+	free(req.subresource);
+	free(req.labels);
+	free(req.fields);
+	free(req.version);
+	free(req.continue_token);
+	free(req.field_validation);
+	free(req.include_object);
+}
+
+/* ---- life ---- */
+
+struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
+			    const struct sim_schema *schema, const char *token)
+{
+	struct sim_api *api = xcalloc(1, sizeof(*api));
+
+	api->loop = loop;
+	api->objects = objects;
+	api->schema = schema;
+	api->token = xstrdup(token ? token : "");
+	api->counts = map_new();
+	list_init(&api->watches);
+	list_init(&api->faults);
+	return api;
+}
+
+void sim_api_free(struct sim_api *api)
+{
+	struct map_iter it;
+
+	if (!api)
+		return;
+	sim_api_clear_faults(api);
+	it = (struct map_iter)MAP_ITER(api->counts);
+	while (map_next(&it))
+		free(it.value);
+	map_free(api->counts);
+	free(api->token);
+	free(api);
+}
+
+void sim_api_cut_watches(struct sim_api *api)
+{
+	sim_watches_cut(api);
+}
+
+struct jmut *sim_api_stats(const struct sim_api *api, struct jmut_doc *doc)
+{
+	struct jmut *root = jmut_object(doc), *requests = jmut_object(doc);
+	struct map_iter it = MAP_ITER(api->counts);
+	int64_t watches = 0;
+
+	while (map_next(&it))
+		jmut_setn(doc, requests, it.key, jmut_int(doc, *(int64_t *)it.value));
+	LIST_FOREACH(pos, tmp, &api->watches)
+		watches++;
+	jmut_set(doc, root, "requests", requests);
+	jmut_set_int(doc, root, "watches", watches);
+	return root;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the simulated API share: api.c (routing, faults, answers), api_read.c (get,
+ * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c.
+ */
+#ifndef IPU_SIM_API_INTERNAL_H
+#define IPU_SIM_API_INTERNAL_H
+
+#include "core/list.h"
+#include "core/map.h"
+#include "sim/api.h"
+
+enum sim_verb {
+	SIM_GET,
+	SIM_LIST,
+	SIM_WATCH,
+	SIM_CREATE,
+	SIM_UPDATE,
+	SIM_PATCH,
+	SIM_DELETE,
+	SIM_DELETE_COLLECTION,
+};
+
+struct sim_api {
+	struct loop *loop;
+	struct sim_objects *objects;
+	const struct sim_schema *schema;
+	char *token;
+	struct list watches; /* struct watch of api_read.c */
+	struct list faults;  /* struct fault of api.c */
+	struct map *counts;  /* "create pods" → count, as a pointer to int64_t */
+};
+
+/* One request, read; lives as long as its handler runs. */
+struct sim_request {
+	struct sim_api *api;
+	struct http_exchange *ex;
+	enum sim_verb verb;
+	const struct sim_resource *resource;
+	char *ns, *name, *subresource; /* "" when not there */
+	char *labels, *fields, *version, *continue_token, *field_validation, *include_object;
+	int64_t limit, timeout_s, grace_s; /* -1: not given */
+	bool bookmarks, dry_run, table;
+	bool lose; /* a fault: act, and close instead of answering */
+};
+
+extern const struct sim_resource sim_resources[]; /* ends with a NULL plural */
+
+/* ---- answers: each ends the exchange ---- */
+
+void sim_reply(struct sim_request *req, int status, const struct jmut *root);
+/* A Status; reason by kind and code of err. causes: NULL or an array in doc. */
+void sim_reply_err(struct sim_request *req, struct jmut_doc *doc, const struct err *err,
+		   struct jmut *causes);
+/* An object, or a Table of it where the client wants one. */
+void sim_reply_object(struct sim_request *req, int status, const struct sim_object *o);
+struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, const struct err *err,
+			struct jmut *causes);
+
+/* ---- parts ---- */
+
+void sim_read(struct sim_request *req);
+void sim_write(struct sim_request *req);
+void sim_watches_cut(struct sim_api *api);
+bool sim_discovery(struct sim_api *api, struct http_exchange *ex); /* false: not one of its paths */
+void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *root);
+
+/* As a DELETE does: now, or when the grace period (seconds; -1: the Pod's own) or finalizers say.
+ */
+void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t grace_s);
+void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s);
+
+/* A Table without rows, and one row for an object. */
+struct jmut *sim_table(struct sim_api *api, struct jmut_doc *doc, const struct sim_resource *r);
+void sim_table_add(struct sim_api *api, struct jmut_doc *doc, struct jmut *table,
+		   const struct sim_object *o, const char *include_object);
+
+#endif
