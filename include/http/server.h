@@ -100,7 +100,8 @@ void http_reply_err(struct http_exchange *ex, const struct err *err);
 
 /* ---- answering later, or in pieces ---- */
 
-/* fn is called once, if the peer goes away (or the server ends) before the answer was complete:
+/* fn is called once, if the peer goes away (or the server ends) before the answer was complete; a
+ * peer that ends its side of the connection counts as gone:
  * the exchange is gone when fn returns, and nothing may be replied. Never called from within a
  * function of this header but http_server_free. NULL takes it back. */
 typedef void http_exchange_fn(struct http_exchange *ex, void *arg);

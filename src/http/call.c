@@ -344,6 +344,8 @@ static void on_head(struct call *call)
 	}
 	if (head->status < 200)
 		return;
+	/* It can't go again from here on. */
+	buf_done(&call->request);
 	call->state = CALL_BODY;
 	call->idle_at_ms = clock_mono_ms() + call->idle_ms;
 	arm(call);

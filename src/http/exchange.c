@@ -106,6 +106,8 @@ static int write_head(struct exchange *ex, const struct answer *a, struct err *e
 	ex->closes = is_last(ex) && (!ex->keep_alive || server->stopping || ex->conn->last_read);
 	if (framing == HTTP_FRAMING_CLOSE)
 		ex->closes = true;
+	if (ex->closes)
+		ex->conn->last_read = true;
 	if (a->content_type)
 		headers[n++] = (struct http_header){STR("Content-Type"), str_of(a->content_type)};
 	if (server->config.date) {

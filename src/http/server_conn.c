@@ -50,20 +50,23 @@ static void drop_reading(struct sconn *conn)
 	conn->reading = NULL;
 }
 
-void sconn_abort(struct sconn *conn)
+static void abort_exchanges(struct sconn *conn)
 {
-	struct http_server *server = conn->server;
-
-	if (!conn->net)
-		return;
-	conn_end(conn, false);
-	drop_reading(conn);
 	while (!list_empty(&conn->exchanges)) {
 		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
 		drop_exchange(ex);
 		exchange_abort(ex);
 	}
-	server_conn_gone(server);
+}
+
+void sconn_abort(struct sconn *conn)
+{
+	if (!conn->net)
+		return;
+	conn_end(conn, false);
+	drop_reading(conn);
+	abort_exchanges(conn);
+	server_conn_gone(conn->server);
 }
 
 /* Closes in order, when the output has gone: what the peer takes slowly isn't cut off by the time
@@ -85,6 +88,7 @@ static void conn_finish(struct sconn *conn)
 		return;
 	}
 	conn_end(conn, true);
+	abort_exchanges(conn);
 	server_conn_gone(conn->server);
 }
 
@@ -271,10 +275,18 @@ static void on_body(struct sconn *conn, struct str piece)
 		refuse(conn, 413, "the body is too large");
 }
 
+/* The last request came by HTTP/1.0, and its answer may have to end with the connection. */
+static bool is_behind_old(const struct sconn *conn)
+{
+	return !list_empty(&conn->exchanges) &&
+	       CONTAINER_OF(conn->exchanges.prev, struct exchange, link)->minor == 0;
+}
+
 /* No request can be taken now: too many are in work, or the peer doesn't read its answers. */
 static bool is_blocked(const struct sconn *conn)
 {
-	return conn->parked || conn->n_exchanges >= conn->server->config.max_pipelined ||
+	return conn->parked || is_behind_old(conn) ||
+	       conn->n_exchanges >= conn->server->config.max_pipelined ||
 	       (net_conn_is_full(conn->net) && !conn->reading);
 }
 
@@ -327,8 +339,8 @@ static void on_eof(struct net_conn *net, void *arg)
 {
 	struct sconn *conn = arg;
 	(void)net;
-	/* A peer that has closed takes no answer that isn't there yet. One that only ended its own
-	 * side can't be told from it. */
+	/* A peer that has closed takes no answer that isn't there yet; one that only ended its own
+	 * side can't be told from it. What has been answered is sent. */
 	LIST_FOREACH(i, next, &conn->exchanges) {
 		if (!CONTAINER_OF(i, struct exchange, link)->ended) {
 			sconn_abort(conn);

@@ -89,6 +89,58 @@ static void test_stream(void)
 	end();
 }
 
+/* An answer that ends with the connection, or says that it does, has nothing behind it. */
+static void test_nothing_behind(void)
+{
+	static const char get[] = "GET /hello HTTP/1.1\r\n" H "\r\n";
+	struct end e;
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+		     "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	PUMP(n_held == 1);
+	settle();
+	is_uint(n_called, 1, "HTTP/1.0: the second waits");
+	http_reply_end(held[0]);
+	ok(raw_wait_eof(&e), "closed behind the stream");
+	is_uint(n_called, 1, "without it");
+	end_done(&e);
+	end();
+
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	http_server_stop(server, 1000, NULL, NULL);
+	settle();
+	http_reply_begin(held[0], 200, NULL, NULL, 0);
+	raw_send(&e, get);
+	settle();
+	is_uint(n_called, 1, "stopping: none is taken behind the last one");
+	http_reply_end(held[0]);
+	ok(raw_wait_eof(&e), "closed");
+	CLEANUP_FREE char *got = raw_text(&e);
+	is_str(got,
+	       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+	       "as it said");
+	end_done(&e);
+	end();
+
+	/* Broken off, and the peer goes in the same moment. */
+	begin(NULL);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\nGET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 2);
+	net_conn_close(e.conn);
+	http_reply_abort(held[0]);
+	PUMP(stats().connections == 0);
+	is_uint(n_aborted, 1, "only the other one is told");
+	is_uint(stats().exchanges, 0, "none is left");
+	e.conn = NULL;
+	end_done(&e);
+	end();
+}
+
 static void test_stream_back_pressure(void)
 {
 	const struct http_server_config config = {.high_water_bytes = 100000};
@@ -306,6 +358,7 @@ int main(void)
 	test_begin();
 	test_deaf_peer();
 	test_stream();
+	test_nothing_behind();
 	test_stream_back_pressure();
 	test_heedless_producer();
 	test_aborts();
