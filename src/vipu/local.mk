@@ -32,3 +32,8 @@ CLEANFILES += src/vipu/vipu.pb-c.c src/vipu/vipu.pb-c.h
 libvipu_a_wire = src/vipu/libvipu_a-wire.$(OBJEXT) src/vipu/libvipu_a-codec.$(OBJEXT) \
 	src/vipu/libvipu_a-codec_reply.$(OBJEXT) src/vipu/libvipu_a-codec_server.$(OBJEXT)
 $(libvipu_a_wire): src/vipu/vipu.pb-c.c
+
+# The interoperability test's program: our client and our simulated controller.
+noinst_PROGRAMS += t/tools/vipu-peer
+t_tools_vipu_peer_SOURCES = t/tools/vipu_peer.c
+t_tools_vipu_peer_LDADD = libsim.a $(vipu_ldadd)
