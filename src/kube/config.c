@@ -88,7 +88,7 @@ int kube_config_set_server(struct kube_config *c, const char *server, struct err
 {
 	struct str path, query;
 	if (http_url_parse(str_of(server), &c->url, err) < 0)
-		return err_wrap(err, "server \"%s\"", server);
+		return -1;
 	c->server = xstrdup(server);
 	c->url.target = STR_NULL; /* borrowed from the argument: not kept */
 	struct http_url u;
@@ -205,8 +205,8 @@ static int fill_in_cluster(const char *dir, struct kube_config *c, struct err *e
 			       "this isn't "
 			       "a Pod; give a kubeconfig");
 	bool ip6 = strchr(host, ':') && host[0] != '[';
-	CLEANUP_FREE char *server =
-		xasprintf("https://%s%s%s:%s", ip6 ? "[" : "", host, ip6 ? "]" : "", port);
+	CLEANUP_FREE char *server = xasprintf("https://%s%s%s:%s", ip6 ? "[" : "", host,
+					      ip6 ? "]" : "", port);
 	if (kube_config_set_server(c, server, err) < 0)
 		return err_wrap(err, "KUBERNETES_SERVICE_HOST and _PORT");
 	c->in_cluster = true;

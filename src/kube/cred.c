@@ -292,9 +292,9 @@ static enum kube_cred_state look_at_plugin(struct kube_cred *c, struct err *err)
 	if (!c->config->exec || plugin_is_good(c, EARLY_MS))
 		return KUBE_CRED_READY;
 	int64_t now = clock_mono_ms();
-	/* What lives for a shorter time than that is used as long as it lives. */
-	bool recent = c->have_plugin && now - c->ran_ms < EXEC_PAUSE_MS;
-	if (recent && plugin_is_good(c, 0))
+	/* What it has just given is used whatever it says of its end: it may live for less than the
+	 * margin, or the clocks may differ, and running it again would change nothing. */
+	if (c->have_plugin && !c->stale && now - c->ran_ms < EXEC_PAUSE_MS)
 		return KUBE_CRED_READY;
 	if (!c->running && now < c->not_before_ms) {
 		if (plugin_is_good(c, 0))

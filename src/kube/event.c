@@ -279,7 +279,7 @@ static struct series *series_new(struct kube_recorder *r, const struct kube_ref 
 {
 	if (map_len(r->by_id) >= MAX_SERIES) {
 		/* The oldest that isn't about to be sent. The queue is shorter than this list. */
-		LIST_FOREACH (pos, tmp, &r->series) {
+		LIST_FOREACH(pos, tmp, &r->series) {
 			struct series *old = CONTAINER_OF(pos, struct series, link);
 			if (old == r->sending || !list_empty(&old->queue))
 				continue;
@@ -338,9 +338,9 @@ void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube
 	va_end(ap);
 	message[str_utf8_cut(str_of(message), MESSAGE_MAX)] = '\0';
 
-	CLEANUP_FREE char *object =
-		xasprintf("%s %s/%s %s %s", or_empty(about->kind), or_empty(about->ns),
-			  or_empty(about->name), or_empty(about->uid), or_empty(about->field_path));
+	CLEANUP_FREE char *object = xasprintf("%s %s/%s %s %s", or_empty(about->kind),
+					      or_empty(about->ns), or_empty(about->name),
+					      or_empty(about->uid), or_empty(about->field_path));
 	CLEANUP_FREE char *id = xasprintf("%s\n%d %s\n%s", object, (int)level, reason, message);
 	struct series *s = find_series(r, id);
 	if (!s && r->queued >= KUBE_EVENT_QUEUE) {
@@ -379,9 +379,9 @@ static void metrics_open(void)
 		return;
 	dropped_metric = metric_new(METRIC_COUNTER, "ipu_operator_events_dropped_total",
 				    "Events that weren't sent, by reason.", by_reason, NULL, 0);
-	sent_metric =
-		metric_new(METRIC_COUNTER, "ipu_operator_events_sent_total",
-			   "Events that the API server took, new or counted.", by_verb, NULL, 0);
+	sent_metric = metric_new(METRIC_COUNTER, "ipu_operator_events_sent_total",
+				 "Events that the API server took, new or counted.", by_verb, NULL,
+				 0);
 }
 
 struct kube_recorder *kube_recorder_new(struct kube_client *client, const char *component,
@@ -411,9 +411,9 @@ void kube_recorder_free(struct kube_recorder *r)
 	scope_cancel(&r->scope);
 	loop_timer_stop(&r->retry);
 	loop_work_cancel(&r->work);
-	LIST_FOREACH (pos, tmp, &r->series)
+	LIST_FOREACH(pos, tmp, &r->series)
 		series_free(r, CONTAINER_OF(pos, struct series, link));
-	LIST_FOREACH (pos, tmp2, &r->bucket_list)
+	LIST_FOREACH(pos, tmp2, &r->bucket_list)
 		bucket_free(r, CONTAINER_OF(pos, struct bucket, link));
 	map_free(r->by_id);
 	map_free(r->buckets);

@@ -114,7 +114,7 @@ static void gone(struct kube_exec_helper *h)
 {
 	close_socket(h);
 	/* Each timer tells its run. */
-	LIST_FOREACH (pos, tmp, &h->runs) {
+	LIST_FOREACH(pos, tmp, &h->runs) {
 		struct run *r = CONTAINER_OF(pos, struct run, link);
 		loop_timer_start_in(&r->timer, 0);
 	}
@@ -222,7 +222,7 @@ static bool take_reply(struct kube_exec_helper *h)
 	struct str errors = {out.p + out.len, reply.err_len};
 	bool is_current = reply.seq == h->seq;
 	h->busy = h->busy && !is_current;
-	LIST_FOREACH (pos, tmp, &h->runs) {
+	LIST_FOREACH(pos, tmp, &h->runs) {
 		struct run *r = CONTAINER_OF(pos, struct run, link);
 		if (r->seq != reply.seq)
 			continue;

@@ -38,7 +38,7 @@ void kube_known_free(struct kube_known *k)
 {
 	if (!k)
 		return;
-	LIST_FOREACH (pos, tmp, &k->entries)
+	LIST_FOREACH(pos, tmp, &k->entries)
 		free(CONTAINER_OF(pos, struct entry, link));
 	map_free(k->map);
 	free(k->key);

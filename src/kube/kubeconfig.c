@@ -212,7 +212,7 @@ static int use_cluster(const struct kc_at *at, struct kube_config *c, struct err
 		return kc_error(at, NULL, err,
 				"the cluster has no server: add the API server's URL");
 	if (kube_config_set_server(c, server, &why) < 0)
-		return kc_error(at, "server", err, "%.200s", why.msg);
+		return kc_error(at, "server", err, "%.160s; write https://HOST:PORT", why.msg);
 	if (c->insecure && (c->ca.data || c->ca.path))
 		return kc_error(
 			at, "insecure-skip-tls-verify", err,
@@ -315,9 +315,9 @@ static void name_contexts(const struct kc *kc, char *text, size_t size)
 		struct json_iter it = json_iter(json_get(kc->files[i].root, "contexts"));
 		while (json_next(&it) && n < 5 && used + 1 < size) {
 			struct str name = json_str(json_get(it.value, "name"));
-			int len =
-				snprintf(text + used, size - used, "%s%.*s", n++ ? ", " : "",
-					 name.len > 40 ? 40 : (int)name.len, name.p ? name.p : "");
+			int len = snprintf(text + used, size - used, "%s%.*s", n++ ? ", " : "",
+					   name.len > 40 ? 40 : (int)name.len,
+					   name.p ? name.p : "");
 			used += len > 0 ? (size_t)len : 0;
 		}
 	}

@@ -85,6 +85,8 @@ void kube_peek(struct str bytes, bool in_event, struct kube_peek *ret)
 				key = text;
 			else if (depth == matched && matched == path_len + 1)
 				note_member(ret, key, text);
+			else if (in_event && depth == 1 && str_eqz(key, "type"))
+				copy(ret->type, sizeof(ret->type), text);
 			break;
 		default:
 			sc.i++;

@@ -249,7 +249,7 @@ void kube_store_relist(struct kube_store *s, bool done)
 		return;
 	}
 	/* Noted before this list began, and not in it: it came and went. */
-	LIST_FOREACH (pos, tmp, &s->entries) {
+	LIST_FOREACH(pos, tmp, &s->entries) {
 		struct entry *e = CONTAINER_OF(pos, struct entry, link);
 		if (e->noted != 0 && e->noted <= s->round)
 			entry_drop(s, e);
@@ -327,7 +327,7 @@ void kube_store_free(struct kube_store *s)
 			free(it.value);
 		map_free(s->index[i]);
 	}
-	LIST_FOREACH (pos, tmp, &s->entries)
+	LIST_FOREACH(pos, tmp, &s->entries)
 		entry_free(s, CONTAINER_OF(pos, struct entry, link));
 	map_free(s->by_key);
 	map_free(s->by_uid);

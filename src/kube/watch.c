@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -348,6 +349,14 @@ static void bad_line(struct kube_watch *w, const struct kube_piece *piece, struc
 	/* Else the same line would come again after each reconnect. */
 	if (seen.version[0])
 		set_version(w, str_of(seen.version));
+	/* That something is gone can be told without reading it. */
+	char key_z[KUBE_KEY_SIZE];
+	struct str key = kube_key(str_of(seen.ns), str_of(seen.name), key_z);
+	if (strcmp(seen.type, "DELETED") == 0 && key.len > 0 &&
+	    kube_known_remove(w->known, key, str_of(seen.uid))) {
+		emit(w, KUBE_DELETED, NULL, key, str_of(seen.uid), str_of(seen.version));
+		return;
+	}
 	report_bad(w, str_of(seen.ns), str_of(seen.name), err);
 }
 
@@ -497,9 +506,9 @@ static void metrics_open(void)
 		return;
 	lists_metric = metric_new(METRIC_COUNTER, "ipu_operator_kube_lists_total",
 				  "Whole lists that began a watch.", labels, NULL, 0);
-	bad_metric =
-		metric_new(METRIC_COUNTER, "ipu_operator_kube_bad_objects_total",
-			   "Objects that couldn't be read and were passed over.", labels, NULL, 0);
+	bad_metric = metric_new(METRIC_COUNTER, "ipu_operator_kube_bad_objects_total",
+				"Objects that couldn't be read and were passed over.", labels, NULL,
+				0);
 }
 
 struct kube_watch *kube_watch_start(struct kube_client *client, const struct kube_watch_opts *opts,

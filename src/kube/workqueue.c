@@ -55,9 +55,9 @@ static void metrics_open(void)
 	static const double bounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60};
 	if (metrics.depth)
 		return;
-	metrics.depth =
-		metric_new(METRIC_GAUGE, "ipu_operator_workqueue_depth",
-			   "Keys that are ready and wait for their run.", by_queue, NULL, 0);
+	metrics.depth = metric_new(METRIC_GAUGE, "ipu_operator_workqueue_depth",
+				   "Keys that are ready and wait for their run.", by_queue, NULL,
+				   0);
 	metrics.running = metric_new(METRIC_GAUGE, "ipu_operator_workqueue_running",
 				     "Keys whose run has begun and not ended.", by_queue, NULL, 0);
 	metrics.runs = metric_new(METRIC_COUNTER, "ipu_operator_workqueue_runs_total",
@@ -293,8 +293,8 @@ struct kube_workqueue *kube_workqueue_new(const struct kube_workqueue_opts *opts
 	q->arg = arg;
 	q->budget = opts->budget ? opts->budget : DEFAULT_BUDGET;
 	q->max_running = opts->max_running;
-	q->backoff_base_ms =
-		opts->backoff_base_ms ? opts->backoff_base_ms : DEFAULT_BACKOFF_BASE_MS;
+	q->backoff_base_ms = opts->backoff_base_ms ? opts->backoff_base_ms
+						   : DEFAULT_BACKOFF_BASE_MS;
 	q->backoff_max_ms = opts->backoff_max_ms ? opts->backoff_max_ms : DEFAULT_BACKOFF_MAX_MS;
 	q->items = map_new();
 	list_init(&q->ready);

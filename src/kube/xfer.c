@@ -216,8 +216,8 @@ static void send_request(struct xfer *x, const struct kube_auth *auth, unsigned 
 	if (auth->authorization.len > 0)
 		headers[n++] = (struct http_header){STR("Authorization"), auth->authorization};
 	if (x->req.content_type)
-		headers[n++] =
-			(struct http_header){STR("Content-Type"), str_of(x->req.content_type)};
+		headers[n++] = (struct http_header){STR("Content-Type"),
+						    str_of(x->req.content_type)};
 	struct http_request req = {
 		.origin = {.host = cfg->url.host,
 			   .port = cfg->url.port,
@@ -309,8 +309,8 @@ struct op *kube_xfer_start(struct kube_client *client, const struct kube_xfer_re
 	x->handler = handler;
 	x->arg = arg;
 	x->backoff = (struct backoff)BACKOFF_INIT(200, 5000);
-	x->deadline_at_ms =
-		clock_mono_ms() + (req->deadline_ms ? req->deadline_ms : KUBE_DEADLINE_MS);
+	x->deadline_at_ms = clock_mono_ms() +
+			    (req->deadline_ms ? req->deadline_ms : KUBE_DEADLINE_MS);
 	buf_init(&x->refusal, MAX_ERROR_BYTES);
 	scope_init(&x->scope);
 	op_begin(&x->op, scope, on_cancel);
