@@ -370,7 +370,7 @@ static const struct row rows[] = {
 	{"releasing: absent, but asked before it settled",
 	 PARTITION_RELEASING,
 	 SETTLED,
-	 {UNWANTED, .now_ms = SETTLED + 9, NOT_FOUND_AT(SETTLED - 1), NOT_LISTED_AT(SETTLED)},
+	 {UNWANTED, .now_ms = SETTLED + 600, NOT_FOUND_AT(SETTLED - 1), NOT_LISTED_AT(SETTLED)},
 	 PARTITION_CALL_STATUS,
 	 0,
 	 0},
