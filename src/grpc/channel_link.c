@@ -119,7 +119,7 @@ void grpc_link_lose(struct grpc_link *l, const struct err *why)
 
 	log_debug("grpc", ch->authority, "connection lost: %s", why->msg);
 	/* Ended first, so that whoever is called back finds a channel without it. */
-	grpc_link_end(l, 0);
+	grpc_link_end(l, l->transport.sound ? LINGER_MS : 0);
 	if (!worked)
 		grpc_channel_on_failure(ch, why);
 	fail_calls(l, why);
@@ -260,9 +260,9 @@ static void on_event(void *arg, const struct h2_event *ev)
 			  ev->text, ev->code, ev->last_stream);
 		if (l->ch->current == l)
 			l->ch->current = NULL;
-		if (l->state == GRPC_LINK_GREETING) {
+		if (!l->answered && list_empty(&l->calls)) {
 			struct err why = ERR_INIT;
-			err_set(&why, ERR_UNAVAILABLE, 0, "%s sent GOAWAY at once",
+			err_set(&why, ERR_UNAVAILABLE, 0, "%s sent GOAWAY before any call",
 				l->ch->authority);
 			grpc_link_lose(l, &why);
 			return;

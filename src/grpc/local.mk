@@ -23,8 +23,10 @@ libgrpc_a_SOURCES = \
 libgrpc_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
 grpc_ldadd = libgrpc.a $(net_ldadd) $(NGHTTP2_LIBS)
 
-check_PROGRAMS += t/unit/grpc_status_test t/unit/grpc_session_test
+check_PROGRAMS += t/unit/grpc_status_test t/unit/grpc_session_test t/unit/grpc_channel_test
 t_unit_grpc_status_test_SOURCES = t/unit/grpc_status_test.c t/unit/tap.h
 t_unit_grpc_status_test_LDADD = $(grpc_ldadd)
 t_unit_grpc_session_test_SOURCES = t/unit/grpc_session_test.c t/unit/tap.h
 t_unit_grpc_session_test_LDADD = $(grpc_ldadd)
+t_unit_grpc_channel_test_SOURCES = t/unit/grpc_channel_test.c t/unit/tap.h
+t_unit_grpc_channel_test_LDADD = $(grpc_ldadd)

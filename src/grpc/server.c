@@ -230,7 +230,7 @@ static void on_lost(void *arg, const struct err *why)
 	struct server_conn *conn = arg;
 
 	log_debug("grpc", net_conn_peer(conn->transport.conn), "connection ended: %s", why->msg);
-	end_conn(conn, why->kind == ERR_PROTOCOL || why->kind == ERR_LIMIT ? LINGER_MS : 0);
+	end_conn(conn, conn->transport.sound ? LINGER_MS : 0);
 }
 
 static void on_idle(struct loop_timer *timer, void *arg)

@@ -31,6 +31,7 @@ static void report_over(struct h2_transport *t)
 	else
 		err_set(&why, ERR_UNAVAILABLE, 0, "HTTP/2 connection to %s was closed",
 			net_conn_peer(t->conn));
+	t->sound = true;
 	report_lost(t, &why);
 }
 
@@ -97,6 +98,7 @@ static size_t on_data(struct net_conn *conn, const char *p, size_t len, void *ar
 		return len;
 	if (rc < 0) {
 		move_output(t, NULL); /* the GOAWAY that says why */
+		t->sound = true;
 		report_lost(t, &err);
 		return len;
 	}

@@ -31,6 +31,7 @@ struct h2_transport {
 	struct loop_work work; /* flushes what was queued from outside */
 	int64_t last_recv_ms;  /* monotonic: when the peer was last heard */
 	bool lost;
+	bool sound; /* lost by what was said, not by the connection: what is queued can go out */
 	bool ended;
 };
 
