@@ -11,11 +11,11 @@
 
 struct daemon;
 
-/* config and kube_config are borrowed until daemon_free. Forks the exec helper if it's needed, binds
- * the listeners, writes ports_file (NULL: none). ERR_IO, ERR_INVALID. */
+/* config and kube_config are borrowed until daemon_free. Forks the exec helper if it's needed,
+ * binds the listeners, writes ports_file (NULL: none). ERR_IO, ERR_INVALID. */
 int daemon_new(const struct config *config, struct kube_config *kube_config, const char *ports_file,
 	       struct daemon **ret, struct err *err);
-int daemon_run(struct daemon *d); /* until SIGTERM or SIGINT; returns the exit status */
+int daemon_run(struct daemon *d);   /* until SIGTERM or SIGINT; returns the exit status */
 void daemon_free(struct daemon *d); /* NULL and half-built ones are fine */
 
 #endif

@@ -32,7 +32,8 @@ void job_controller_free(struct job_controller *c); /* NULL is fine */
 
 /* To be called by the partition layer: its on_synced and its on_change. */
 void job_controller_partitions_synced(struct job_controller *c);
-void job_controller_partition_changed(struct job_controller *c, const struct partition_owner *owner);
+void job_controller_partition_changed(struct job_controller *c,
+				      const struct partition_owner *owner);
 
 /* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why);

@@ -23,7 +23,12 @@
 #define JOB_KIND                 "IPUJob"
 
 enum job_clean { JOB_CLEAN_NONE, JOB_CLEAN_ALL, JOB_CLEAN_WORKERS };
-enum job_restart { JOB_RESTART_NEVER, JOB_RESTART_ALWAYS, JOB_RESTART_ON_FAILURE, JOB_RESTART_EXIT_CODE };
+enum job_restart {
+	JOB_RESTART_NEVER,
+	JOB_RESTART_ALWAYS,
+	JOB_RESTART_ON_FAILURE,
+	JOB_RESTART_EXIT_CODE
+};
 
 enum job_condition_type {
 	JOB_PENDING,
@@ -34,9 +39,9 @@ enum job_condition_type {
 };
 
 struct job_condition {
-	bool present; /* in the status at all */
-	bool on;      /* "True" */
-	char *reason, *message; /* owned; NULL: "" */
+	bool present;                     /* in the status at all */
+	bool on;                          /* "True" */
+	char *reason, *message;           /* owned; NULL: "" */
 	int64_t update_ms, transition_ms; /* wall; 0: unknown */
 };
 
@@ -61,13 +66,13 @@ struct job {
 	char **finalizers; /* all of them, ours and others' */
 	size_t n_finalizers;
 
-	bool first_generation; /* sized by modelReplicas (1.0) */
+	bool first_generation;             /* sized by modelReplicas (1.0) */
 	uint32_t instances, ipus, workers; /* workers: of one instance */
 	bool launcher, interactive;
 	enum job_clean clean;
 	enum job_restart restart;
 	struct partition_options options;
-	char *problem;     /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
+	char *problem; /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
 	char *unsupported; /* what this version doesn't do, for people; NULL: nothing */
 
 	struct job_status status;

@@ -30,11 +30,11 @@ struct job_view {
 enum job_action_kind {
 	JOB_ADD_FINALIZER,
 	JOB_REMOVE_FINALIZER,
-	JOB_ENSURE,      /* instance */
-	JOB_RELEASE,     /* instance */
+	JOB_ENSURE,  /* instance */
+	JOB_RELEASE, /* instance */
 	JOB_RELEASE_ALL,
-	JOB_CREATE_POD,  /* instance, worker */
-	JOB_DELETE_POD,  /* pod */
+	JOB_CREATE_POD, /* instance, worker */
+	JOB_DELETE_POD, /* pod */
 };
 
 struct job_action {

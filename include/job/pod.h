@@ -26,7 +26,8 @@ enum job_values {
 struct job_pod_settings { /* worker.* of the configuration */
 	bool host_network;
 	bool privileged;
-	const char *dns_policy; /* NULL: ClusterFirstWithHostNet with host_network, else the template's */
+	/* NULL: ClusterFirstWithHostNet with host_network, else the template's */
+	const char *dns_policy;
 };
 
 struct job_ipus {
@@ -60,20 +61,26 @@ char *job_template_warning(const struct json *spec);
 
 /* ---- observing ---- */
 
-enum job_pod_phase { JOB_POD_PENDING, JOB_POD_RUNNING, JOB_POD_SUCCEEDED, JOB_POD_FAILED, JOB_POD_UNKNOWN };
+enum job_pod_phase {
+	JOB_POD_PENDING,
+	JOB_POD_RUNNING,
+	JOB_POD_SUCCEEDED,
+	JOB_POD_FAILED,
+	JOB_POD_UNKNOWN
+};
 
 struct job_pod {
 	char *ns, *name, *uid;
-	char *job_key;   /* "namespace/job", from the label graphcore.ai/job */
-	char *owner_uid; /* controller reference; NULL: none */
-	char *partition; /* annotation graphcore.ai/partition; NULL: none */
+	char *job_key;    /* "namespace/job", from the label graphcore.ai/job */
+	char *owner_uid;  /* controller reference; NULL: none */
+	char *partition;  /* annotation graphcore.ai/partition; NULL: none */
 	int64_t instance; /* label graphcore.ai/instance; -1: none, or not a number */
 	enum job_pod_phase phase;
 	bool deleting, scheduled, ready;
 	int32_t exit_code; /* of the container that failed first; 0 else */
-	char *why;     /* one word: OOMKilled, Error, Evicted, ImagePullBackOff, Unschedulable …; NULL */
-	char *message; /* for people: "container mnist exited with 3 (Error)", … ; NULL */
-	bool cant_start; /* why and message say why it doesn't start: image, configuration, scheduling */
+	char *why;         /* one word: OOMKilled, Error, ImagePullBackOff, Unschedulable …; NULL */
+	char *message;     /* for people: "container mnist exited with 3 (Error)", … ; NULL */
+	bool cant_start;   /* why and message say why: image, configuration, scheduling */
 };
 
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err);

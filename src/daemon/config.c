@@ -19,12 +19,20 @@
 
 #define ENV_PREFIX "IPUOPERATOR_"
 
-enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL, KEY_CHOICE, KEY_ADDRESS, KEY_ROLES, KEY_CONTROLLERS };
+enum key_type {
+	KEY_TEXT,
+	KEY_NUMBER,
+	KEY_BOOL,
+	KEY_CHOICE,
+	KEY_ADDRESS,
+	KEY_ROLES,
+	KEY_CONTROLLERS
+};
 
 struct key {
 	const char *name; /* "proxy.listen" */
 	enum key_type type;
-	size_t offset; /* in struct config */
+	size_t offset;    /* in struct config */
 	const char *text; /* the default; of numbers and booleans too */
 	long min, max;
 	const char *choices; /* "auto|true|false" */
@@ -114,8 +122,8 @@ static int set_text(struct config *c, const struct key *key, struct str text, st
 		}
 	}
 	if (key->max && (text.len < (size_t)key->min || text.len > (size_t)key->max))
-		return err_set(err, ERR_INVALID, 0, "%s: must have %ld to %ld characters", key->name,
-			       key->min, key->max);
+		return err_set(err, ERR_INVALID, 0, "%s: must have %ld to %ld characters",
+			       key->name, key->min, key->max);
 	free(*at);
 	*at = str_dup(text);
 	return 0;
@@ -239,8 +247,8 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 	if (type == JSON_STRING && key->type != KEY_NUMBER && key->type != KEY_BOOL)
 		return set_by_text(c, key, json_str(v), err);
 	return err_set(err, ERR_INVALID, 0, "%s: must be %s, not %s", key->name,
-		       key->type == KEY_NUMBER	? "a number"
-		       : key->type == KEY_BOOL	? "true or false"
+		       key->type == KEY_NUMBER  ? "a number"
+		       : key->type == KEY_BOOL  ? "true or false"
 		       : key->type == KEY_ROLES ? "a list of roles"
 						: "a string",
 		       json_type_name(type));

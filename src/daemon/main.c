@@ -33,7 +33,7 @@ static int check_namespace(const struct config *c, const struct kube_config *kc,
 
 static enum log_format log_format_of(const struct config *c)
 {
-	return strcmp(c->log_format, "json") == 0	? LOG_JSON
+	return strcmp(c->log_format, "json") == 0       ? LOG_JSON
 	       : strcmp(c->log_format, "journald") == 0 ? LOG_JOURNALD
 							: LOG_TEXT;
 }

@@ -28,7 +28,8 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		return false;
 	}
 	if (!partitions_synced(d->partitions)) {
-		err_set(why, ERR_UNAVAILABLE, 0, "proxy: the partition tracker hasn't been read yet");
+		err_set(why, ERR_UNAVAILABLE, 0,
+			"proxy: the partition tracker hasn't been read yet");
 		return false;
 	}
 	if (d->jobs && !job_controller_ready(d->jobs, why)) {
@@ -73,7 +74,8 @@ static struct {
 	struct metric *cpu, *resident, *virtual_bytes, *fds, *max_fds, *start;
 } m;
 
-static const char *const phase_labels[] = {"creating", "active", "resetting", "releasing", "orphan"};
+static const char *const phase_labels[] = {"creating", "active", "resetting", "releasing",
+					   "orphan"};
 
 struct sums {
 	const char *controller;
@@ -200,8 +202,8 @@ static void register_metrics(void)
 	m.ipus = gauge("ipu_operator_ipus",
 		       "IPUs in partitions of the operator, in others, and in none.", by_place);
 	m.partitions = gauge("ipu_operator_partitions", "Entries of the tracker.", by_state);
-	m.waiting = gauge("ipu_operator_partitions_waiting",
-			  "Instances that wait for a partition.", NULL);
+	m.waiting = gauge("ipu_operator_partitions_waiting", "Instances that wait for a partition.",
+			  NULL);
 	m.jobs = gauge("ipu_operator_jobs", "IPUJobs by what they are doing.", by_state);
 	m.lag = gauge("ipu_operator_loop_longest_turn_seconds",
 		      "The longest turn of the loop since the last scrape.", NULL);

@@ -11,7 +11,15 @@
 #include "core/str.h"
 #include "daemon/config.h"
 
-enum { OPT_SET = 256, OPT_ROLES, OPT_KUBECONFIG, OPT_CONTEXT, OPT_CHECK, OPT_PORTS_FILE, OPT_VERSION };
+enum {
+	OPT_SET = 256,
+	OPT_ROLES,
+	OPT_KUBECONFIG,
+	OPT_CONTEXT,
+	OPT_CHECK,
+	OPT_PORTS_FILE,
+	OPT_VERSION
+};
 
 static const struct option long_options[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -99,7 +107,8 @@ int options_parse(int argc, char **argv, struct options *ret, struct err *err)
 		if (c == ':')
 			err_set(err, ERR_INVALID, 0, "%s: needs a value; see --help", word);
 		else if (c == '?')
-			err_set(err, ERR_INVALID, 0, "%s: there is no such option; see --help", word);
+			err_set(err, ERR_INVALID, 0, "%s: there is no such option; see --help",
+				word);
 		if (take(&o, c) < 0)
 			goto fail;
 	}

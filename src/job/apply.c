@@ -17,7 +17,7 @@
 struct call {
 	struct list link; /* in ctx->pending */
 	struct job_ctx *ctx;
-	char *pod; /* its name, for calls about Pods */
+	char *pod;                /* its name, for calls about Pods */
 	struct job_status status; /* that was sent */
 	bool has_status;
 };
@@ -138,13 +138,15 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 	}
 	set_trouble(ctx, NULL, NULL);
 	if (job)
-		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created", call->pod);
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
+			 call->pod);
 	kube_store_note(ctx->c->pods, response->json);
 	call_end(call, NULL);
 }
 
 static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const struct job_item *item,
-		     const struct job_action *a, const struct partition_status *part, struct err *err)
+		     const struct job_action *a, const struct partition_status *part,
+		     struct err *err)
 {
 	CLEANUP_JSON struct json_doc *spec = NULL;
 	struct job_ipus ipus = {
@@ -179,7 +181,8 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	if (!part->id || !part->host)
 		return;
 	if (build_pod(doc, ctx, item, a, part, &err) < 0) {
-		set_trouble(ctx, "PodRefused", xasprintf("Pod %s can't be made: %s", name, err.msg));
+		set_trouble(ctx, "PodRefused",
+			    xasprintf("Pod %s can't be made: %s", name, err.msg));
 		ctx->calls++;
 		job_call_ended(ctx, &err);
 		return;
@@ -266,7 +269,8 @@ static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bo
 	patch_job(ctx, item->job, call_new(ctx, NULL), NULL, root);
 }
 
-static void patch_status(struct job_ctx *ctx, const struct job *job, const struct job_status *status)
+static void patch_status(struct job_ctx *ctx, const struct job *job,
+			 const struct job_status *status)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct call *call = call_new(ctx, NULL);
@@ -290,8 +294,8 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	struct partitions *p = ctx->c->opts.partitions;
 	struct partition_ask ask;
 
-	log_debug("job", ctx->key, "%s instance=%u worker=%u", job_action_name(a->kind), a->instance,
-		  a->worker);
+	log_debug("job", ctx->key, "%s instance=%u worker=%u", job_action_name(a->kind),
+		  a->instance, a->worker);
 	switch (a->kind) {
 	case JOB_ADD_FINALIZER:
 	case JOB_REMOVE_FINALIZER:

@@ -14,7 +14,7 @@
 #include "kube/workqueue.h"
 #include "loop/op.h"
 
-/* What the store keeps of an IPUJob: the model, and the spec as the bytes that Pods are made from. */
+/* What the store keeps of an IPUJob: the model, and the spec as bytes, to make Pods from. */
 struct job_item {
 	struct job *job;
 	char *spec;

@@ -23,8 +23,7 @@ static uint32_t number_text(const struct json *v, uint32_t otherwise)
 {
 	int64_t n;
 
-	if (json_type(v) != JSON_STRING ||
-	    str_to_int(json_str(v), 1, UINT32_MAX, &n, NULL) < 0)
+	if (json_type(v) != JSON_STRING || str_to_int(json_str(v), 1, UINT32_MAX, &n, NULL) < 0)
 		return otherwise;
 	return (uint32_t)n;
 }
@@ -41,8 +40,8 @@ static void decode_sizes(struct job *job, const struct json *spec)
 	const struct json *workers = json_get(spec, "workers");
 	uint32_t replicas = number_of(json_get(workers, "replicas"), 1);
 
-	job->first_generation =
-		json_get(spec, "modelReplicas") || json_get(spec, "ipusPerModelReplica");
+	job->first_generation = json_get(spec, "modelReplicas") ||
+				json_get(spec, "ipusPerModelReplica");
 	if (job->first_generation) {
 		uint32_t models = number_text(json_get(spec, "modelReplicas"), 0);
 
@@ -68,14 +67,14 @@ static void decode_sizes(struct job *job, const struct json *spec)
 
 static enum job_clean decode_clean(const struct json *v)
 {
-	return str_eqz(json_str(v), "All")	 ? JOB_CLEAN_ALL
+	return str_eqz(json_str(v), "All")       ? JOB_CLEAN_ALL
 	       : str_eqz(json_str(v), "Workers") ? JOB_CLEAN_WORKERS
 						 : JOB_CLEAN_NONE;
 }
 
 static enum job_restart decode_restart(const struct json *v)
 {
-	return str_eqz(json_str(v), "Always")	   ? JOB_RESTART_ALWAYS
+	return str_eqz(json_str(v), "Always")      ? JOB_RESTART_ALWAYS
 	       : str_eqz(json_str(v), "OnFailure") ? JOB_RESTART_ON_FAILURE
 	       : str_eqz(json_str(v), "ExitCode")  ? JOB_RESTART_EXIT_CODE
 						   : JOB_RESTART_NEVER;

@@ -20,10 +20,10 @@ struct work {
 	const struct job_view *v;
 	const struct job *job;
 	struct job_plan *out;
-	bool was_there;      /* all Pods of the job have existed */
+	bool was_there; /* all Pods of the job have existed */
 	uint32_t running, succeeded, failed, started;
 	bool partition_active;
-	char failure[256];   /* of the first instance that failed */
+	char failure[256]; /* of the first instance that failed */
 };
 
 /* ---- actions ---- */
@@ -198,7 +198,8 @@ static enum instance_state end_by_pods(struct work *w, uint32_t instance, const 
 					     : " (this version doesn't restart jobs)");
 	if (g->missing && w->was_there)
 		return fail_instance(w, instance,
-				     "a worker Pod of instance %" PRIu32 " was deleted before it ended",
+				     "a worker Pod of instance %" PRIu32
+				     " was deleted before it ended",
 				     instance);
 	act_instance(w, JOB_RELEASE, instance);
 	return INSTANCE_SUCCEEDED;
@@ -208,16 +209,18 @@ static enum instance_state plan_active(struct work *w, uint32_t instance,
 				       const struct partition_status *part, const struct gang *g)
 {
 	if (g->conflict) {
-		waits_for(w, "NameConflict",
-			  "Pod %s exists and isn't this job's: remove it, or give the job another name",
-			  g->conflict_name);
+		waits_for(
+			w, "NameConflict",
+			"Pod %s exists and isn't this job's: remove it, or give the job another name",
+			g->conflict_name);
 		return INSTANCE_WAITING;
 	}
 	if (g->stale) {
 		waits_for(w, NULL, "waiting for Pods of an earlier partition to end");
 		return INSTANCE_WAITING;
 	}
-	if (g->failed || g->succeeded == w->job->workers || (g->missing && w->was_there && !g->leaving))
+	if (g->failed || g->succeeded == w->job->workers ||
+	    (g->missing && w->was_there && !g->leaving))
 		return end_by_pods(w, instance, g);
 	if (g->leaving) {
 		waits_for(w, NULL, "waiting for a Pod in deletion to end");
@@ -426,8 +429,8 @@ static void plan_unsupported(struct work *w)
 
 	waits_for(w, "NotSupported", "%.240s", w->job->unsupported);
 	job_status_set(s, JOB_PENDING, w->v->now_ms, "IPUJobPending",
-		       "IPUJob %s/%s is waiting for resources to be ready. %s", w->job->ns, w->job->name,
-		       w->job->unsupported);
+		       "IPUJob %s/%s is waiting for resources to be ready. %s", w->job->ns,
+		       w->job->name, w->job->unsupported);
 	job_status_say(s, "Pending", "%s", w->job->unsupported);
 }
 
@@ -443,9 +446,9 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 	struct work w = {.v = view, .job = job, .out = ret};
 
 	*ret = (struct job_plan){0};
-	w.was_there = job->instances && job->status.active + job->status.succeeded +
-							 job->status.failed >=
-						 (int64_t)job->instances * job->workers;
+	w.was_there = job->instances &&
+		      job->status.active + job->status.succeeded + job->status.failed >=
+			      (int64_t)job->instances * job->workers;
 	if (job->deleting) {
 		plan_deletion(&w);
 	} else if (has_ended(job)) {

@@ -19,10 +19,10 @@ static char *dup_or_null(struct str s)
 
 static enum job_pod_phase phase_of(struct str s)
 {
-	return str_eqz(s, "Running")	 ? JOB_POD_RUNNING
+	return str_eqz(s, "Running")     ? JOB_POD_RUNNING
 	       : str_eqz(s, "Succeeded") ? JOB_POD_SUCCEEDED
-	       : str_eqz(s, "Failed")	 ? JOB_POD_FAILED
-	       : str_eqz(s, "Unknown")	 ? JOB_POD_UNKNOWN
+	       : str_eqz(s, "Failed")    ? JOB_POD_FAILED
+	       : str_eqz(s, "Unknown")   ? JOB_POD_UNKNOWN
 					 : JOB_POD_PENDING;
 }
 
@@ -54,7 +54,8 @@ static void say(struct job_pod *pod, struct str why, char *message)
 
 /* ---- failed ---- */
 
-static void find_failed_container(struct job_pod *pod, const struct json *statuses, const char *what)
+static void find_failed_container(struct job_pod *pod, const struct json *statuses,
+				  const char *what)
 {
 	struct json_iter it = json_iter(statuses);
 
@@ -69,8 +70,8 @@ static void find_failed_container(struct job_pod *pod, const struct json *status
 			continue;
 		pod->exit_code = (int32_t)code;
 		say(pod, reason,
-		    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", what, STR_ARG(name), code,
-			      reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
+		    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", what, STR_ARG(name),
+			      code, reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
 			      words.len ? ": " : "", STR_ARG(words)));
 	}
 }
@@ -83,7 +84,8 @@ static void explain_failure(struct job_pod *pod, const struct json *status)
 	/* Evicted, NodeLost, …: the kubelet's word comes before the containers'. */
 	if (reason.len)
 		say(pod, reason,
-		    xasprintf("%.*s%s%.*s", STR_ARG(reason), words.len ? ": " : "", STR_ARG(words)));
+		    xasprintf("%.*s%s%.*s", STR_ARG(reason), words.len ? ": " : "",
+			      STR_ARG(words)));
 	find_failed_container(pod, json_get(status, "initContainerStatuses"), "init container");
 	find_failed_container(pod, json_get(status, "containerStatuses"), "container");
 }
@@ -93,9 +95,9 @@ static void explain_failure(struct job_pod *pod, const struct json *status)
 static bool is_start_error(struct str reason)
 {
 	static const char *const errors[] = {
-		"ErrImagePull",		 "ImagePullBackOff",	       "InvalidImageName",
-		"ErrImageNeverPull",	 "ImageInspectError",	       "RegistryUnavailable",
-		"CreateContainerError",	 "CreateContainerConfigError", "RunContainerError",
+		"ErrImagePull",         "ImagePullBackOff",           "InvalidImageName",
+		"ErrImageNeverPull",    "ImageInspectError",          "RegistryUnavailable",
+		"CreateContainerError", "CreateContainerConfigError", "RunContainerError",
 		"CrashLoopBackOff",
 	};
 
@@ -153,7 +155,8 @@ static int64_t instance_of(const struct json *object)
 
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
 {
-	const struct json *status = json_get(object, "status"), *owner = kube_controller_ref(object);
+	const struct json *status = json_get(object, "status"),
+			  *owner = kube_controller_ref(object);
 	char key[KUBE_KEY_SIZE];
 	struct job_pod *pod;
 
@@ -163,7 +166,8 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->ns = str_dup(kube_namespace(object));
 	pod->name = str_dup(kube_name(object));
 	pod->uid = str_dup(kube_uid(object));
-	pod->job_key = str_dup(kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
+	pod->job_key = str_dup(
+		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
 	pod->owner_uid = dup_or_null(json_str(json_get(owner, "uid")));
 	pod->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	pod->instance = instance_of(object);

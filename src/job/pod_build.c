@@ -13,9 +13,9 @@
 #include "core/str.h"
 #include "kube/object.h"
 
-#define IPUOF_VOLUME      "ipuof-config"
-#define IPUOF_DIRECTORY   "/etc/ipuof.conf.d"
-#define IPUOF_TIMEOUT     "120"
+#define IPUOF_VOLUME    "ipuof-config"
+#define IPUOF_DIRECTORY "/etc/ipuof.conf.d"
+#define IPUOF_TIMEOUT   "120"
 
 /* ---- the V-IPU environment ---- */
 
@@ -153,9 +153,18 @@ static int build_metadata(struct jmut_doc *doc, struct jmut *pod, const struct j
 			  struct err *err)
 {
 	static const char *const not_the_templates[] = {
-		"name",	       "generateName",	    "namespace",   "uid", "ownerReferences",
-		"generation",  "resourceVersion",   "selfLink",	   "creationTimestamp",
-		"managedFields", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"name",
+		"generateName",
+		"namespace",
+		"uid",
+		"ownerReferences",
+		"generation",
+		"resourceVersion",
+		"selfLink",
+		"creationTimestamp",
+		"managedFields",
+		"deletionTimestamp",
+		"deletionGracePeriodSeconds",
 	};
 	static const char *const soft[][2] = {
 		{"app.kubernetes.io/name", "ipujob"},
@@ -171,8 +180,9 @@ static int build_metadata(struct jmut_doc *doc, struct jmut *pod, const struct j
 	labels = jmut_need_object(doc, meta, "labels");
 	annotations = jmut_need_object(doc, meta, "annotations");
 	if (!labels || !annotations)
-		return err_set(err, ERR_INVALID, 0,
-			       "spec.workers.template.metadata: labels and annotations must be objects");
+		return err_set(
+			err, ERR_INVALID, 0,
+			"spec.workers.template.metadata: labels and annotations must be objects");
 	jmut_set_str(doc, meta, "name", name);
 	jmut_set_str(doc, meta, "namespace", job->ns);
 	for (size_t i = 0; i < sizeof(soft) / sizeof(soft[0]); i++) {
@@ -188,14 +198,14 @@ static int build_metadata(struct jmut_doc *doc, struct jmut *pod, const struct j
 	if (ipus->partition_id)
 		jmut_set_str(doc, annotations, JOB_ANNOTATION_PARTITION, ipus->partition_id);
 	owners = jmut_array(doc);
-	jmut_push(doc, owners,
-		  kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
+	jmut_push(doc, owners, kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
 	jmut_set(doc, meta, "ownerReferences", owners);
 	return 0;
 }
 
-static int build_container(struct jmut_doc *doc, struct jmut *container, const struct job_ipus *ipus,
-			   const struct job_pod_settings *settings, struct err *err)
+static int build_container(struct jmut_doc *doc, struct jmut *container,
+			   const struct job_ipus *ipus, const struct job_pod_settings *settings,
+			   struct err *err)
 {
 	struct jmut *security;
 
@@ -216,7 +226,8 @@ static int build_container(struct jmut_doc *doc, struct jmut *container, const s
 	return 0;
 }
 
-static void build_node_selector(struct jmut_doc *doc, struct jmut *spec, const struct job_ipus *ipus)
+static void build_node_selector(struct jmut_doc *doc, struct jmut *spec,
+				const struct job_ipus *ipus)
 {
 	struct jmut *selector;
 
@@ -277,7 +288,8 @@ char *job_template_warning(const struct json *spec)
 
 	if (policy.len == 0 || str_eqz(policy, "Never"))
 		return NULL;
-	return xasprintf("The template's restartPolicy is %.*s; its Pods are made with Never, since "
-			 "the job's own restartPolicy decides",
-			 STR_ARG(policy));
+	return xasprintf(
+		"The template's restartPolicy is %.*s; its Pods are made with Never, since "
+		"the job's own restartPolicy decides",
+		STR_ARG(policy));
 }

@@ -11,8 +11,15 @@
 #include "core/str.h"
 #include "job/validate.h"
 
-enum field_type { FIELD_INT, FIELD_SIZE, FIELD_ENUM, FIELD_OBJECT, FIELD_ARRAY, FIELD_CODES,
-		  FIELD_SHARE };
+enum field_type {
+	FIELD_INT,
+	FIELD_SIZE,
+	FIELD_ENUM,
+	FIELD_OBJECT,
+	FIELD_ARRAY,
+	FIELD_CODES,
+	FIELD_SHARE
+};
 
 struct field {
 	const char *path; /* below spec, with dots; a parent that is absent leaves it out */
@@ -189,7 +196,8 @@ static void check_words(struct job_check *c, const struct json *list)
 
 static void check_lists(struct job_check *c, const struct json *spec)
 {
-	const struct json *containers = json_at(spec, "workers", "template", "spec", "containers", NULL);
+	const struct json *containers = json_at(spec, "workers", "template", "spec", "containers",
+						NULL);
 	const struct json *command = json_at(spec, "launcher", "command", NULL);
 
 	if (json_type(containers) == JSON_ARRAY && json_len(containers) == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Events of a job: one for each step that a user would ask about, told when a pass sees it for
- * the first time. After a restart of the operator the first look at a job tells nothing of the past.
+ * the first time. After a restart of the operator the first look at a job tells nothing of the
+ * past.
  */
 #include "job/internal.h"
 
@@ -85,7 +86,8 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 			 job->ipus == 1 ? "" : "s", st->controller);
 	if (st->state == PARTITION_STATE_ACTIVE && !same)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL,
-			 t->state == PARTITION_STATE_RESETTING ? "PartitionReset" : "PartitionActive",
+			 t->state == PARTITION_STATE_RESETTING ? "PartitionReset"
+							       : "PartitionActive",
 			 "Partition %s with %u IPU%s on %s is active", st->id, job->ipus,
 			 job->ipus == 1 ? "" : "s", st->controller);
 	if (st->state == PARTITION_STATE_FAILED && t->state != PARTITION_STATE_FAILED)
@@ -121,7 +123,8 @@ void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct j
 	const char *reason = plan->wait_event;
 	bool normal;
 
-	if (reason == ctx->told_wait || (reason && ctx->told_wait && strcmp(reason, ctx->told_wait) == 0))
+	if (reason == ctx->told_wait ||
+	    (reason && ctx->told_wait && strcmp(reason, ctx->told_wait) == 0))
 		return;
 	ctx->told_wait = reason;
 	if (!reason || !reason[0])
@@ -140,9 +143,10 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
 		return;
 	ctx->warned = true;
 	if (item->job->restart != JOB_RESTART_NEVER)
-		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "NotSupported",
-			 "This version of the operator doesn't restart jobs: the restartPolicy is read "
-			 "and not acted on");
+		job_tell(
+			ctx, item->job, KUBE_EVENT_WARNING, "NotSupported",
+			"This version of the operator doesn't restart jobs: the restartPolicy is read "
+			"and not acted on");
 	if (json_parse((struct str){item->spec, item->spec_len}, &doc, NULL) < 0)
 		return;
 	warning = job_template_warning(json_root(doc));

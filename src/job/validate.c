@@ -82,9 +82,10 @@ static void check_pairs(struct job_check *c, const struct sizes *s)
 		job_report(c, "Required", "spec.ipusPerJobInstance",
 			   "goes with jobInstances; the IPUs of one instance, such as \"4\"");
 	if (s->replica_ipus && !s->models)
-		job_report(c, "Required", "spec.modelReplicas",
-			   "goes with ipusPerModelReplica; the replicas of the model in all, such as "
-			   "\"4\"");
+		job_report(
+			c, "Required", "spec.modelReplicas",
+			"goes with ipusPerModelReplica; the replicas of the model in all, such as "
+			"\"4\"");
 	if (s->models && !s->replica_ipus)
 		job_report(c, "Required", "spec.ipusPerModelReplica",
 			   "goes with modelReplicas; the IPUs of one replica, such as \"1\"");
@@ -122,9 +123,10 @@ static void check_numbers(struct job_check *c, const struct sizes *s)
 	check_number(c, s->models, "spec.modelReplicas", 99999, "4");
 	check_number(c, s->replica_ipus, "spec.ipusPerModelReplica", 99999, "1");
 	if (models && replica_ipus && !is_power_of_two(models * replica_ipus))
-		job_report(c, "Invalid", "spec.modelReplicas",
-			   "modelReplicas x ipusPerModelReplica is the partition's size and must be a "
-			   "power of two from 1 to 65536: both must be powers of two");
+		job_report(
+			c, "Invalid", "spec.modelReplicas",
+			"modelReplicas x ipusPerModelReplica is the partition's size and must be a "
+			"power of two from 1 to 65536: both must be powers of two");
 }
 
 static int64_t workers_of_instance(const struct json *spec, const struct sizes *s)
@@ -206,9 +208,10 @@ static void check_restart(struct job_check *c, const struct json *policy)
 	do {
 		str_cut(rest, ',', &range, &rest);
 		if (!is_code_range(range)) {
-			job_report(c, "Invalid", "spec.restartPolicy.exitCodes",
-				   "each code must be from 0 to 255, and a range must begin with its "
-				   "lower end, as in \"1,3-5,137\"");
+			job_report(
+				c, "Invalid", "spec.restartPolicy.exitCodes",
+				"each code must be from 0 to 255, and a range must begin with its "
+				"lower end, as in \"1,3-5,137\"");
 			return;
 		}
 	} while (rest.len);
@@ -244,8 +247,9 @@ size_t job_validate(const struct json *object, job_report_fn *report, void *arg)
 	job_check_shape(&c, spec);
 	check_sizes(&c, object, spec);
 	if (is_there(json_get(spec, "launcher")) && is_there(json_get(spec, "interactive")))
-		job_report(&c, "Forbidden", "spec.interactive",
-			   "a job has a launcher or is interactive, not both; leave one of them out");
+		job_report(
+			&c, "Forbidden", "spec.interactive",
+			"a job has a launcher or is interactive, not both; leave one of them out");
 	check_restart(&c, json_get(spec, "restartPolicy"));
 	check_strategy(&c, json_at(spec, "workers", "strategy", NULL));
 	if (c.name_too_long_for_workers)

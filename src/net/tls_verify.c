@@ -84,8 +84,8 @@ static bool is_for_address(const mbedtls_x509_crt *crt, const struct net_addr *a
 		want = &addr->in6.sin6_addr;
 		len = sizeof(addr->in6.sin6_addr);
 	}
-	const mbedtls_x509_sequence *san =
-		next_san(&crt->subject_alt_names, MBEDTLS_X509_SAN_IP_ADDRESS);
+	const mbedtls_x509_sequence *san = next_san(&crt->subject_alt_names,
+						    MBEDTLS_X509_SAN_IP_ADDRESS);
 	for (; san; san = next_san(san->next, MBEDTLS_X509_SAN_IP_ADDRESS))
 		if (san->buf.len == len && memcmp(san->buf.p, want, len) == 0)
 			return true;
@@ -143,10 +143,10 @@ int tls_verify_cb(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 		name_of(&crt->issuer, text, sizeof(text));
 		tell(s, RANK_UNKNOWN_CA, "is signed by an unknown authority (%s)", text);
 	}
-	uint32_t others =
-		*flags &
-		~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE |
-			    MBEDTLS_X509_BADCERT_CN_MISMATCH | MBEDTLS_X509_BADCERT_NOT_TRUSTED);
+	uint32_t others = *flags &
+			  ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE |
+				      MBEDTLS_X509_BADCERT_CN_MISMATCH |
+				      MBEDTLS_X509_BADCERT_NOT_TRUSTED);
 	if (others != 0 && mbedtls_x509_crt_verify_info(text, sizeof(text), "", others) >= 0) {
 		text[strcspn(text, "\n")] = '\0';
 		tell(s, RANK_OTHER, "isn't acceptable: %s", text);

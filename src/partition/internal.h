@@ -38,7 +38,7 @@ struct slot {
 	int64_t since_ms;      /* wall: of its present state */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
-	uint64_t told;         /* hash of what the owner was told last */
+	uint64_t told; /* hash of what the owner was told last */
 };
 
 struct item {
@@ -53,8 +53,8 @@ struct item {
 	struct scope calls;
 	struct loop_work work;
 	struct loop_timer timer;
-	bool held;      /* its controller is held in the fleet */
-	bool forgotten; /* dropped from the tracker; goes when that's written */
+	bool held;         /* its controller is held in the fleet */
+	bool forgotten;    /* dropped from the tracker; goes when that's written */
 	char message[256]; /* the controller's last word on it, for people */
 };
 
@@ -70,7 +70,7 @@ struct partitions {
 	struct map *items;  /* by partition id */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;
-	bool waiting; /* the fleet has been told that something waits */
+	bool waiting;           /* the fleet has been told that something waits */
 	struct map *refreshing; /* controllers whose view was asked for by the queue */
 	struct vipu_fleet_watch fleet_watch;
 	struct scope calls;

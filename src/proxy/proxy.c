@@ -117,14 +117,16 @@ static void handle_query(struct http_exchange *ex, void *arg)
 	int64_t n;
 
 	if (json_parse(ex->body, &body, &err) < 0) {
-		http_reply_problem(ex, 400, "the body must be JSON, such as {\"size\":2}: %s", err.msg);
+		http_reply_problem(ex, 400, "the body must be JSON, such as {\"size\":2}: %s",
+				   err.msg);
 		return;
 	}
 	size = json_get(json_root(body), "size");
 	n = json_int(size, 0);
 	if (json_type(size) != JSON_INT || n <= 0) {
-		http_reply_problem(ex, 400,
-				   "\"size\" must be a whole number of IPUs above 0, such as {\"size\":2}");
+		http_reply_problem(
+			ex, 400,
+			"\"size\" must be a whole number of IPUs above 0, such as {\"size\":2}");
 		return;
 	}
 	power = n <= UINT32_MAX && vipu_is_power_of_two((uint32_t)n);
@@ -132,7 +134,7 @@ static void handle_query(struct http_exchange *ex, void *arg)
 	jmut_set_int(doc, root, "numOfPartitions",
 		     power ? vipu_fleet_count_fits(p->fleet, (uint32_t)n) : 0);
 	jmut_set_str(doc, root, "message",
-		     !power    ? "the size of a partition is a power of two: 1, 2, 4, 8 and so on"
+		     !power     ? "the size of a partition is a power of two: 1, 2, 4, 8 and so on"
 		     : !answers ? "no V-IPU controller answers"
 				: "");
 	reply_json(ex, root);

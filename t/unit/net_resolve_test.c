@@ -36,8 +36,8 @@ static void on_resolved(const struct net_addr *addrs, size_t n, const struct err
 
 static struct op *ask(struct asked *a, const char *host, struct scope *scope)
 {
-	struct op *op =
-		net_resolve_start(net, scope, host, 80, clock_mono_ms() + 5000, on_resolved, a);
+	struct op *op = net_resolve_start(net, scope, host, 80, clock_mono_ms() + 5000, on_resolved,
+					  a);
 	is_uint(a->calls, 0, "%s: doesn't call back before it returns", host);
 	return op;
 }

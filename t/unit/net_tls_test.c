@@ -40,14 +40,14 @@ static void make_certs(void)
 					     .dns = {"a.example", "b.example"},
 					     .ip4 = {10, 0, 0, 1}},
 			 ca);
-	unknown =
-		cert_new(&(struct cert_spec){.subject = "CN=x", .dns = {"api.example"}}, other_ca);
+	unknown = cert_new(&(struct cert_spec){.subject = "CN=x", .dns = {"api.example"}},
+			   other_ca);
 	by_self = cert_new(&(struct cert_spec){.subject = "CN=self", .dns = {"api.example"}}, NULL);
 	cn_only = cert_new(&(struct cert_spec){.subject = "CN=api.example"}, ca);
 	by_old = cert_new(&(struct cert_spec){.subject = "CN=x", .dns = {"api.example"}}, old_ca);
 	client = cert_new(&(struct cert_spec){.subject = "O=team,CN=someone"}, ca);
-	client_expired =
-		cert_new(&(struct cert_spec){.subject = "CN=late", .to = "20240301100000"}, ca);
+	client_expired = cert_new(&(struct cert_spec){.subject = "CN=late", .to = "20240301100000"},
+				  ca);
 }
 
 static void free_certs(void)
@@ -468,7 +468,7 @@ static void relay_close(void)
 	settle();
 }
 
-static void test_relay(bool tls12)
+static void test_relay_bytes(bool tls12)
 {
 	row_begin("%s", tls12 ? "TLS 1.2" : "TLS 1.3");
 	relay_open(1, tls12);
@@ -503,7 +503,12 @@ static void test_relay(bool tls12)
 	is_uint(a.errors + b.errors, 0, "without an error");
 	free(bytes);
 	relay_close();
+	row_end();
+}
 
+static void test_relay_ends(bool tls12)
+{
+	row_begin("%s", tls12 ? "TLS 1.2" : "TLS 1.3");
 	relay_open(65536, tls12);
 	PUMP_RELAY(relay.handshaken[0] && relay.handshaken[1]);
 	net_conn_write(b.conn, "half of", 7, NULL);
@@ -608,8 +613,10 @@ int main(void)
 	test_alpn();
 	test_new_certificate();
 	test_not_tls();
-	test_relay(false);
-	test_relay(true);
+	test_relay_bytes(false);
+	test_relay_ends(false);
+	test_relay_bytes(true);
+	test_relay_ends(true);
 	test_bad_settings();
 	free_certs();
 	test_end();
