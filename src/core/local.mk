@@ -8,7 +8,9 @@ libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h i
 	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/rand.h include/core/str.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c \
-	src/core/log.c src/core/map.c src/core/metrics.c src/core/rand.c src/core/str.c
+	src/core/log.c src/core/map.c src/core/metrics.c src/core/rand.c src/core/str.c src/core/yaml.c \
+	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
+	src/core/yaml_write.c
 libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
 libjson_yyjson_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_impl.h \
 	src/core/json_yyjson.c
@@ -45,3 +47,9 @@ t_unit_core_str_test_LDADD = $(core_ldadd)
 check_PROGRAMS += t/unit/core_json_test
 t_unit_core_json_test_SOURCES = t/unit/core_json_test.c t/unit/tap.h
 t_unit_core_json_test_LDADD = $(core_ldadd)
+check_PROGRAMS += t/unit/core_yaml_test
+t_unit_core_yaml_test_SOURCES = t/unit/core_yaml_test.c t/unit/tap.h
+t_unit_core_yaml_test_LDADD = $(core_ldadd)
+check_PROGRAMS += t/unit/core_yaml_write_test
+t_unit_core_yaml_write_test_SOURCES = t/unit/core_yaml_write_test.c t/unit/tap.h
+t_unit_core_yaml_write_test_LDADD = $(core_ldadd)
