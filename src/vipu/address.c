@@ -156,6 +156,16 @@ static int parse_port(struct str s, uint16_t *ret, struct err *err)
 	return 0;
 }
 
+/* Without brackets: more colons than "host:port:label=value" has. */
+static bool looks_like_v6(struct str s)
+{
+	size_t colons = 0;
+
+	for (size_t i = 0; i < s.len && s.p[i] != '='; i++)
+		colons += s.p[i] == ':';
+	return colons > 2 || memmem(s.p, s.len, "::", 2);
+}
+
 /* Cuts the host off; what follows its ':' (or nothing) is *ret_rest. */
 static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str *ret_rest,
 		    struct err *err)
@@ -168,8 +178,7 @@ static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str
 		str_cut(s, ':', ret_host, ret_rest);
 		if (ret_host->len == 0)
 			return err_set(err, ERR_INVALID, 0, "the host is missing");
-		if (ret_rest->len > 0 && memchr(ret_rest->p, ':', ret_rest->len) &&
-		    !memchr(s.p, '=', s.len))
+		if (looks_like_v6(s))
 			return err_set(err, ERR_INVALID, 0,
 				       "an IPv6 address must stand in brackets: [::1]:8090");
 		if (!is_dns_name(*ret_host, 253))

@@ -37,3 +37,12 @@ $(libvipu_a_wire): src/vipu/vipu.pb-c.c
 noinst_PROGRAMS += t/tools/vipu-peer
 t_tools_vipu_peer_SOURCES = t/tools/vipu_peer.c
 t_tools_vipu_peer_LDADD = libsim.a $(vipu_ldadd)
+
+vipu_tests = t/unit/vipu_address_test t/unit/vipu_capacity_test t/unit/vipu_codec_test
+check_PROGRAMS += $(vipu_tests)
+t_unit_vipu_address_test_SOURCES = t/unit/vipu_address_test.c t/unit/tap.h
+t_unit_vipu_address_test_LDADD = $(vipu_ldadd)
+t_unit_vipu_capacity_test_SOURCES = t/unit/vipu_capacity_test.c t/unit/tap.h
+t_unit_vipu_capacity_test_LDADD = $(vipu_ldadd)
+t_unit_vipu_codec_test_SOURCES = t/unit/vipu_codec_test.c t/unit/tap.h
+t_unit_vipu_codec_test_LDADD = $(vipu_ldadd)

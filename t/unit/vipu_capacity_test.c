@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The estimate of what fits, from tables of partitions. Uses core and vipu.
+ */
+#include "tap.h"
+
+#include "core/str.h"
+#include "vipu/capacity.h"
+
+struct part {
+	unsigned domain, first, size;
+	enum vipu_ready ready; /* 0: active */
+};
+
+static const struct {
+	const char *name;
+	unsigned total;
+	struct part parts[6];
+	unsigned taken, left, largest;
+	bool by_position;
+	unsigned fits[8]; /* of 1, 4, 16, 32, 64, 128, 256, 3 */
+} rows[] = {
+	{"nothing", 0, {{0}}, 0, 0, 0, true, {0}},
+	{"an empty machine", 4, {{0}}, 0, 4, 4, true, {4, 1}},
+	{"an empty pod", 64, {{0}}, 0, 64, 64, true, {64, 16, 4, 2, 1}},
+	{"four empty pods", 256, {{0}}, 0, 256, 256, true, {256, 64, 16, 8, 4, 2, 1}},
+	{"a pod and a half", 96, {{0}}, 0, 96, 64, true, {96, 24, 6, 3, 1}},
+	{"full", 64, {{0, 0, 64, 0}}, 64, 0, 0, true, {0}},
+	{"one IPU in the middle", 64, {{0, 20, 1, 0}}, 1, 63, 32, true, {63, 15, 3, 1, 0}},
+	{"two halves taken unluckily",
+	 64,
+	 {{0, 16, 16, 0}, {0, 32, 16, 0}},
+	 32,
+	 32,
+	 16,
+	 true,
+	 {32, 8, 2, 0}},
+	{"a removed one is gone",
+	 64,
+	 {{0, 0, 32, VIPU_PS_REMOVED}},
+	 0,
+	 64,
+	 64,
+	 true,
+	 {64, 16, 4, 2, 1}},
+	{"a broken one isn't", 64, {{0, 0, 32, VIPU_PS_ERROR}}, 32, 32, 32, true, {32, 8, 2, 1}},
+	{"counted over all domains", 128, {{1, 64, 64, 0}}, 64, 64, 64, true, {64, 16, 4, 2, 1}},
+	{"three of four pods, apart",
+	 256,
+	 {{1, 0, 64, 0}},
+	 64,
+	 192,
+	 128,
+	 true,
+	 {192, 48, 12, 6, 3, 1}},
+	{"all are numbered from nought",
+	 64,
+	 {{0, 0, 16, 0}, {0, 0, 16, 0}},
+	 32,
+	 32,
+	 32,
+	 false,
+	 {32, 8, 2, 1}},
+	{"numbers of something else", 64, {{7, 0, 16, 0}}, 16, 48, 32, false, {48, 12, 3, 1}},
+	{"more taken than listed", 16, {{0, 0, 16, 0}, {0, 16, 16, 0}}, 32, 0, 0, false, {0}},
+	{"a size that isn't ours", 64, {{9, 0, 48, 0}}, 48, 16, 0, false, {0}},
+	{"wide and numbered strangely",
+	 256,
+	 {{9, 0, 128, 0}},
+	 128,
+	 128,
+	 128,
+	 false,
+	 {128, 32, 8, 4, 2, 1}},
+};
+
+static void test_table(void)
+{
+	static const uint32_t sizes[8] = {1, 4, 16, 32, 64, 128, 256, 3};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vipu_agents agents = {.n_ipus = rows[i].total};
+		struct vipu_partition items[6] = {{0}};
+		struct vipu_partitions parts = {.items = items};
+		struct vipu_capacity c;
+		for (size_t k = 0; k < 6 && rows[i].parts[k].size > 0; k++) {
+			const struct part *p = &rows[i].parts[k];
+			items[k].ready = p->ready ? p->ready : VIPU_PS_ACTIVE;
+			items[k].n_ipus = p->size;
+			items[k].ipus = xcalloc(p->size, sizeof(*items[k].ipus));
+			for (unsigned n = 0; n < p->size; n++)
+				items[k].ipus[n] = (struct vipu_ipu){
+					.domain_topology_id = p->domain,
+					.topology_id = p->first + n};
+			parts.n++;
+		}
+		vipu_capacity_compute(&agents, &parts, &c);
+		row_begin("%s", rows[i].name);
+		is_uint(c.total_ipus, rows[i].total, "total");
+		is_uint(c.taken_ipus, rows[i].taken, "taken");
+		is_uint(c.free_ipus, rows[i].left, "free");
+		is_int(c.by_position, rows[i].by_position, "by position");
+		if (rows[i].parts[0].size !=
+		    48) { /* no size of a partition: what it blocks is vague */
+			is_uint(c.largest, rows[i].largest, "largest");
+			for (size_t k = 0; k < 8; k++)
+				is_uint(vipu_capacity_fits(&c, sizes[k]), rows[i].fits[k],
+					"fits of %u", sizes[k]);
+		} else {
+			ok(c.largest <= 16, "nothing larger than what is free");
+		}
+		for (size_t k = 0; k < parts.n; k++)
+			free(items[k].ipus);
+	}
+	row_end();
+}
+
+static void test_extremes(void)
+{
+	struct vipu_agents agents = {.n_ipus = (size_t)1 << 40};
+	struct vipu_partitions none = {0};
+	struct vipu_capacity c;
+
+	vipu_capacity_compute(&agents, &none, &c);
+	is_uint(c.total_ipus, (unsigned)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS, "a pool is bounded");
+	is_uint(c.largest, 65536, "and so is the largest block");
+	is_uint(vipu_capacity_fits(&c, 65536), 1, "which fits once");
+	is_uint(vipu_capacity_fits(&c, UINT32_C(1) << 31), 0, "an absurd size never");
+	is_uint(vipu_capacity_fits(&c, 0), 0, "nor nothing");
+	ok(vipu_is_power_of_two(1) && vipu_is_power_of_two(64) && !vipu_is_power_of_two(0) &&
+		   !vipu_is_power_of_two(48),
+	   "powers of two");
+}
+
+int main(void)
+{
+	test_table();
+	test_extremes();
+	return done_testing();
+}
