@@ -16,15 +16,19 @@ libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/eve
 libkube_a_CPPFLAGS = $(AM_CPPFLAGS)
 kube_ldadd = libkube.a $(http_ldadd)
 
-kube_tests = t/unit/kube_client_test t/unit/kube_config_test t/unit/kube_event_test \
-	t/unit/kube_exec_test t/unit/kube_object_test t/unit/kube_split_test \
-	t/unit/kube_store_test t/unit/kube_watch_test t/unit/kube_workqueue_test
+kube_tests = t/unit/kube_client_test t/unit/kube_config_test t/unit/kube_cred_test \
+	t/unit/kube_event_test t/unit/kube_exec_test t/unit/kube_object_test \
+	t/unit/kube_split_test t/unit/kube_store_test t/unit/kube_watch_test \
+	t/unit/kube_workqueue_test
 check_PROGRAMS += $(kube_tests)
 t_unit_kube_client_test_SOURCES = t/unit/kube_client_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
 t_unit_kube_client_test_LDADD = $(kube_ldadd)
 t_unit_kube_client_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_kube_config_test_SOURCES = t/unit/kube_config_test.c t/unit/tap.h
 t_unit_kube_config_test_LDADD = $(kube_ldadd)
+t_unit_kube_cred_test_SOURCES = t/unit/kube_cred_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
+t_unit_kube_cred_test_LDADD = $(kube_ldadd)
+t_unit_kube_cred_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_kube_event_test_SOURCES = t/unit/kube_event_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
 t_unit_kube_event_test_LDADD = $(kube_ldadd)
 t_unit_kube_event_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)

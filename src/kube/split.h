@@ -66,7 +66,7 @@ int kube_items_next(struct kube_items *it, struct str *chunk, enum kube_items_ev
 /* ---- naming what can't be parsed ---- */
 
 struct kube_peek {
-	char type[16]; /* of an event */
+	char type[16];                                /* of an event */
 	char ns[64], name[254], uid[64], version[32]; /* "" where not seen, or too long */
 };
 

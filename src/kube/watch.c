@@ -44,6 +44,7 @@ struct kube_watch {
 	struct kube_known *known;
 	char *version;    /* to watch from; NULL: list first */
 	bool list_unsure; /* an object that couldn't even be named was in this list */
+	bool missed;      /* an event couldn't be read, and a new list may mend that */
 	bool synced;
 	int64_t began_ms;      /* the stream */
 	bool spoke;            /* a line came on it */
@@ -236,7 +237,7 @@ static void failed(struct kube_watch *w, const struct err *err)
 
 static void begin_round(struct kube_watch *w)
 {
-	w->list_unsure = false;
+	w->list_unsure = w->missed = false;
 	kube_known_begin_list(w->known);
 	if (w->ops->on_relist)
 		w->ops->on_relist(w->arg, false);
@@ -349,6 +350,9 @@ static void bad_line(struct kube_watch *w, const struct kube_piece *piece, struc
 	/* Else the same line would come again after each reconnect. */
 	if (seen.version[0])
 		set_version(w, str_of(seen.version));
+	/* Broken bytes or a lack of memory pass; an object over its limit stays what it is. */
+	if (piece->bytes.len < w->lines.buf.limit)
+		w->missed = true;
 	/* That something is gone can be told without reading it. */
 	char key_z[KUBE_KEY_SIZE];
 	struct str key = kube_key(str_of(seen.ns), str_of(seen.name), key_z);
@@ -413,6 +417,8 @@ static void on_stream_done(void *arg, const struct err *err, int status, struct 
 	if (began && lasted && (!err || err->kind == ERR_UNAVAILABLE || err->kind == ERR_TIMEOUT)) {
 		/* Its time was over, or the connection's: the ordinary end of a watch. */
 		backoff_reset(&w->backoff);
+		if (w->missed)
+			set_version(w, STR_NULL);
 		loop_timer_start_in(&w->timer, err ? (int64_t)rand_below(500) : 0);
 		enter(w, KUBE_WATCH_CONNECTING);
 		return;

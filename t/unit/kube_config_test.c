@@ -247,6 +247,29 @@ static void test_bad(void)
 	row_end();
 }
 
+static void test_cluster_info(void)
+{
+	struct kube_config *c = NULL;
+	struct err err = ERR_INIT;
+	CLEANUP_FREE char *path = xasprintf("%s/config", dir);
+	write_file(
+		"config",
+		HEAD CLUSTER(
+			SERVER
+			", certificate-authority: sub/ca.pem, tls-server-name: k8s, extensions: "
+			"[{name: client.authentication.k8s.io/exec, extension: {a: b}}]")
+			USER("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: IfAvailable, "
+			     "command: x, provideClusterInfo: true}"));
+	if (ok(kube_config_load(path, NULL, &c, &err) == 0, "cluster info: %s", err.msg))
+		is_str(c->exec->info,
+		       "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"spec\":"
+		       "{\"cluster\":{\"server\":\"https://api.example:6443\",\"tls-server-name\":\"k8s\","
+		       "\"certificate-authority-data\":\"" CERT64 "\",\"config\":{\"a\":\"b\"}},"
+		       "\"interactive\":false}}",
+		       "what the plugin is told");
+	kube_config_free(c);
+}
+
 static void expect_error(const char *path, const char *context, const char *part, const char *name)
 {
 	struct kube_config *c = NULL;
@@ -356,6 +379,7 @@ int main(void)
 	write_file("token", "abc\n");
 	test_good();
 	test_bad();
+	test_cluster_info();
 	test_merge();
 	test_choice();
 	test_in_cluster();

@@ -6,6 +6,7 @@
 #include "kube/split.h"
 
 #include "core/json.h"
+#include "core/rand.h"
 #include "tap.h"
 
 #define OUT_SIZE 4096
@@ -253,11 +254,45 @@ static void test_memory(void)
 	free(big);
 }
 
+/* Broken input of all kinds: what comes doesn't depend on how it's cut, and nothing is read
+ * beyond its end. */
+static void test_mutations(void)
+{
+	unsigned differ = 0;
+	rand_seed(99);
+	for (int round = 0; round < 20000; round++) {
+		const char *text =
+			item_rows[rand_below(sizeof(item_rows) / sizeof(item_rows[0]))].in;
+		CLEANUP_FREE char *bytes = xstrdup(text);
+		struct str in = str_of(bytes);
+		char whole[OUT_SIZE] = "", pieces[OUT_SIZE] = "";
+		struct kube_items a, b;
+		struct err err = ERR_INIT;
+		struct kube_peek seen;
+		for (uint64_t n = rand_below(4); n > 0 && in.len > 0; n--)
+			bytes[rand_below(in.len)] = "{}[]\",:\\ x\n1"[rand_below(12)];
+		kube_items_init(&a, 10);
+		kube_items_init(&b, 10);
+		int rc = feed_items(&a, in, whole, &err), rc2 = 0;
+		for (size_t at = 0; at < in.len && rc2 >= 0;) {
+			size_t n = 1 + rand_below(in.len - at);
+			rc2 = feed_items(&b, (struct str){in.p + at, n}, pieces, &err);
+			at += n;
+		}
+		differ += strcmp(whole, pieces) != 0 || (rc < 0) != (rc2 < 0);
+		kube_peek(in, rand_below(2) == 0, &seen);
+		kube_items_done(&a);
+		kube_items_done(&b);
+	}
+	is_uint(differ, 0, "20000 broken lists");
+}
+
 int main(void)
 {
 	test_lines();
 	test_items();
 	test_peek();
+	test_mutations();
 	test_memory();
 	return done_testing();
 }

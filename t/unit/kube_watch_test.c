@@ -5,6 +5,7 @@
  */
 #include "kube_server.h"
 
+#include "core/fault.h"
 #include "core/log.h"
 #include "kube/store.h"
 #include "kube/watch.h"
@@ -139,6 +140,14 @@ static const struct row {
 		   "ADDED", OBJ("b", "2", "12")),
 	   SRV_STREAM}},
 	 "[ +a.1@5 ] S !/(protocol) !/(protocol) !/(protocol) !n/z(protocol) +b.2@12 "},
+	{"what couldn't be read is asked for again when the watch ends",
+	 {ONE_LIST,
+	  {WATCH_URL("10"), 200, NULL, "garbage\n" EVENT("ADDED", OBJ("b", "2", "12")),
+	   SRV_STREAM_END},
+	  {LIST_URL, 200, NULL, LIST("20", "", OBJ("a", "1", "15") "," OBJ("b", "2", "12")),
+	   SRV_WHOLE},
+	  HOLD("20")},
+	 "[ +a.1@5 ] S !/(protocol) +b.2@12 [ *a.1@15 ] S "},
 	{"an object without a UID",
 	 {ONE_LIST,
 	  {WATCH_URL("10"), 200, NULL,
@@ -386,6 +395,43 @@ static void test_cancel(void)
 	}
 }
 
+/* Each allocation whose size a peer decides fails once. In the end everything is known. */
+static void test_memory(void)
+{
+	static const struct row row = {
+		"memory",
+		{{LIST_URL, 200, NULL, LIST("10", MORE("t"), OBJ("a", "1", "5")), SRV_WHOLE},
+		 {LIST_URL "&continue=t", 200, NULL, LIST("10", "", OBJ("b", "2", "6")),
+		  SRV_STREAM_END},
+		 {WATCH_URL("10"), 200, NULL, EVENT("ADDED", OBJ("c", "3", "11")), SRV_STREAM_END},
+		 {WATCH_URL("11"), 200, NULL, BOOKMARK("12"), SRV_STREAM_END},
+		 {WATCH_URL("12"), 200, NULL, EVENT("MODIFIED", OBJ("c", "3", "13")),
+		  SRV_STREAM_END},
+		 {WATCH_URL("13"), 200, NULL, NULL, SRV_STREAM}},
+		NULL};
+	unsigned stuck = 0;
+	for (unsigned long n = 1; n <= 150; n++) {
+		struct watcher x;
+		struct kube_watch_status st;
+		begin(&row, n % 3 ? 16 : 0, &x, 0);
+		srv->any_order = true;
+		fault_alloc_fail_at(n);
+		bool well = RUN_UNTIL(
+			(kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING) &&
+				st.objects >= 2 && srv->next >= srv->n_steps &&
+				clock_mono_ms() - st.since_ms > 1000,
+			10);
+		fault_alloc_fail_at(0);
+		if (!well)
+			diag("allocation %lu: %s, %zu objects: %s", n,
+			     kube_watch_state_name(st.state), st.objects, x.log);
+		stuck += !well;
+		srv->any_order = false;
+		end(&x);
+	}
+	is_uint(stuck, 0, "each allocation fails once");
+}
+
 /* Silence: nobody ends the watch, and after its time and a margin it's opened again. */
 static void test_silence(void)
 {
@@ -498,6 +544,7 @@ int main(void)
 	srv = srv_new(NULL);
 	test_rows();
 	test_cancel();
+	test_memory();
 	test_silence();
 	test_store();
 	test_status(); /* closes the listener */
