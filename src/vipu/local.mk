@@ -46,3 +46,10 @@ t_unit_vipu_capacity_test_SOURCES = t/unit/vipu_capacity_test.c t/unit/tap.h
 t_unit_vipu_capacity_test_LDADD = $(vipu_ldadd)
 t_unit_vipu_codec_test_SOURCES = t/unit/vipu_codec_test.c t/unit/tap.h
 t_unit_vipu_codec_test_LDADD = $(vipu_ldadd)
+
+# These run against the simulated controller.
+check_PROGRAMS += t/unit/vipu_fleet_test t/unit/vipu_sim_test
+t_unit_vipu_fleet_test_SOURCES = t/unit/vipu_fleet_test.c t/unit/tap.h
+t_unit_vipu_fleet_test_LDADD = libsim.a $(vipu_ldadd)
+t_unit_vipu_sim_test_SOURCES = t/unit/vipu_sim_test.c t/unit/tap.h
+t_unit_vipu_sim_test_LDADD = libsim.a $(vipu_ldadd)
