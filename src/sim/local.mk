@@ -19,6 +19,14 @@ libsim_a_SOURCES = \
 	src/sim/api_write.c \
 	src/sim/api_table.c \
 	src/sim/api_discovery.c \
+	src/sim/kubelet.h \
+	src/sim/kubelet_impl.h \
+	src/sim/kubelet.c \
+	src/sim/kubelet_nodes.c \
+	src/sim/pod_rules.c \
+	src/sim/pod_status.c \
+	src/sim/admin.h \
+	src/sim/admin.c \
 	src/sim/vipu_model.c \
 	src/sim/vipu_model.h \
 	src/sim/vipu_model_list.c \
@@ -28,3 +36,9 @@ libsim_a_SOURCES = \
 	src/sim/vipu_sim_impl.h
 libsim_a_CPPFLAGS = $(AM_CPPFLAGS)
 sim_ldadd = libsim.a libjob.a $(partition_ldadd)
+
+bin_PROGRAMS += ipu-sim
+ipu_sim_SOURCES = src/sim/main.c src/sim/options.h src/sim/options.c src/sim/files.h src/sim/files.c
+ipu_sim_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS) -DIPU_DATA_DIR='"$(pkgdatadir)"' \
+	-DIPU_BUILD_DIR='"$(abs_top_builddir)"' -DIPU_SOURCE_DIR='"$(abs_top_srcdir)"'
+ipu_sim_LDADD = $(sim_ldadd)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated scheduler and kubelet: binds Pods of all namespaces to simulated Nodes, lets them
+ * start, run and end on core's clock, and writes what a real one writes (status, Events). It sees
+ * the store as a watcher and borrows store and API. Nothing runs: a Pod's end is a setting.
+ */
+#ifndef IPU_SIM_KUBELET_H
+#define IPU_SIM_KUBELET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "loop/loop.h"
+#include "sim/api.h"
+#include "sim/objects.h"
+
+struct sim_kubelet;
+
+#define SIM_POD_TEXT 256
+
+/* How a Pod goes. It's fixed when the Pod is first seen: changes are for Pods to come. */
+struct sim_pod_behaviour {
+	unsigned schedule_ms; /* from its creation to a look for a Node */
+	unsigned start_ms;    /* from there to Running */
+	unsigned run_ms;      /* from there to its end; 0: until it's deleted */
+	unsigned term_ms;     /* from deletion to its containers' end (at most its grace period) */
+	unsigned exit_code;   /* 0: Succeeded, else Failed */
+	bool evict;           /* ends as one that the kubelet has evicted */
+	unsigned start_error_ms; /* how long start_error lasts; 0: for ever */
+	char start_error[64]; /* a waiting reason (ErrImagePull, …) instead of Running; "": none */
+	char message[SIM_POD_TEXT]; /* of the end, or of the start error; "": a usual one */
+};
+#define SIM_POD_BEHAVIOUR_INIT {.schedule_ms = 50, .start_ms = 500, .run_ms = 2000, .term_ms = 200}
+
+/* Borrowed during sim_kubelet_new. */
+struct sim_kubelet_config {
+	struct loop *loop;
+	struct sim_objects *objects;
+	struct sim_api *api;
+	unsigned nodes;                 /* sim0, sim1, …; at most SIM_MAX_NODES */
+	const char *const *node_labels; /* "KEY=VALUE" for all, "NODE:KEY=VALUE" for one */
+	size_t n_node_labels;
+	struct sim_pod_behaviour behaviour;
+};
+#define SIM_MAX_NODES 200
+
+/* Creates the Nodes; Pods that exist already are taken on. ERR_INVALID for what is wrong with a
+ * label. */
+int sim_kubelet_new(const struct sim_kubelet_config *config, struct sim_kubelet **ret,
+		    struct err *err);
+void sim_kubelet_free(struct sim_kubelet *k); /* before objects and API; NULL is fine */
+
+/* {"scheduleMs","startMs","runMs","termMs","exitCode","evict","startError","startErrorMs",
+ * "message"}: the new defaults; what isn't named stays. With {"name":"*-worker-0"} (a glob for the
+ * Pod's name, or with a slash for NAMESPACE/NAME) a rule, that goes over the defaults and over
+ * older rules, for the next "count" Pods (0 or absent: all). ERR_INVALID says what is wrong; then
+ * nothing has changed. */
+int sim_kubelet_set(struct sim_kubelet *k, const struct json *settings, struct err *err);
+void sim_kubelet_clear_rules(struct sim_kubelet *k);
+
+/* {"defaults":{…},"rules":[…],"nodes":[…],"pods":[{"namespace","name","stage","node"}]} */
+struct jmut *sim_kubelet_to_json(const struct sim_kubelet *k, struct jmut_doc *doc);
+
+#endif
