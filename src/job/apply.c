@@ -19,6 +19,7 @@ struct call {
 	struct job_ctx *ctx;
 	char *pod;                /* its name, for calls about Pods */
 	struct job_status status; /* that was sent */
+	struct job_status before; /* what the job had then */
 	bool has_status;
 };
 
@@ -37,8 +38,10 @@ static void call_free(struct call *call)
 {
 	list_unlink(&call->link);
 	free(call->pod);
-	if (call->has_status)
+	if (call->has_status) {
 		job_status_done(&call->status);
+		job_status_done(&call->before);
+	}
 	free(call);
 }
 
@@ -226,7 +229,7 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 	const struct job *job = job_now(ctx);
 
 	if (!err && call->has_status && job)
-		job_tell_status(ctx, job, &call->status);
+		job_tell_status(ctx, job, &call->before, &call->status);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	if (err && err->kind == ERR_NOT_FOUND)
@@ -277,6 +280,7 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 	struct jmut *root, *meta = jmut_object(doc);
 
 	job_status_copy(&call->status, status);
+	job_status_copy(&call->before, &job->status);
 	call->has_status = true;
 	call->status.reconcile_ms = clock_wall_ms();
 	root = job_status_encode(doc, &call->status);

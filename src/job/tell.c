@@ -154,9 +154,10 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
 		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "RestartPolicyIgnored", "%s", warning);
 }
 
-void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *stored)
+void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
+		     const struct job_status *stored)
 {
-	const struct job_condition *was = job->status.conditions, *is = stored->conditions;
+	const struct job_condition *was = before->conditions, *is = stored->conditions;
 	const struct job_condition *failed = &is[JOB_FAILED];
 	bool invalid = str_eqz(str_of(failed->reason), "InvalidSpec");
 
