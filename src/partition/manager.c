@@ -255,10 +255,12 @@ void slot_lost_item(struct slot *s, struct item *item, enum partition_why why)
 
 void slot_item_gone(struct slot *s, struct item *item)
 {
+	struct partitions *p = s->owner->p;
+
 	item_free(item);
 	slot_changed(s);
-	sweep_slot(s);
-	partitions_pass_soon(s->owner->p);
+	sweep_slot(s); /* may free it */
+	partitions_pass_soon(p);
 }
 
 /* ---- the tracker ---- */
