@@ -155,16 +155,27 @@ static int make_listeners(struct daemon *d, struct err *err)
 			 &d->metrics_port, err);
 }
 
-/* Whole or not at all: who waits for the file never reads half of it. */
+/* A line for each listener that is open. Whole or not at all: who waits for the file never reads
+ * half of it. */
 static int write_ports(const struct daemon *d, const char *path, struct err *err)
 {
 	CLEANUP_FREE char *temporary = xasprintf("%s.new", path);
+	const struct {
+		const char *name;
+		unsigned port;
+	} ports[] = {
+		{"proxy", d->proxy_port},
+		{"health", d->health_port},
+		{"metrics", d->metrics_port},
+	};
 	FILE *f = fopen(temporary, "we");
 
 	if (!f)
 		return err_errno(err, errno, "%s", temporary);
-	fprintf(f, "{\"proxy\":%u,\"health\":%u,\"metrics\":%u}\n", d->proxy_port, d->health_port,
-		d->metrics_port);
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+		if (ports[i].port)
+			fprintf(f, "%s %u\n", ports[i].name, ports[i].port);
+	}
 	if (fclose(f) != 0 || rename(temporary, path) != 0)
 		return err_errno(err, errno, "%s", path);
 	return 0;

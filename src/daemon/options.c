@@ -45,7 +45,7 @@ void options_print_help(void)
 	       "      --kubeconfig FILE   --set kubernetes.kubeconfig=FILE\n"
 	       "      --context NAME      --set kubernetes.context=NAME\n"
 	       "      --check-config      check the configuration and the kubeconfig, and exit\n"
-	       "      --ports-file FILE   write the ports that were bound to FILE, as JSON\n"
+	       "      --ports-file FILE   write the ports that were bound to FILE, a line \"NAME PORT\" each\n"
 	       "      --version           print the version, and exit\n"
 	       "  -h, --help              print this, and exit\n"
 	       "\n"
