@@ -43,6 +43,7 @@ struct h2_limits {
 
 struct h2_header {
 	struct str name, value; /* name in lower case; pseudo-headers begin with ':' */
+	bool secret;            /* ours: stays out of every compression table (RFC 7541, 7.1.3) */
 };
 
 /* A received request or response. Trailers-only responses have their fields in headers. */

@@ -359,7 +359,7 @@ static size_t fill_headers(const struct grpc_channel *ch, const struct grpc_call
 	memcpy(headers, fixed, sizeof(fixed));
 	for (size_t i = 0; i < ch->n_metadata && n < MAX_HEADERS; i++)
 		headers[n++] = (struct h2_header){str_of(ch->metadata[i].name),
-						  str_of(ch->metadata[i].value)};
+						  str_of(ch->metadata[i].value), true};
 	return n;
 }
 

@@ -127,7 +127,7 @@ static void copy_headers(struct grpc_server_call *call, const struct h2_message 
 		if (name.len == 0 || name.p[0] == ':')
 			continue;
 		struct h2_header *h = &call->headers[call->n_headers++];
-		*h = (struct h2_header){{p, name.len}, {p + name.len, value.len}};
+		*h = (struct h2_header){{p, name.len}, {p + name.len, value.len}, false};
 		memcpy(p, name.p, name.len);
 		p += name.len;
 		if (value.len > 0)

@@ -26,7 +26,7 @@ int h2_fields_add(struct h2_fields *f, struct str name, struct str value)
 	/* A NUL behind each value would cost nothing, but nobody may rely on one. */
 	if (buf_append_str(&f->text, name, NULL) < 0 || buf_append_str(&f->text, value, NULL) < 0)
 		return -1;
-	f->items[f->n++] = (struct h2_header){{NULL, name.len}, {NULL, value.len}};
+	f->items[f->n++] = (struct h2_header){{NULL, name.len}, {NULL, value.len}, false};
 	return 0;
 }
 
@@ -58,7 +58,7 @@ void h2_fields_to_nv(const struct h2_header *fields, size_t n, nghttp2_nv *nva)
 			.value = (uint8_t *)(uintptr_t)fields[i].value.p,
 			.namelen = fields[i].name.len,
 			.valuelen = fields[i].value.len,
-			.flags = NGHTTP2_NV_FLAG_NONE,
+			.flags = fields[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
 		};
 	}
 }

@@ -7,6 +7,7 @@
 #include "tap.h"
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "grpc/channel.h"
 #include "grpc/server.h"
 #include "net/conn.h"
@@ -399,70 +400,70 @@ static void raw_accept(struct net_listener *l, struct net_conn *conn, void *arg)
 	}
 }
 
+#define SETTINGS "\0\0\0\4\0\0\0\0\0"
+static const struct {
+	const char *name;
+	struct str says;
+	bool closes, advance;
+	enum err_kind kind;
+	int code;
+	bool maybe_applied;
+	const char *words;
+} peers[] = {
+	{"closes at once", STR_NULL, true, false, ERR_UNAVAILABLE, GRPC_UNAVAILABLE, false,
+	 "closed"},
+	{"HTTP/1.1",
+	 {"HTTP/1.1 400 Bad Request\r\n\r\n", 28},
+	 false,
+	 false,
+	 ERR_UNAVAILABLE,
+	 GRPC_UNAVAILABLE,
+	 false,
+	 "HTTP/2"},
+	{"says nothing", STR_NULL, false, true, ERR_UNAVAILABLE, GRPC_UNAVAILABLE, false,
+	 "didn't begin to speak HTTP/2"},
+	{"no stream is allowed",
+	 {"\0\0\6\4\0\0\0\0\0\0\3\0\0\0\0", 15},
+	 false,
+	 false,
+	 ERR_UNAVAILABLE,
+	 GRPC_UNAVAILABLE,
+	 false,
+	 "lets no call begin"},
+	{"greets, then GOAWAY",
+	 {SETTINGS "\0\0\10\7\0\0\0\0\0\0\0\0\0\0\0\0\0", 26},
+	 true,
+	 false,
+	 ERR_UNAVAILABLE,
+	 GRPC_UNAVAILABLE,
+	 false,
+	 ""},
+	{"greets and is silent",
+	 {SETTINGS, 9},
+	 false,
+	 true,
+	 ERR_UNAVAILABLE,
+	 GRPC_UNAVAILABLE,
+	 true,
+	 "doesn't answer a PING"},
+	{"breaks HTTP/2 later",
+	 {SETTINGS "\0\0\1\0\0\0\0\0\0x", 19},
+	 false,
+	 false,
+	 ERR_UNAVAILABLE,
+	 GRPC_UNAVAILABLE,
+	 false,
+	 ""},
+};
+
 static void test_foreign(void)
 {
-#define SETTINGS "\0\0\0\4\0\0\0\0\0"
-	static const struct {
-		const char *name;
-		struct str says;
-		bool closes, advance;
-		enum err_kind kind;
-		int code;
-		bool maybe_applied;
-		const char *words;
-	} rows[] = {
-		{"closes at once", STR_NULL, true, false, ERR_UNAVAILABLE, GRPC_UNAVAILABLE, false,
-		 "closed"},
-		{"HTTP/1.1",
-		 {"HTTP/1.1 400 Bad Request\r\n\r\n", 28},
-		 false,
-		 false,
-		 ERR_UNAVAILABLE,
-		 GRPC_UNAVAILABLE,
-		 false,
-		 "HTTP/2"},
-		{"says nothing", STR_NULL, false, true, ERR_UNAVAILABLE, GRPC_UNAVAILABLE, false,
-		 "didn't begin to speak HTTP/2"},
-		{"no stream is allowed",
-		 {"\0\0\6\4\0\0\0\0\0\0\3\0\0\0\0", 15},
-		 false,
-		 false,
-		 ERR_UNAVAILABLE,
-		 GRPC_UNAVAILABLE,
-		 false,
-		 "lets no call begin"},
-		{"greets, then GOAWAY",
-		 {SETTINGS "\0\0\10\7\0\0\0\0\0\0\0\0\0\0\0\0\0", 26},
-		 true,
-		 false,
-		 ERR_UNAVAILABLE,
-		 GRPC_UNAVAILABLE,
-		 false,
-		 ""},
-		{"greets and is silent",
-		 {SETTINGS, 9},
-		 false,
-		 true,
-		 ERR_UNAVAILABLE,
-		 GRPC_UNAVAILABLE,
-		 true,
-		 "doesn't answer a PING"},
-		{"breaks HTTP/2 later",
-		 {SETTINGS "\0\0\1\0\0\0\0\0\0x", 19},
-		 false,
-		 false,
-		 ERR_UNAVAILABLE,
-		 GRPC_UNAVAILABLE,
-		 false,
-		 ""},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct raw raw = {.says = rows[i].says, .closes = rows[i].closes};
+	for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
+		struct raw raw = {.says = peers[i].says, .closes = peers[i].closes};
 		struct net_listen_opts opts = {.addr = "127.0.0.1:0"};
 		struct outcome o;
 		struct err err = ERR_INIT;
-		row_begin("%s", rows[i].name);
+		row_begin("%s", peers[i].name);
 		if (net_listener_new(net, &opts, raw_accept, &raw, &raw.listener, &err) < 0)
 			bail_out(err.msg);
 		struct grpc_channel *ch = open_channel(net_listener_port(raw.listener));
@@ -470,14 +471,14 @@ static void test_foreign(void)
 		call(ch, "x", 120000, &o);
 		for (int n = 0; n < 300 && o.calls == 0; n++) {
 			loop_turn(loop, 5);
-			if (rows[i].advance && n % 10 == 9)
+			if (peers[i].advance && n % 10 == 9)
 				clock_advance(10000);
 		}
 		is_int(o.calls, 1, "called back once");
-		is_int(o.err.kind, rows[i].kind, "kind (%s)", o.err.msg);
-		is_int(o.err.code, rows[i].code, "code");
-		is_int(o.err.maybe_applied, rows[i].maybe_applied, "maybe applied");
-		has_str(o.err.msg, rows[i].words, "words");
+		is_int(o.err.kind, peers[i].kind, "kind (%s)", o.err.msg);
+		is_int(o.err.code, peers[i].code, "code");
+		is_int(o.err.maybe_applied, peers[i].maybe_applied, "maybe applied");
+		has_str(o.err.msg, peers[i].words, "words");
 		ok(raw.accepted <= 5, "not connected to in a frenzy (%d)", raw.accepted);
 		clock_unfreeze();
 		grpc_channel_free(ch);
@@ -578,6 +579,41 @@ static void test_free_in_callback(void)
 	}
 }
 
+/* One call over a fresh connection, on both ends of which the n-th allocation fails. */
+static bool call_once(unsigned long n, struct outcome *o)
+{
+	struct scripted s;
+
+	serve(&s, ECHO, 0);
+	struct grpc_channel *ch = open_channel(grpc_server_port(s.server));
+	fault_alloc_fail_at(n);
+	call(ch, "x", 100, o);
+	bool once = await(o);
+	unsigned long count = fault_alloc_count();
+	fault_alloc_fail_at(0);
+	grpc_channel_free(ch);
+	unserve(&s);
+	if (n == 0)
+		o->calls = (int)count;
+	return once;
+}
+
+static void test_memory(void)
+{
+	struct outcome o;
+	int answered = 0, wrong = 0;
+
+	ok(call_once(0, &o), "a call with memory enough");
+	int total = o.calls;
+	for (int n = 1; n <= total; n++) {
+		wrong += !call_once((unsigned long)n, &o);
+		answered += o.err.kind == ERR_NONE;
+	}
+	ok(total > 30, "it takes %d allocations that a peer decides", total);
+	is_int(wrong, 0, "without the n-th, it's called back once all the same");
+	ok(answered < total, "mostly with an error (%d of %d were answered)", answered, total);
+}
+
 int main(void)
 {
 	struct err err = ERR_INIT;
@@ -593,6 +629,7 @@ int main(void)
 	test_foreign();
 	test_cancel();
 	test_free_in_callback();
+	test_memory();
 	net_free(net);
 	loop_free(loop);
 	return done_testing();

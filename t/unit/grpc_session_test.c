@@ -162,6 +162,33 @@ static void test_trailers_only(void)
 	pair_close(&p);
 }
 
+/* A secret is spelt out each time; what isn't one shrinks to a byte or two. */
+static void test_secrets(void)
+{
+	size_t bytes[2][3];
+
+	for (int secret = 0; secret < 2; secret++) {
+		struct pair p;
+		const struct h2_header headers[] = {
+			{STR(":method"), STR("POST"), false},
+			{STR(":scheme"), STR("http"), false},
+			{STR(":path"), STR("/"), false},
+			{STR("x-key"), STR("0123456789012345678901234567890123456789"), secret},
+		};
+		pair_open(&p, 4096, NULL, NULL);
+		talk(&p);
+		for (int i = 0; i < 3; i++) {
+			int32_t stream;
+			h2_session_request(p.client, headers, 4, STR_NULL, &stream, NULL);
+			bytes[secret][i] = carry(p.client, p.server, 4096, &p.server_err);
+		}
+		pair_close(&p);
+	}
+	ok(bytes[0][1] + 25 < bytes[0][0], "a field that isn't secret is sent once");
+	is_uint(bytes[1][2], bytes[1][1], "a secret is never indexed");
+	ok(bytes[1][2] > bytes[0][2] + 20, "and so is sent each time");
+}
+
 static void test_resets(void)
 {
 	struct pair p;
@@ -511,6 +538,7 @@ int main(void)
 {
 	test_exchange();
 	test_trailers_only();
+	test_secrets();
 	test_resets();
 	test_goaway();
 	test_goaway_unsent();
