@@ -8,14 +8,14 @@
 #include "core/str.h"
 #include "sim/api_internal.h"
 
-#define SIM_KUBERNETES_VERSION "v1.36.3"
+#define SIM_KUBERNETES_VERSION "v1.33.0"
 
 static struct jmut *version(struct jmut_doc *doc)
 {
 	struct jmut *root = jmut_object(doc);
 
 	jmut_set_str(doc, root, "major", "1");
-	jmut_set_str(doc, root, "minor", "36");
+	jmut_set_str(doc, root, "minor", "33");
 	jmut_set_str(doc, root, "gitVersion", SIM_KUBERNETES_VERSION "+ipu-sim");
 	jmut_set_str(doc, root, "platform", "linux/amd64");
 	return root;
