@@ -197,6 +197,8 @@ static void call_create(struct item *item, struct vipu_client *client,
 {
 	const struct partition_ask *ask = &item->entry->ask;
 	const struct partition_options *o = &ask->options;
+	/* More than one IPU-Link domain: a segment in each, joined by the gateways. */
+	bool spans = ask->ipus > VIPU_DOMAIN_IPUS;
 	struct vipu_create req = {
 		.id = item->entry->id,
 		.size = ask->ipus,
@@ -206,6 +208,8 @@ static void call_create(struct item *item, struct vipu_client *client,
 		.gcds = o->gcds,
 		.replicas = o->replicas,
 		.reconfigurable = o->reconfigurable,
+		.segments = spans ? ask->ipus / VIPU_DOMAIN_IPUS : 0,
+		.gw_routing = spans ? VIPU_GRT_RING : VIPU_GRT_UNDEFINED,
 		.allocation_id = o->allocation ? o->allocation : c->address.allocation,
 	};
 
