@@ -268,7 +268,7 @@ static int do_delays(struct request *req, struct err *err)
 
 static int do_create(struct request *req, struct err *err)
 {
-	const char *id;
+	const char *id = NULL;
 	unsigned size;
 
 	if (read_text(req, "id", &id, err) < 0 ||
@@ -285,7 +285,7 @@ static int do_remove(struct request *req, struct err *err)
 static int do_break(struct request *req, struct err *err)
 {
 	const char *message = json_cstr(json_get(req->body, "message"));
-	const char *id;
+	const char *id = NULL;
 	bool auto_reset;
 
 	if (read_text(req, "id", &id, err) < 0 || read_bool(req, "autoReset", &auto_reset, err) < 0)
@@ -296,7 +296,7 @@ static int do_break(struct request *req, struct err *err)
 
 static int do_in_use(struct request *req, struct err *err)
 {
-	const char *id;
+	const char *id = NULL;
 	bool in_use;
 
 	if (read_text(req, "id", &id, err) < 0 || read_bool(req, "inUse", &in_use, err) < 0)
