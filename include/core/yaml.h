@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/json.h"
 
-#define YAML_MAX_BYTES ((size_t)4 << 20)
+#define YAML_MAX_BYTES     ((size_t)4 << 20)
 #define YAML_MAX_EXPANSION ((size_t)16 << 20) /* what all aliases of a stream stand for */
 
 struct yaml; /* one stream: zero or more documents */

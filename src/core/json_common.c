@@ -4,7 +4,7 @@
  * linked into both libraries; documents own their values as core/json.h says.
  * Uses buf, err, map and str.
  */
-#include "json_impl.h"
+#include "core/json_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  * Every reader looks at it first.
  * Uses buf, err, fault and str.
  */
-#include "json_impl.h"
+#include "core/json_impl.h"
 
 #include <float.h>
 #include <math.h>

@@ -15,7 +15,8 @@ libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
 libjson_yyjson_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_impl.h \
 	src/core/json_yyjson.c
 libjson_yyjson_a_CPPFLAGS = $(AM_CPPFLAGS) $(YYJSON_CFLAGS)
-libjson_fy_a_SOURCES =
+libjson_fy_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_fy.c \
+	src/core/json_fy.h src/core/json_fy_parse.c src/core/json_impl.h
 libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 
 # core and its JSON need each other. corefy_ldadd is for what must link statically: Debian has no
@@ -44,12 +45,22 @@ t_unit_core_rand_test_LDADD = $(core_ldadd)
 t_unit_core_str_test_SOURCES = t/unit/core_str_test.c t/unit/tap.h
 t_unit_core_str_test_LDADD = $(core_ldadd)
 
-check_PROGRAMS += t/unit/core_json_test
-t_unit_core_json_test_SOURCES = t/unit/core_json_test.c t/unit/tap.h
-t_unit_core_json_test_LDADD = $(core_ldadd)
-check_PROGRAMS += t/unit/core_yaml_test
+check_PROGRAMS += t/unit/core_yaml_test t/unit/core_yaml_write_test
 t_unit_core_yaml_test_SOURCES = t/unit/core_yaml_test.c t/unit/tap.h
 t_unit_core_yaml_test_LDADD = $(core_ldadd)
-check_PROGRAMS += t/unit/core_yaml_write_test
 t_unit_core_yaml_write_test_SOURCES = t/unit/core_yaml_write_test.c t/unit/tap.h
 t_unit_core_yaml_write_test_LDADD = $(core_ldadd)
+
+# The same tests with each back-end.
+check_PROGRAMS += t/unit/core_json_test t/unit/core_json_fy_test t/unit/core_json_build_test \
+	t/unit/core_json_build_fy_test
+t_unit_core_json_test_SOURCES = t/unit/core_json_test.c t/unit/core_json.h t/unit/tap.h
+t_unit_core_json_test_LDADD = $(core_ldadd)
+t_unit_core_json_fy_test_SOURCES = $(t_unit_core_json_test_SOURCES)
+t_unit_core_json_fy_test_CPPFLAGS = $(AM_CPPFLAGS)
+t_unit_core_json_fy_test_LDADD = $(corefy_ldadd)
+t_unit_core_json_build_test_SOURCES = t/unit/core_json_build_test.c t/unit/core_json.h t/unit/tap.h
+t_unit_core_json_build_test_LDADD = $(core_ldadd)
+t_unit_core_json_build_fy_test_SOURCES = $(t_unit_core_json_build_test_SOURCES)
+t_unit_core_json_build_fy_test_CPPFLAGS = $(AM_CPPFLAGS)
+t_unit_core_json_build_fy_test_LDADD = $(corefy_ldadd)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "yaml_load.h"
+#include "core/yaml_load.h"
 
 static int compare_places(const void *a, const void *b)
 {
@@ -33,8 +33,8 @@ static int check_characters(struct yaml *y, struct str s, struct err *err)
 		if (n == 0)
 			return yaml_impl_error(y, at, ERR_INVALID, err, "a byte that isn't UTF-8");
 		if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f)
-			return yaml_impl_error(y, at, ERR_INVALID, err,
-					       "control character 0x%02x", c);
+			return yaml_impl_error(y, at, ERR_INVALID, err, "control character 0x%02x",
+					       c);
 		at.column++;
 		if (c == '\n')
 			at = (struct yaml_mark){at.line + 1, 1};
@@ -233,8 +233,8 @@ int yaml_impl_error(const struct yaml *y, struct yaml_mark at, enum err_kind kin
 	return err_set(err, kind, 0, "%s:%u:%u: %s", y->name, at.line, at.column, msg);
 }
 
-int yaml_error(const struct yaml *y, size_t i, const char *pointer, struct err *err, const char *fmt,
-	       ...)
+int yaml_error(const struct yaml *y, size_t i, const char *pointer, struct err *err,
+	       const char *fmt, ...)
 {
 	char msg[sizeof(err->msg)];
 	struct yaml_mark at;

@@ -4,14 +4,14 @@
  * Aliases are copied; what all of them stand for is counted before each copy.
  * Uses err, json, map and str.
  */
-#include "yaml_load.h"
+#include "core/yaml_load.h"
 
 #include <stdlib.h>
 
 #include <libfyaml.h>
 
 #include "core/map.h"
-#include "yaml_impl.h"
+#include "core/yaml_impl.h"
 
 #define VALUE_BYTES 64 /* about what one value costs beside its text */
 
@@ -32,13 +32,13 @@ struct frame {
 	size_t bytes_before;     /* loader.bytes at its beginning */
 	size_t height;           /* of what is in it so far */
 	/* mappings: */
-	bool has_key; /* the next value belongs to key */
+	bool has_key;  /* the next value belongs to key */
 	bool is_merge; /* and it's "<<" */
 	char *key;
 	size_t key_len;
 	struct yaml_mark last_key_at;
-	struct map *keys;      /* those seen; values are their lines */
-	struct jmut *merges;   /* array of what "<<" brought, NULL for nothing */
+	struct map *keys;    /* those seen; values are their lines */
+	struct jmut *merges; /* array of what "<<" brought, NULL for nothing */
 	struct yaml_mark merge_at;
 };
 
@@ -49,8 +49,8 @@ struct loader {
 	struct map *anchors; /* of this document */
 	struct frame frames[JSON_MAX_DEPTH];
 	size_t depth;
-	size_t bytes;    /* of values so far, roughly */
-	size_t expanded; /* of those, by aliases */
+	size_t bytes;          /* of values so far, roughly */
+	size_t expanded;       /* of those, by aliases */
 	struct yaml_mark last; /* where the reader is: for what has no place of its own */
 };
 
@@ -123,7 +123,8 @@ static struct anchor *open_anchor(struct loader *l, struct fy_event *e)
 	if (!token)
 		return NULL;
 	a = xcalloc(1, sizeof(*a));
-	/* An open container may still point at the one before: it stays in the map by another key. */
+	/* An open container may still point at the one before: it stays in the map by another key.
+	 */
 	struct anchor *before = map_put(l->anchors, token_text(token), a);
 	if (before) {
 		CLEANUP_FREE char *key = xasprintf("\n%p", (void *)before);
@@ -197,14 +198,14 @@ static int take_key(struct loader *l, struct frame *f, struct str key, bool is_p
 {
 	f->is_merge = is_plain && str_eqz(key, "<<");
 	if (is_plain && yaml_impl_resolve(key).kind == YAML_NULL)
-		return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "a key must be a string, not null");
+		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
+				       "a key must be a string, not null");
 
 	uintptr_t line = (uintptr_t)map_put(f->keys, key, (void *)(uintptr_t)at.line);
 	if (line)
-		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
-				       "key \"%.*s\" is there already, in line %u",
-				       key.len > 100 ? 100 : (int)key.len, key.p ? key.p : "",
-				       (unsigned)line);
+		return yaml_impl_error(
+			l->y, at, ERR_INVALID, l->err, "key \"%.*s\" is there already, in line %u",
+			key.len > 100 ? 100 : (int)key.len, key.p ? key.p : "", (unsigned)line);
 	free(f->key);
 	f->key = str_dup(key);
 	f->key_len = key.len;
@@ -264,8 +265,9 @@ static int make_scalar(struct loader *l, struct str s, bool is_plain, struct str
 		const char *tag;
 		enum yaml_kind kind;
 	} tags[] = {
-		{CORE_TAG "null", YAML_NULL}, {CORE_TAG "bool", YAML_BOOL}, {CORE_TAG "int", YAML_INT},
-		{CORE_TAG "float", YAML_REAL}, {CORE_TAG "str", YAML_STRING}, {"!", YAML_STRING},
+		{CORE_TAG "null", YAML_NULL},  {CORE_TAG "bool", YAML_BOOL},
+		{CORE_TAG "int", YAML_INT},    {CORE_TAG "float", YAML_REAL},
+		{CORE_TAG "str", YAML_STRING}, {"!", YAML_STRING},
 	};
 
 	if (is_plain && tag.len == 0)
@@ -379,7 +381,8 @@ static int on_start(struct loader *l, struct fy_event *e, bool is_map)
 				       "a key must be a string, not a %s",
 				       is_map ? "mapping" : "list");
 	if (tag.len > 0 && !str_eqz(tag, is_map ? CORE_TAG "map" : CORE_TAG "seq"))
-		return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "tag \"%.*s\" isn't understood",
+		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
+				       "tag \"%.*s\" isn't understood",
 				       tag.len > 100 ? 100 : (int)tag.len, tag.p);
 	if (l->depth == JSON_MAX_DEPTH)
 		return yaml_impl_error(l->y, at, ERR_LIMIT, l->err, "nested deeper than %d levels",

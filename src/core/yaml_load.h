@@ -23,7 +23,8 @@ struct yaml {
 	struct jmut_doc *values; /* of all documents */
 	const struct json **docs;
 	size_t n_docs, cap_docs;
-	struct yaml_place *places; /* sorted by v, once loaded; what an alias made has its root's only */
+	struct yaml_place
+		*places; /* sorted by v, once loaded; what an alias made has its root's only */
 	size_t n_places, cap_places;
 };
 

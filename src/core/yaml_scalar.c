@@ -3,7 +3,7 @@
  * YAML 1.2's core schema (YAML 1.2.2, section 10.3) for plain scalars, and what core/yaml.h adds.
  * Uses str.
  */
-#include "yaml_impl.h"
+#include "core/yaml_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static bool take_int(struct str s, int base, bool negative, struct yaml_scalar *
 		if (digit >= base)
 			return false;
 		d = d * base + digit;
-		if (fits && (__builtin_mul_overflow(n, base, &n) ||
-			     __builtin_sub_overflow(n, digit, &n)))
+		if (fits &&
+		    (__builtin_mul_overflow(n, base, &n) || __builtin_sub_overflow(n, digit, &n)))
 			fits = false;
 	}
 	if (fits && !negative && __builtin_sub_overflow((int64_t)0, n, &n))
@@ -132,9 +132,9 @@ struct yaml_scalar yaml_impl_resolve(struct str s)
 	static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
 	static const char *const trues[] = {"true", "True", "TRUE", NULL};
 	static const char *const falses[] = {"false", "False", "FALSE", NULL};
-	static const char *const not_finite[] = {".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF",
-						 "-.inf", "-.Inf", "-.INF", "+.inf", "+.Inf",
-						 "+.INF", NULL};
+	static const char *const not_finite[] = {".nan",  ".NaN",  ".NAN",  ".inf",  ".Inf",
+						 ".INF",  "-.inf", "-.Inf", "-.INF", "+.inf",
+						 "+.Inf", "+.INF", NULL};
 	struct yaml_scalar r;
 
 	if (is_one_of(s, nulls))

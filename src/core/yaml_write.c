@@ -6,9 +6,9 @@
  */
 #include "core/yaml.h"
 
-#include "yaml_impl.h"
+#include "core/yaml_impl.h"
 
-#define INDENT 2
+#define INDENT         2
 #define MAX_SIMPLE_KEY 1000 /* a key in front of its colon has at most 1024 characters */
 
 struct writer {
@@ -106,11 +106,10 @@ static bool is_block(struct str s)
 			return false;
 		/* C1 controls, U+0085, U+2028, U+2029, the byte order mark, U+FFFE, U+FFFF */
 		if ((c == 0xc2 && (unsigned char)s.p[1] < 0xa0) ||
-		    (n == 3 && (memcmp(s.p, "\xe2\x80\xa8", 3) == 0 ||
-				memcmp(s.p, "\xe2\x80\xa9", 3) == 0 ||
-				memcmp(s.p, "\xef\xbb\xbf", 3) == 0 ||
-				memcmp(s.p, "\xef\xbf\xbe", 3) == 0 ||
-				memcmp(s.p, "\xef\xbf\xbf", 3) == 0)))
+		    (n == 3 &&
+		     (memcmp(s.p, "\xe2\x80\xa8", 3) == 0 || memcmp(s.p, "\xe2\x80\xa9", 3) == 0 ||
+		      memcmp(s.p, "\xef\xbb\xbf", 3) == 0 || memcmp(s.p, "\xef\xbf\xbe", 3) == 0 ||
+		      memcmp(s.p, "\xef\xbf\xbf", 3) == 0)))
 			return false;
 		s.p += n;
 		s.len -= n;
@@ -221,7 +220,8 @@ static int put_nested(struct writer *w, const struct json *v, size_t indent, boo
 			if (put(w, STR(" ")) < 0 || put_scalar(w, it.value, indent + INDENT) < 0)
 				return -1;
 		} else if (!is_object) {
-			if (put(w, STR(" ")) < 0 || put_nested(w, it.value, indent + INDENT, true) < 0)
+			if (put(w, STR(" ")) < 0 ||
+			    put_nested(w, it.value, indent + INDENT, true) < 0)
 				return -1;
 		} else {
 			/* As kubectl does it, a member's elements aren't indented. */

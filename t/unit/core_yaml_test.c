@@ -32,93 +32,93 @@ static char *as_json(const struct json *v)
 
 /* ---- values ---- */
 
+static const struct {
+	const char *yaml, *json;
+} scalars[] = {
+	{"null", "null"},
+	{"~", "null"},
+	{"Null", "null"},
+	{"nULL", "\"nULL\""},
+	{"true", "true"},
+	{"False", "false"},
+	{"TRUE", "true"},
+	{"tRUE", "\"tRUE\""},
+	{"yes", "\"yes\""},
+	{"no", "\"no\""},
+	{"On", "\"On\""},
+	{"off", "\"off\""},
+	{"y", "\"y\""},
+	{"0", "0"},
+	{"-0", "0"},
+	{"+12", "12"},
+	{"-19", "-19"},
+	{"0644", "420"},
+	{"-010", "-8"},
+	{"0o644", "420"},
+	{"089", "89"},
+	{"0x1F", "31"},
+	{"0x", "\"0x\""},
+	{"0xG", "\"0xG\""},
+	{"0o8", "\"0o8\""},
+	{"0b101", "5"},
+	{"1_000", "\"1_000\""},
+	{"1,000", "\"1,000\""},
+	{"9223372036854775807", "9223372036854775807"},
+	{"-9223372036854775808", "-9223372036854775808"},
+	{"9223372036854775808", "9223372036854776000.0"},
+	{"1.5", "1.5"},
+	{"1.", "1.0"},
+	{".5", "0.5"},
+	{"-.5", "-0.5"},
+	{"+1.5e3", "1500.0"},
+	{"1e3", "1000.0"},
+	{"1e", "\"1e\""},
+	{"e3", "\"e3\""},
+	{".", "\".\""},
+	{"-", "[null]"},
+	{"+", "\"+\""},
+	{"1.2.3", "\"1.2.3\""},
+	{"12e03", "12000.0"},
+	{"1:20", "\"1:20\""},
+	{"2024-03-01", "\"2024-03-01\""},
+	{"2024-03-01T10:00:00Z", "\"2024-03-01T10:00:00Z\""},
+	{"100m", "\"100m\""},
+	{"4Gi", "\"4Gi\""},
+	{"\"1\"", "\"1\""},
+	{"'true'", "\"true\""},
+	{"''", "\"\""},
+	{"\"\"", "\"\""},
+	{"'it''s'", "\"it's\""},
+	{"\"a\\tb\\x41\\u20ac\\n\"", "\"a\\tbA€\\n\""},
+	{"!!str 1", "\"1\""},
+	{"!!str null", "\"null\""},
+	{"! 1", "\"1\""},
+	{"!!int \"7\"", "7"},
+	{"!!float 7", "7.0"},
+	{"!!bool 'true'", "true"},
+	{"!!null ''", "null"},
+	{"|\n  a\n   b\n\n  c\n\n", "\"a\\n b\\n\\nc\\n\""},
+	{"|-\n  a\n", "\"a\""},
+	{"|+\n  a\n\n", "\"a\\n\\n\""},
+	{">\n  a\n  b\n\n  c\n", "\"a b\\nc\\n\""},
+	{"|2\n   a\n  b\n", "\" a\\nb\\n\""},
+	{"a\n b\n c", "\"a b c\""},
+	{"http://x:80/y#z", "\"http://x:80/y#z\""},
+	{"a # comment", "\"a\""},
+	{"größe", "\"größe\""},
+};
+
 static void test_scalars(void)
 {
-	static const struct {
-		const char *yaml, *json;
-	} rows[] = {
-		{"null", "null"},
-		{"~", "null"},
-		{"Null", "null"},
-		{"nULL", "\"nULL\""},
-		{"true", "true"},
-		{"False", "false"},
-		{"TRUE", "true"},
-		{"tRUE", "\"tRUE\""},
-		{"yes", "\"yes\""},
-		{"no", "\"no\""},
-		{"On", "\"On\""},
-		{"off", "\"off\""},
-		{"y", "\"y\""},
-		{"0", "0"},
-		{"-0", "0"},
-		{"+12", "12"},
-		{"-19", "-19"},
-		{"0644", "420"},
-		{"-010", "-8"},
-		{"0o644", "420"},
-		{"089", "89"},
-		{"0x1F", "31"},
-		{"0x", "\"0x\""},
-		{"0xG", "\"0xG\""},
-		{"0o8", "\"0o8\""},
-		{"0b101", "5"},
-		{"1_000", "\"1_000\""},
-		{"1,000", "\"1,000\""},
-		{"9223372036854775807", "9223372036854775807"},
-		{"-9223372036854775808", "-9223372036854775808"},
-		{"9223372036854775808", "9223372036854776000.0"},
-		{"1.5", "1.5"},
-		{"1.", "1.0"},
-		{".5", "0.5"},
-		{"-.5", "-0.5"},
-		{"+1.5e3", "1500.0"},
-		{"1e3", "1000.0"},
-		{"1e", "\"1e\""},
-		{"e3", "\"e3\""},
-		{".", "\".\""},
-		{"-", "[null]"},
-		{"+", "\"+\""},
-		{"1.2.3", "\"1.2.3\""},
-		{"12e03", "12000.0"},
-		{"1:20", "\"1:20\""},
-		{"2024-03-01", "\"2024-03-01\""},
-		{"2024-03-01T10:00:00Z", "\"2024-03-01T10:00:00Z\""},
-		{"100m", "\"100m\""},
-		{"4Gi", "\"4Gi\""},
-		{"\"1\"", "\"1\""},
-		{"'true'", "\"true\""},
-		{"''", "\"\""},
-		{"\"\"", "\"\""},
-		{"'it''s'", "\"it's\""},
-		{"\"a\\tb\\x41\\u20ac\\n\"", "\"a\\tbA€\\n\""},
-		{"!!str 1", "\"1\""},
-		{"!!str null", "\"null\""},
-		{"! 1", "\"1\""},
-		{"!!int \"7\"", "7"},
-		{"!!float 7", "7.0"},
-		{"!!bool 'true'", "true"},
-		{"!!null ''", "null"},
-		{"|\n  a\n   b\n\n  c\n\n", "\"a\\n b\\n\\nc\\n\""},
-		{"|-\n  a\n", "\"a\""},
-		{"|+\n  a\n\n", "\"a\\n\\n\""},
-		{">\n  a\n  b\n\n  c\n", "\"a b\\nc\\n\""},
-		{"|2\n   a\n  b\n", "\" a\\nb\\n\""},
-		{"a\n b\n c", "\"a b c\""},
-		{"http://x:80/y#z", "\"http://x:80/y#z\""},
-		{"a # comment", "\"a\""},
-		{"größe", "\"größe\""},
-	};
-
-	for (size_t i = 0; i < COUNT(rows); i++) {
+	for (size_t i = 0; i < COUNT(scalars); i++) {
 		CLEANUP_YAML struct yaml *y = NULL;
 		struct err e = ERR_INIT;
-		row_of(rows[i].yaml);
-		if (!ok(yaml_parse("t", str_of(rows[i].yaml), &y, &e) == 0, "parsed %s", e.msg))
+		row_of(scalars[i].yaml);
+		if (!ok(yaml_parse("t", str_of(scalars[i].yaml), &y, &e) == 0, "parsed %s", e.msg))
 			continue;
 		is_uint(yaml_len(y), 1, "one document");
 		CLEANUP_FREE char *json = as_json(yaml_doc(y, 0));
-		is_str(json, rows[i].json, "value");
+		is_str(json, scalars[i].json, "value");
 	}
 	row_end();
 }
@@ -139,12 +139,15 @@ static void test_documents(void)
 		{"--- ''\n", "\"\"", 1},
 		{"{\"a\": [1, 2.5, \"x\", null, true]}", "{\"a\":[1,2.5,\"x\",null,true]}", 1},
 		{"a: {b: c, d: [e, 'f']}\n", "{\"a\":{\"b\":\"c\",\"d\":[\"e\",\"f\"]}}", 1},
-		{"a:\n- b\n- c: 1\n  d: 2\n- - e\n", "{\"a\":[\"b\",{\"c\":1,\"d\":2},[\"e\"]]}", 1},
-		{"a:\nb:\n  -\n", "{\"a\":null,\"b\":[null]}", 1},
-		{"1: a\ntrue: b\n1.0: c\n.inf: d\n", "{\"1\":\"a\",\"true\":\"b\",\"1.0\":\"c\",\".inf\":\"d\"}",
+		{"a:\n- b\n- c: 1\n  d: 2\n- - e\n", "{\"a\":[\"b\",{\"c\":1,\"d\":2},[\"e\"]]}",
 		 1},
+		{"a:\nb:\n  -\n", "{\"a\":null,\"b\":[null]}", 1},
+		{"1: a\ntrue: b\n1.0: c\n.inf: d\n",
+		 "{\"1\":\"a\",\"true\":\"b\",\"1.0\":\"c\",\".inf\":\"d\"}", 1},
 		{"? a\n: b\n? |\n  c\n: d\n", "{\"a\":\"b\",\"c\\n\":\"d\"}", 1},
-		{"\xef\xbb\xbf" "a: b\r\nc: |\r\n  d\r\n  e\r\n", "{\"a\":\"b\",\"c\":\"d\\ne\\n\"}", 1},
+		{"\xef\xbb\xbf"
+		 "a: b\r\nc: |\r\n  d\r\n  e\r\n",
+		 "{\"a\":\"b\",\"c\":\"d\\ne\\n\"}", 1},
 		{"a: []\nb: {}\n", "{\"a\":[],\"b\":{}}", 1},
 		{"!!map {a: !!seq [1]}", "{\"a\":[1]}", 1},
 		{"args:\n- >-\n  python3 train.py\n  --batch 16\n- --x=1\n",
@@ -155,7 +158,8 @@ static void test_documents(void)
 		{"&x a: 1\nb: *x\n*x : 2\n", NULL, 0},
 		{"- &x a\n- *x : 2\n", "[\"a\",{\"a\":2}]", 1},
 		{"- &x\n- *x\n", "[null,null]", 1},
-		{"- &a {x: 1, y: 2}\n- <<: *a\n  y: 3\n", "[{\"x\":1,\"y\":2},{\"y\":3,\"x\":1}]", 1},
+		{"- &a {x: 1, y: 2}\n- <<: *a\n  y: 3\n", "[{\"x\":1,\"y\":2},{\"y\":3,\"x\":1}]",
+		 1},
 		{"- &a {x: 1}\n- &b {x: 2, z: 3}\n- y: 4\n  <<: [*a, *b]\n",
 		 "[{\"x\":1},{\"x\":2,\"z\":3},{\"y\":4,\"x\":1,\"z\":3}]", 1},
 		{"<<: {a: 1}\n", "{\"a\":1}", 1},
@@ -389,7 +393,8 @@ static void test_places(void)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		row_begin("%zu %s", rows[i].doc, rows[i].pointer);
 		yaml_pos(y, rows[i].doc, rows[i].pointer, &line, &column);
-		ok(line == rows[i].line && column == rows[i].column, "value at %u:%u", line, column);
+		ok(line == rows[i].line && column == rows[i].column, "value at %u:%u", line,
+		   column);
 		yaml_key_pos(y, rows[i].doc, rows[i].pointer, &line, &column);
 		ok(line == rows[i].key_line && column == rows[i].key_column, "key at %u:%u", line,
 		   column);
@@ -415,7 +420,8 @@ static void test_load(void)
 	if (fd < 0 || saved < 0 || write(fd, "a: [\n", 5) != 5)
 		bail_out("mkstemp");
 	is_int(yaml_load(path, &y, &e), -1, "a broken file");
-	ok(strncmp(e.msg, path, strlen(path)) == 0 && e.msg[strlen(path)] == ':', "its name: %s", e.msg);
+	ok(strncmp(e.msg, path, strlen(path)) == 0 && e.msg[strlen(path)] == ':', "its name: %s",
+	   e.msg);
 	is_int(ftruncate(fd, 0), 0, "emptied");
 	is_int(yaml_load(path, &y, &e), 0, "an empty file");
 	is_uint(yaml_len(y), 0, "no documents");
