@@ -16,9 +16,11 @@
 #include "kube/object.h"
 #include "sim/kubelet_impl.h"
 
-#define BACK_OFF_MS     1000 /* from the first failed pull to ImagePullBackOff */
-#define EXIT_BY_SIGTERM 143
-#define EXIT_BY_SIGKILL 137
+#define PULL_BACK_OFF_MS   1000 /* from the first failed pull to ImagePullBackOff */
+#define RESTART_BACK_OFF_S 10   /* of the second restart; twice as long each time (Pod Lifecycle) */
+#define RESTART_MOST_S     300
+#define EXIT_BY_SIGTERM    143
+#define EXIT_BY_SIGKILL    137
 
 enum pod_stage {
 	POD_NEW,           /* until schedule_ms have passed */
@@ -27,12 +29,13 @@ enum pod_stage {
 	POD_STARTING,      /* bound; until start_ms have passed */
 	POD_CANT_START,    /* its start error shows */
 	POD_RUNNING,       /* until run_ms have passed, or for ever */
+	POD_BACKING_OFF,   /* its containers have ended; until they start again */
 	POD_ENDED,         /* Succeeded or Failed */
 	POD_ENDING,        /* in deletion; until its containers have had their time */
 };
 
 static const char *const stage_names[] = {"New",     "Unschedulable", "Starting", "CantStart",
-					  "Running", "Ended",         "Ending"};
+					  "Running", "BackingOff",    "Ended",    "Ending"};
 
 struct pod {
 	struct sim_kubelet *k;
@@ -43,6 +46,7 @@ struct pod {
 	struct sim_pod_behaviour b;
 	struct loop_timer timer;
 	int64_t error_since_ms;
+	unsigned restarts;
 	bool due; /* the timer has run, and nobody has acted on it */
 	bool backing_off;
 };
@@ -295,7 +299,7 @@ static void show_start_error(struct pod *p, const struct sim_object *o, const ch
 static void await_mending(struct pod *p)
 {
 	if (is_pull_error(p) && !p->backing_off)
-		loop_timer_start_in(&p->timer, BACK_OFF_MS);
+		loop_timer_start_in(&p->timer, PULL_BACK_OFF_MS);
 	else if (p->b.start_error_ms > 0)
 		loop_timer_start_at(&p->timer, p->error_since_ms + p->b.start_error_ms);
 }
@@ -359,19 +363,54 @@ static bool starts_again(const struct pod *p, const struct json *pod)
 	       (str_eqz(policy, "OnFailure") && p->b.exit_code != 0);
 }
 
+static unsigned restart_back_off_s(const struct pod *p)
+{
+	unsigned s = RESTART_BACK_OFF_S;
+
+	for (unsigned i = 1; i < p->restarts && s < RESTART_MOST_S; i++)
+		s *= 2;
+	return p->restarts == 0 ? 0 : s < RESTART_MOST_S ? s : RESTART_MOST_S;
+}
+
+static void run_again(struct pod *p, const struct sim_object *o)
+{
+	struct edit e = edit_begin(o);
+
+	enter(p, POD_RUNNING);
+	loop_timer_start_in(&p->timer, p->b.run_ms);
+	p->restarts++;
+	pod_status_restarted(e.doc, e.root);
+	edit_end(p, &e);
+	tell_each(p, sim_object_json(o), "Started", say_started);
+}
+
+static void back_off(struct pod *p, const struct sim_object *o, const struct pod_end *end)
+{
+	unsigned seconds = restart_back_off_s(p);
+	struct edit e = edit_begin(o);
+	char message[512];
+
+	snprintf(message, sizeof(message),
+		 "back-off %us restarting failed containers of pod %s_%s(%s)", seconds, p->name,
+		 p->ns, p->uid);
+	enter(p, POD_BACKING_OFF);
+	loop_timer_start_in(&p->timer, (int64_t)seconds * 1000);
+	pod_status_backing_off(e.doc, e.root, end, message);
+	edit_end(p, &e);
+	if (seconds > 0)
+		tell(p, sim_object_json(o), "Warning", "BackOff", message);
+}
+
 static void end(struct pod *p, const struct sim_object *o)
 {
 	struct pod_end end = end_of(p);
-	struct edit e = edit_begin(o);
+	struct edit e;
 
 	if (starts_again(p, sim_object_json(o))) {
-		enter(p, POD_RUNNING);
-		loop_timer_start_in(&p->timer, p->b.run_ms);
-		pod_status_restarted(e.doc, e.root, &end);
-		edit_end(p, &e);
-		tell_each(p, sim_object_json(o), "Started", say_started);
+		back_off(p, o, &end);
 		return;
 	}
+	e = edit_begin(o);
 	enter(p, POD_ENDED);
 	pod_status_ended(e.doc, e.root, &end);
 	edit_end(p, &e);
@@ -451,6 +490,8 @@ static void step(struct pod *p)
 		step_cant_start(p, o);
 	else if (p->stage == POD_RUNNING && p->due)
 		end(p, o);
+	else if (p->stage == POD_BACKING_OFF && p->due)
+		run_again(p, o);
 	sim_object_unref(o);
 }
 

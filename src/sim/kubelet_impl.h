@@ -38,13 +38,14 @@ struct pod_end {
 void pod_status_scheduled(struct jmut_doc *doc, struct jmut *root, const char *node);
 void pod_status_unscheduled(struct jmut_doc *doc, struct jmut *root, const char *reason,
 			    const char *message);
-/* The kubelet has taken it on; its containers wait, for the reason. ready_to_start: the sandbox is
- * there, but a container isn't to be started. */
+/* The kubelet has taken it on; its containers wait, for the reason. */
 void pod_status_waiting(struct jmut_doc *doc, struct jmut *root, const char *host_ip,
 			const char *reason, const char *message);
 void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod_ip);
-/* Its containers ended and were started again (restartPolicy). */
-void pod_status_restarted(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end);
+/* Its containers have ended and wait for being started again; and then are (restartPolicy). */
+void pod_status_backing_off(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end,
+			    const char *message);
+void pod_status_restarted(struct jmut_doc *doc, struct jmut *root);
 void pod_status_ended(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end);
 
 /* ---- nodes and Events ---- */

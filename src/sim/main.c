@@ -65,6 +65,18 @@ static int vipu_address(const char *first, unsigned i, char ret_z[NET_HOST_SIZE 
 	return 0;
 }
 
+static int set_faults(struct vipu_sim *vipu, const struct sim_texts *faults, struct err *err)
+{
+	for (size_t i = 0; i < faults->n; i++) {
+		CLEANUP_JSON struct json_doc *doc = NULL;
+
+		if (json_parse(str_of(faults->items[i]), &doc, err) < 0 ||
+		    vipu_sim_inject_json(vipu, json_root(doc), err) < 0)
+			return err_wrap(err, "--vipu-fault");
+	}
+	return 0;
+}
+
 static int make_vipu(struct program *p, struct err *err)
 {
 	const struct sim_options *o = p->options;
@@ -80,6 +92,8 @@ static int make_vipu(struct program *p, struct err *err)
 			return err_wrap(err, "V-IPU controller %u", i);
 		vipu_sim_set_delays(p->vipu[i], o->create_ms, o->reset_ms, o->remove_ms);
 		p->n_vipu++;
+		if (set_faults(p->vipu[i], &o->vipu_faults, err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -120,14 +134,28 @@ static int load_schema(struct program *p, struct err *err)
 	return sim_schema_load(p->options->crd ? p->options->crd : found, &p->schema, err);
 }
 
+static int set_pods(struct program *p, struct err *err)
+{
+	const struct sim_texts *list = &p->options->pod_settings;
+
+	for (size_t i = 0; i < list->n; i++) {
+		CLEANUP_JSON struct json_doc *doc = NULL;
+
+		if (json_parse(str_of(list->items[i]), &doc, err) < 0 ||
+		    sim_kubelet_set(p->kubelet, json_root(doc), err) < 0)
+			return err_wrap(err, "--pods");
+	}
+	return 0;
+}
+
 static int make_kubernetes(struct program *p, struct err *err)
 {
 	const struct sim_options *o = p->options;
 	struct sim_kubelet_config kc = {
 		.loop = p->loop,
 		.nodes = o->nodes,
-		.node_labels = o->node_labels,
-		.n_node_labels = o->n_node_labels,
+		.node_labels = o->node_labels.items,
+		.n_node_labels = o->node_labels.n,
 		.behaviour = o->pods,
 	};
 
@@ -143,7 +171,7 @@ static int make_kubernetes(struct program *p, struct err *err)
 	kc.api = p->api;
 	if (sim_kubelet_new(&kc, &p->kubelet, err) < 0)
 		return err_wrap(err, "--node-label");
-	return 0;
+	return set_pods(p, err);
 }
 
 /* ---- listeners and files ---- */

@@ -14,7 +14,7 @@
 
 #define DAY_MS 86400000
 
-enum kind { KIND_TEXT, KIND_NUMBER, KIND_FLAG, KIND_LABEL };
+enum kind { KIND_TEXT, KIND_NUMBER, KIND_FLAG, KIND_TEXTS };
 
 #define AT(member) offsetof(struct sim_options, member)
 
@@ -36,7 +36,8 @@ static const struct known {
 	{"nodes", "N", "Nodes: sim0, sim1, ... (default 1)", KIND_NUMBER, AT(nodes), 0,
 	 SIM_MAX_NODES},
 	{"node-label", "[NODE:]KEY=VALUE",
-	 "a label of all Nodes, or of one; may be given several times", KIND_LABEL, 0, 0, 0},
+	 "a label of all Nodes, or of one; may be given several times", KIND_TEXTS, AT(node_labels),
+	 0, 0},
 	{"create-ms", "MS", "until a new partition is active (default 500)", KIND_NUMBER,
 	 AT(create_ms), 0, DAY_MS},
 	{"reset-ms", "MS", "until a partition has been reset (default 300)", KIND_NUMBER,
@@ -52,6 +53,12 @@ static const struct known {
 	{"pod-term-ms", "MS", "from a Pod's deletion to its end (default 200)", KIND_NUMBER,
 	 AT(pods.term_ms), 0, DAY_MS},
 	{"pod-exit-code", "N", "how Pods end (default 0)", KIND_NUMBER, AT(pods.exit_code), 0, 255},
+	{"pods", "JSON", "what POST /sim/pods takes, from the start; may be given several times",
+	 KIND_TEXTS, AT(pod_settings), 0, 0},
+	{"vipu-fault", "JSON",
+	 "what POST /sim/vipu/N/faults takes, for each controller from the\n"
+	 "                               start; may be given several times",
+	 KIND_TEXTS, AT(vipu_faults), 0, 0},
 	{"api-listen", "ADDR", "the API over TLS (default 127.0.0.1:0)", KIND_TEXT, AT(api_listen),
 	 0, 0},
 	{"api-plain-listen", "ADDR", "the API without TLS (default 127.0.0.1:0)", KIND_TEXT,
@@ -94,6 +101,12 @@ void sim_options_print_help(void)
 	       "line.\n");
 }
 
+static void add_text(struct sim_texts *list, const char *value)
+{
+	list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
+	list->items[list->n++] = value;
+}
+
 static int take_value(struct sim_options *o, const struct known *k, const char *value,
 		      struct err *err)
 {
@@ -114,10 +127,8 @@ static int take_value(struct sim_options *o, const struct known *k, const char *
 				       k->name, k->least, k->most, value);
 		*(unsigned *)(void *)at = (unsigned)n;
 		return 0;
-	case KIND_LABEL:
-		o->node_labels = xrealloc(o->node_labels,
-					  (o->n_node_labels + 1) * sizeof(*o->node_labels));
-		o->node_labels[o->n_node_labels++] = value;
+	case KIND_TEXTS:
+		add_text((struct sim_texts *)(void *)at, value);
 		return 0;
 	default:
 		*(bool *)(void *)at = true;
@@ -193,6 +204,8 @@ int sim_options_parse(int argc, char **argv, struct sim_options *ret, struct err
 
 void sim_options_done(struct sim_options *o)
 {
-	free(o->node_labels);
+	free(o->node_labels.items);
+	free(o->pod_settings.items);
+	free(o->vipu_faults.items);
 	*o = (struct sim_options){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of ipu-sim. Strings are borrowed from argv; the list of labels is owned.
+ * The command line of ipu-sim. Strings are borrowed from argv; the lists of them are owned.
  */
 #ifndef IPU_SIM_OPTIONS_H
 #define IPU_SIM_OPTIONS_H
@@ -11,6 +11,11 @@
 #include "core/err.h"
 #include "sim/kubelet.h"
 
+struct sim_texts {
+	const char **items;
+	size_t n;
+};
+
 struct sim_options {
 	const char *dir;        /* NULL: no kubeconfig; then vipu_only */
 	const char *ports_file; /* NULL: none */
@@ -18,8 +23,7 @@ struct sim_options {
 	const char *api_listen, *plain_listen, *admin_listen, *vipu_listen;
 	unsigned controllers, agents, nodes;
 	unsigned create_ms, reset_ms, remove_ms;
-	const char **node_labels;
-	size_t n_node_labels;
+	struct sim_texts node_labels, pod_settings, vipu_faults;
 	struct sim_pod_behaviour pods;
 	bool vipu_only, verbose, help, version;
 };

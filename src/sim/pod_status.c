@@ -198,12 +198,18 @@ static const struct json *find_named(const struct json *list, struct str name)
 	return NULL;
 }
 
-enum container_step { STEP_WAIT, STEP_RUN, STEP_RESTART, STEP_END };
+enum container_step {
+	STEP_WAIT,
+	STEP_RUN,
+	STEP_BACK_OFF, /* has ended, and waits for being started again */
+	STEP_RUN_AGAIN,
+	STEP_END,
+};
 
 struct container_change {
 	enum container_step step;
-	const char *reason, *message; /* STEP_WAIT */
-	const struct pod_end *end;    /* STEP_RESTART, STEP_END */
+	const char *reason, *message; /* STEP_WAIT, STEP_BACK_OFF */
+	const struct pod_end *end;    /* STEP_BACK_OFF, STEP_END */
 };
 
 static void put_identity(struct jmut_doc *doc, struct jmut *status, const struct jmut *root,
@@ -222,20 +228,21 @@ static struct jmut *container_status(struct jmut_doc *doc, const struct jmut *ro
 				     const struct json *container, const struct json *before,
 				     const struct container_change *change)
 {
-	struct jmut *status = jmut_object(doc), *state, *last = jmut_object(doc);
-	bool runs = change->step == STEP_RUN || change->step == STEP_RESTART;
+	struct jmut *status = jmut_object(doc), *state, *last = NULL;
+	bool runs = change->step == STEP_RUN || change->step == STEP_RUN_AGAIN;
 	int64_t restarts = json_int(json_get(before, "restartCount"), 0);
 
-	if (change->step == STEP_RESTART) {
-		restarts++;
+	if (change->step == STEP_BACK_OFF)
 		last = ended_now(doc, before, change->end);
-	}
+	else if (change->step == STEP_RUN_AGAIN || change->step == STEP_END)
+		last = jmut_copy(doc, json_get(before, "lastState"));
+	restarts += change->step == STEP_RUN_AGAIN;
 	state = runs                       ? running_since_now(doc)
 		: change->step == STEP_END ? ended_now(doc, before, change->end)
 					   : waiting_for(doc, change->reason, change->message);
 	jmut_set(doc, status, "image", jmut_copy(doc, json_get(container, "image")));
 	jmut_set_str(doc, status, "imageID", "");
-	jmut_set(doc, status, "lastState", last);
+	jmut_set(doc, status, "lastState", last ? last : jmut_object(doc));
 	jmut_set(doc, status, "name", jmut_copy(doc, json_get(container, "name")));
 	jmut_set_bool(doc, status, "ready", runs);
 	jmut_set_int(doc, status, "restartCount", restarts);
@@ -363,10 +370,23 @@ void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod
 	put_readiness(doc, root, true, true, NULL);
 }
 
-void pod_status_restarted(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end)
+void pod_status_backing_off(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end,
+			    const char *message)
 {
 	put_containers(doc, root, "containers", "containerStatuses",
-		       &(struct container_change){.step = STEP_RESTART, .end = end});
+		       &(struct container_change){
+			       .step = STEP_BACK_OFF,
+			       .reason = "CrashLoopBackOff",
+			       .message = message,
+			       .end = end,
+		       });
+	put_readiness(doc, root, true, true, "ContainersNotReady");
+}
+
+void pod_status_restarted(struct jmut_doc *doc, struct jmut *root)
+{
+	put_containers(doc, root, "containers", "containerStatuses",
+		       &(struct container_change){.step = STEP_RUN_AGAIN});
 	put_readiness(doc, root, true, true, NULL);
 }
 
