@@ -263,14 +263,18 @@ static void on_work(struct loop_work *work, void *arg)
 
 /* ---- recording ---- */
 
+/* By time, and in the order of their making within it: lists come sorted by name, so that people
+ * read what happened in its order. The end keeps two replicas apart. */
 static void name_event(struct series *s)
 {
+	static uint16_t count;
 	char base[201];
 	size_t len;
 	snprintf(base, sizeof(base), "%s", s->name && s->name[0] ? s->name : "ipu-operator");
 	for (len = strlen(base); len > 1 && (base[len - 1] == '.' || base[len - 1] == '-'); len--)
 		base[len - 1] = '\0';
-	snprintf(s->event, sizeof(s->event), "%s.%016llx", base, (unsigned long long)rand_u64());
+	snprintf(s->event, sizeof(s->event), "%s.%012llx%04x%04x", base,
+		 (unsigned long long)clock_wall_ms(), count++, (unsigned)(rand_u64() & 0xffff));
 }
 
 static struct series *series_new(struct kube_recorder *r, const struct kube_ref *about,
