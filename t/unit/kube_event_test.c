@@ -104,7 +104,7 @@ static void test_one(void)
 		       "%s %s", members[i].a, members[i].b ? members[i].b : "");
 	is_int(json_int(json_get(e, "count"), 0), 1, "count");
 	struct str name = json_str(json_at(e, "metadata", "name", NULL));
-	ok(str_has_prefix(name, STR("j.")) && name.len == 18, "its name: %.*s", STR_ARG(name));
+	ok(str_has_prefix(name, STR("j.")) && name.len == 2 + 20, "its name: %.*s", STR_ARG(name));
 
 	const struct kube_ref node = {
 		.api_version = "v1", .kind = "Node", .name = "n1", .uid = "u-2"};
@@ -244,7 +244,7 @@ static void test_cut(void)
 	ok(flush(), "sent");
 	const char *name = strstr(srv->log, "\"name\":\"");
 	size_t len = name ? strcspn(name + 8, "\"") : 0;
-	is_uint(len, 199 + 17, "a long name is cut, not at a dot");
+	is_uint(len, 199 + 21, "a long name is cut, not at a dot");
 	kube_recorder_free(NULL);
 	end();
 }
