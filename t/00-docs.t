@@ -123,6 +123,13 @@ my %not_ours = map { $_ => 1 } qw(IPUJobList);
 my @unknown = grep { /$looks/ && !$registered{$_} && !$not_ours{$_} } sort keys %in_code;
 is_deeply([map { "$_ in $in_code{$_}" } @unknown], [], 'no name in the code that names.md lacks');
 
+# And no name in names.md that the code lacks: labels and so on stand in string literals, alone or (in
+# selectors and in messages) with more.
+my $literals = join "\0", keys %in_code;
+my @stale = grep { index($literals, $_) < 0 }
+	map { @{$names{$_}} } grep { !/^Environment that/ } sort keys %names;
+is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md that the code lacks');
+
 # Every link of a page leads to a file of the tree.
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	my $folder = $page =~ s{[^/]*$}{}r;
