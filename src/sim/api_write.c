@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/rand.h"
 #include "core/str.h"
+#include "core/yaml.h"
 #include "kube/object.h"
 #include "sim/api_internal.h"
 #include "sim/jsonpatch.h"
@@ -220,11 +221,36 @@ static int check_name(struct draft *d, struct err *err)
 
 /* ---- create ---- */
 
+/* Clients may send YAML too, as the real API server takes it. */
+static int parse_yaml(struct str text, struct json_doc **ret, struct err *err)
+{
+	CLEANUP_YAML struct yaml *yaml = NULL;
+	struct buf json = BUF_INIT(YAML_MAX_BYTES);
+	int result;
+
+	if (yaml_parse("the body", text, &yaml, err) < 0)
+		return -1;
+	if (yaml_len(yaml) != 1)
+		return err_set(err, ERR_INVALID, 0, "one document is wanted, not %zu",
+			       yaml_len(yaml));
+	result = json_write(yaml_doc(yaml, 0), JSON_COMPACT, &json, err);
+	if (result == 0)
+		result = json_parse(buf_str(&json), ret, err);
+	buf_done(&json);
+	return result;
+}
+
 static int parse_body(struct sim_request *req, struct json_doc **ret, struct err *err)
 {
-	if (json_parse(req->ex->body, ret, err) < 0) {
+	struct str type = http_headers_get(req->ex->headers, "Content-Type"), rest;
+	bool yaml;
+
+	str_cut(type, ';', &type, &rest);
+	yaml = str_eqz(type, "application/yaml");
+	if ((yaml ? parse_yaml(req->ex->body, ret, err) : json_parse(req->ex->body, ret, err)) <
+	    0) {
 		err->code = 400;
-		return err_wrap(err, "the body");
+		return yaml ? -1 : err_wrap(err, "the body");
 	}
 	return 0;
 }
