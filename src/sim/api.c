@@ -229,7 +229,8 @@ struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, con
 		if (req->name[0])
 			jmut_set_str(doc, details, "name", req->name);
 		jmut_set_str(doc, details, "group", req->resource->group);
-		jmut_set_str(doc, details, "kind", req->resource->plural);
+		jmut_set_str(doc, details, "kind",
+			     err->code == 422 ? req->resource->kind : req->resource->plural);
 	}
 	if (causes)
 		jmut_set(doc, details, "causes", causes);

@@ -288,6 +288,8 @@ static void create(struct draft *d)
 	struct err err;
 
 	if (make_new(d, &err) < 0) {
+		free(req->name); /* empty so far; a Status names what it's about */
+		req->name = str_dup(kube_name(jmut_view(d->root)));
 		sim_reply_err(req, d->doc, &err, d->causes);
 	} else if (req->dry_run) {
 		set_new_metadata(req->resource, d->doc, jmut_get(d->root, "metadata"));
