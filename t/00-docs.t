@@ -130,6 +130,19 @@ my @stale = grep { index($literals, $_) < 0 }
 	map { @{$names{$_}} } grep { !/^Environment that/ } sort keys %names;
 is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md that the code lacks');
 
+# The options of each program, as its --help lists them, against its manual page.
+my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1');
+for my $program (sort keys %pages) {
+SKIP: {
+		skip "no build: run by make check", 2 unless defined $ENV{TOP_BUILDDIR};
+		my @options = `$ENV{TOP_BUILDDIR}/$program --help` =~ /^ +(?:-\w, )?--([a-z-]+)/mg;
+		my @described = map { /(?:^\.It Fl |, (?:Fl )?)-([a-z-]{2,})/g } grep { /^\.It/ }
+			split /\n/, file_text($pages{$program});
+		cmp_ok(scalar @options, '>', 5, "$program --help lists options");
+		is(sorted_list(@described), sorted_list(@options), "$pages{$program} has them all");
+	}
+}
+
 # Every link of a page leads to a file of the tree.
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	my $folder = $page =~ s{[^/]*$}{}r;
