@@ -54,6 +54,8 @@ void sim_reply_err(struct sim_request *req, struct jmut_doc *doc, const struct e
 		   struct jmut *causes);
 /* An object, or a Table of it where the client wants one. */
 void sim_reply_object(struct sim_request *req, int status, const struct sim_object *o);
+/* The object seen through its scale subresource. */
+void sim_reply_scale(struct sim_request *req, const struct sim_object *o);
 struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, const struct err *err,
 			struct jmut *causes);
 

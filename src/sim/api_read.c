@@ -23,7 +23,7 @@ static void refuse(struct sim_request *req, const struct err *err)
 	sim_reply_err(req, doc, err, NULL);
 }
 
-static void reply_scale(struct sim_request *req, const struct sim_object *o)
+void sim_reply_scale(struct sim_request *req, const struct sim_object *o)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	const struct json *v = sim_object_json(o), *meta = json_get(v, "metadata");
@@ -61,7 +61,7 @@ static void get(struct sim_request *req)
 			req->resource->group[0] ? "." : "", req->resource->group, req->name);
 		refuse(req, &err);
 	} else if (strcmp(req->subresource, "scale") == 0) {
-		reply_scale(req, o);
+		sim_reply_scale(req, o);
 	} else {
 		sim_reply_object(req, 200, o);
 	}

@@ -606,7 +606,10 @@ static void store(struct draft *d, struct sim_object *old)
 	sim_object_ref(o);
 	if (leaves)
 		sim_api_delete_now(req->api, o);
-	sim_reply_object(req, 200, o);
+	if (strcmp(req->subresource, "scale") == 0)
+		sim_reply_scale(req, o);
+	else
+		sim_reply_object(req, 200, o);
 	sim_object_unref(o);
 }
 
