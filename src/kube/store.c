@@ -43,6 +43,7 @@ struct kube_store {
 	struct list entries;
 	uint64_t round; /* counts lists */
 	struct kube_watch *watch;
+	char *seen; /* the greatest version that the watch has told of; NULL: none */
 };
 
 struct kube_store *kube_store_new(const struct kube_store_ops *ops, void *arg)
@@ -198,6 +199,9 @@ static void take(struct kube_store *s, const struct news *n)
 			e->noted = 0;
 		return;
 	}
+	/* The watch is past it and doesn't have it: it's gone already. */
+	if (!e && n->noted && s->seen && kube_version_cmp(n->version, str_of(s->seen)) <= 0)
+		return;
 	if (e && !str_eq(uid_of(e), n->uid)) {
 		entry_drop(s, e);
 		e = NULL;
@@ -218,6 +222,11 @@ static void take(struct kube_store *s, const struct news *n)
 
 void kube_store_event(struct kube_store *s, const struct kube_watch_event *ev)
 {
+	if (ev->version.len > 0 &&
+	    (!s->seen || kube_version_cmp(ev->version, str_of(s->seen)) > 0)) {
+		free(s->seen);
+		s->seen = str_dup(ev->version);
+	}
 	if (ev->type == KUBE_DELETED) {
 		struct entry *e = map_get(s->by_key, ev->key);
 		if (e && (ev->uid.len == 0 || str_eq(uid_of(e), ev->uid)))
@@ -331,6 +340,7 @@ void kube_store_free(struct kube_store *s)
 		entry_free(s, CONTAINER_OF(pos, struct entry, link));
 	map_free(s->by_key);
 	map_free(s->by_uid);
+	free(s->seen);
 	free(s);
 }
 
