@@ -55,6 +55,11 @@ void partition_get_status(const struct partitions *p, const char *owner_uid, uin
 /* What this owner has asked for or still has in the tracker; orphans don't count. 0: nothing. */
 size_t partition_held(const struct partitions *p, const char *owner_uid);
 
+/* Instances with this number or a greater one that this owner still asks for, at most max of them,
+ * in no particular order. Returns how many: for owners that have become smaller. */
+size_t partition_asked_from(const struct partitions *p, const char *owner_uid, uint32_t from,
+			    uint32_t *ret, size_t max);
+
 /* Over all owners that ask for or hold something, in no particular order; fn mustn't change them.
  * For owners to find what they left behind, and for statistics. */
 typedef void partitions_each_fn(const struct partition_ask *ask,

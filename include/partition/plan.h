@@ -18,6 +18,7 @@ struct partition_times {
 	int64_t grace_ms;  /* releasing: then removes are forced */
 	int64_t orphan_ms; /* a controller away that long, and not configured, is gone for good */
 	int64_t poll_ms;   /* between two looks at a partition that changes */
+	int64_t broken_ms; /* between two at one in PS_ERROR: it may take hours */
 	int64_t remove_ms; /* between two removes that were taken and had no effect */
 };
 extern const struct partition_times partition_times_default;

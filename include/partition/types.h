@@ -88,6 +88,8 @@ struct partition_status {
 	const char *host;       /* for IPUOF_VIPU_API_HOST, or NULL */
 	uint16_t port;
 	const char *label_key, *label_value; /* node selector of that controller, or NULL */
+	/* What is asked for, as it was asked; NULL: nothing. */
+	const struct partition_ask *ask;
 	uint32_t resets; /* resets that have been completed since this process started */
 	int64_t since_ms;
 };

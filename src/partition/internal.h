@@ -28,14 +28,14 @@ struct slot {
 	struct list items; /* all of its entries */
 	struct item *serving;
 	struct partition_ask ask; /* what is asked for, or what was read from the tracker */
-	bool asking;
-	bool unclaimed; /* read from the tracker; its owner hasn't spoken yet */
+	bool asking;              /* also: it asked an earlier process, and hasn't said otherwise */
 	bool reset_wanted;
 	bool failed; /* vanished while in use: waits for its owner's word */
 	uint32_t resets;
 	enum partition_why why;
 	char message[256];
 	int64_t since_ms;      /* wall: of its present state */
+	int64_t said_ms;       /* mono: when it was said last why it waits */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
 	uint64_t told; /* hash of what the owner was told last */
@@ -54,6 +54,7 @@ struct item {
 	struct loop_work work;
 	struct loop_timer timer;
 	bool held;         /* its controller is held in the fleet */
+	bool usable;       /* active, and the tracker has said so: its owner\'s Pods may use it */
 	bool forgotten;    /* dropped from the tracker; goes when that's written */
 	char message[256]; /* the controller's last word on it, for people */
 };
@@ -70,8 +71,8 @@ struct partitions {
 	struct map *items;  /* by partition id */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;
-	bool waiting;           /* the fleet has been told that something waits */
-	struct map *refreshing; /* controllers whose view was asked for by the queue */
+	bool waiting;      /* the fleet has been told that something waits */
+	struct map *looks; /* by controller: views that the queue asked for */
 	struct vipu_fleet_watch fleet_watch;
 	struct scope calls;
 	struct loop_work pass_work, notify_work;
@@ -88,8 +89,9 @@ bool item_is_orphan(const struct item *item);
 
 /* ---- manager.c, called by item.c ---- */
 
-/* The item no longer serves its slot. why NONE: its owner wanted it so. */
-void slot_lost_item(struct slot *slot, struct item *item, enum partition_why why);
+/* The item, in phase was until now, no longer serves its slot. why NONE: its owner wanted it so. */
+void slot_lost_item(struct slot *slot, struct item *item, enum partition_phase was,
+		    enum partition_why why);
 void slot_changed(struct slot *slot); /* what its owner sees may have changed */
 void slot_item_gone(struct slot *slot, struct item *item); /* it left the tracker: frees it */
 void partitions_pass_soon(struct partitions *p); /* room may have come: look at the queue */

@@ -55,7 +55,9 @@ static void gather(struct item *item)
 
 	f->now_ms = clock_wall_ms();
 	f->recorded = tracker_is_recorded(item->p->tracker, item->entry->id);
-	f->wanted = slot->serving == item && (slot->asking || slot->unclaimed);
+	f->wanted = slot->serving == item && slot->asking;
+	if (item->entry->phase == PARTITION_ACTIVE && f->recorded)
+		item->usable = true;
 	f->reset_wanted = slot->reset_wanted;
 	f->configured = c && c->configured;
 	if (!c) {
@@ -87,6 +89,9 @@ static void call_ended(struct item *item, const struct err *err)
 	} else {
 		backoff_reset(&item->backoff);
 		item->facts.not_before_ms = 0;
+		if (item->facts.status != PARTITION_PRESENT ||
+		    item->facts.health != PARTITION_BROKEN)
+			item->message[0] = '\0';
 	}
 	item_touch(item);
 }
@@ -296,6 +301,7 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 	bool certain;
 
 	cut_call(item);
+	item->usable = false;
 	certain = !item->facts.was_unknown && item->facts.answer != PARTITION_UNKNOWN;
 	partition_entry_stamp(e, plan->phase, certain, clock_wall_ms(), &item->p->times);
 	if (item->facts.answer == PARTITION_UNKNOWN)
@@ -319,7 +325,7 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 	if (plan->phase == PARTITION_ACTIVE)
 		backoff_reset(&item->slot->backoff);
 	if (plan->phase == PARTITION_RELEASING || plan->phase == PARTITION_ORPHAN)
-		slot_lost_item(item->slot, item, plan->why);
+		slot_lost_item(item->slot, item, from, plan->why);
 	slot_changed(item->slot);
 }
 
@@ -332,7 +338,7 @@ static void step_forget(struct item *item, enum partition_why why)
 		 partition_why_name(why));
 	tracker_drop(item->p->tracker, item->entry->id);
 	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
-	slot_lost_item(item->slot, item, why);
+	slot_lost_item(item->slot, item, item->entry->phase, why);
 	slot_changed(item->slot);
 	item_touch(item);
 }
@@ -400,6 +406,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loa
 		item->facts.answer = PARTITION_UNKNOWN;
 	if (loaded)
 		item->facts.was_unknown = true;
+	item->usable = loaded && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);
 	loop_work_init(&item->work, p->loop, run, item);
 	loop_timer_init(&item->timer, p->loop, on_timer, item);

@@ -90,7 +90,7 @@ static void sweep_slot(struct slot *s)
 {
 	struct owner *o = s->owner;
 
-	if (s->asking || s->unclaimed || !list_empty(&s->items))
+	if (s->asking || !list_empty(&s->items))
 		return;
 	free_slot(s);
 	if (list_empty(&o->changed))
@@ -112,7 +112,7 @@ static bool is_failed(const struct slot *s)
 
 static enum partition_state state_of(const struct slot *s)
 {
-	if (!s->asking && !s->unclaimed)
+	if (!s->asking)
 		return PARTITION_STATE_RELEASING;
 	if (is_failed(s))
 		return PARTITION_STATE_FAILED;
@@ -121,8 +121,7 @@ static enum partition_state state_of(const struct slot *s)
 	switch (s->serving->entry->phase) {
 	case PARTITION_ACTIVE:
 		/* Its Pods may use it once the tracker says so. */
-		return s->serving->facts.recorded ? PARTITION_STATE_ACTIVE
-						  : PARTITION_STATE_CREATING;
+		return s->serving->usable ? PARTITION_STATE_ACTIVE : PARTITION_STATE_CREATING;
 	case PARTITION_RESETTING:
 		return PARTITION_STATE_RESETTING;
 	default:
@@ -150,6 +149,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 	*ret = (struct partition_status){
 		.state = state_of(s),
 		.why = s->why,
+		.ask = s->asking ? &s->ask : NULL,
 		.resets = s->resets,
 		.since_ms = s->since_ms,
 	};
@@ -209,10 +209,15 @@ void slot_changed(struct slot *s)
 static void notify(struct loop_work *work, void *arg)
 {
 	struct partitions *p = arg;
+	struct list now = LIST_INIT(now); /* what changes from here on is the next turn's */
 
 	(void)work;
-	while (!list_empty(&p->changed)) {
-		struct owner *o = CONTAINER_OF(p->changed.next, struct owner, changed);
+	LIST_FOREACH(pos, tmp, &p->changed) {
+		list_unlink(pos);
+		list_append(&now, pos);
+	}
+	while (!list_empty(&now)) {
+		struct owner *o = CONTAINER_OF(now.next, struct owner, changed);
 		struct partition_owner who;
 
 		list_unlink(&o->changed);
@@ -231,7 +236,8 @@ static void notify(struct loop_work *work, void *arg)
 
 /* ---- what items tell ---- */
 
-void slot_lost_item(struct slot *s, struct item *item, enum partition_why why)
+void slot_lost_item(struct slot *s, struct item *item, enum partition_phase was,
+		    enum partition_why why)
 {
 	if (s->serving != item)
 		return;
@@ -241,7 +247,7 @@ void slot_lost_item(struct slot *s, struct item *item, enum partition_why why)
 	snprintf(s->message, sizeof(s->message), "%s", why ? item->message : "");
 	if (!s->asking)
 		return;
-	if (why == PARTITION_WHY_VANISHED && item->entry->phase != PARTITION_CREATING) {
+	if (why == PARTITION_WHY_VANISHED && was != PARTITION_CREATING) {
 		s->failed = true;
 		snprintf(s->message, sizeof(s->message),
 			 "partition %s is gone from %s without the operator's doing",
@@ -282,12 +288,15 @@ static void on_found(void *arg, const char *id, struct str json)
 		return;
 	}
 	s = need_slot(p, &e->ask);
-	serves = !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN;
+	serves = !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN &&
+		 (!s->asking || partition_ask_same_need(&s->ask, &e->ask));
+	/* From now on it's ours to keep there, whoever takes it out. */
+	tracker_put(p->tracker, id, json);
 	item = item_new(s, e, true);
 	if (serves) {
 		s->serving = item;
-		s->unclaimed = !s->asking;
-		list_unlink(&s->queue);
+		s->asking = true; /* its owner asked, and may ask otherwise now */
+		queue_remove(s);
 	}
 	log_info("partition", id, "found in the tracker: %s, controller=%s owner=%s/%s",
 		 partition_phase_name(e->phase), e->controller, e->ask.owner.ns, e->ask.owner.name);
@@ -410,7 +419,7 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
 	s->asking = true;
-	s->unclaimed = false;
+	s->message[0] = '\0'; /* it was about another need */
 	if (news) {
 		s->failed = false;
 		s->why = PARTITION_WHY_NONE;
@@ -444,9 +453,9 @@ static void release_slot(struct slot *s)
 {
 	struct item *item = s->serving;
 
-	if (!s->asking && !s->unclaimed)
+	if (!s->asking)
 		return;
-	s->asking = s->unclaimed = s->failed = s->reset_wanted = false;
+	s->asking = s->failed = s->reset_wanted = false;
 	s->since_ms = clock_wall_ms();
 	queue_remove(s);
 	s->serving = NULL;
@@ -495,9 +504,26 @@ size_t partition_held(const struct partitions *p, const char *owner_uid)
 	LIST_FOREACH(pos, tmp, &o->slots) {
 		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
 
-		n += s->asking || s->unclaimed;
+		n += s->asking;
 		LIST_FOREACH(ipos, itmp, &s->items)
 			n += !item_is_orphan(CONTAINER_OF(ipos, struct item, link));
+	}
+	return n;
+}
+
+size_t partition_asked_from(const struct partitions *p, const char *owner_uid, uint32_t from,
+			    uint32_t *ret, size_t max)
+{
+	const struct owner *o = map_get(p->owners, str_of(owner_uid));
+	size_t n = 0;
+
+	if (!o)
+		return 0;
+	LIST_FOREACH(pos, tmp, &o->slots) {
+		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+
+		if (n < max && s->asking && s->ask.instance >= from)
+			ret[n++] = s->ask.instance;
 	}
 	return n;
 }

@@ -13,6 +13,7 @@ const struct partition_times partition_times_default = {
 	.grace_ms = 30 * 1000,
 	.orphan_ms = 600 * 1000,
 	.poll_ms = 500,
+	.broken_ms = 3 * 1000,
 	.remove_ms = 5 * 1000,
 };
 
@@ -47,14 +48,18 @@ static struct partition_plan call(const struct view *v, enum partition_step step
 	return (struct partition_plan){.step = step};
 }
 
-/* A look, not more often than every poll_ms. */
-static struct partition_plan poll_status(const struct view *v)
+static struct partition_plan poll_status_every(const struct view *v, int64_t every_ms)
 {
-	int64_t next_ms = v->f->status_asked_ms + v->t->poll_ms;
+	int64_t next_ms = v->f->status_asked_ms + every_ms;
 
 	if (v->f->status != PARTITION_UNSEEN && v->f->now_ms < next_ms)
 		return wait_until(next_ms);
 	return call(v, PARTITION_CALL_STATUS);
+}
+
+static struct partition_plan poll_status(const struct view *v)
+{
+	return poll_status_every(v, v->t->poll_ms);
 }
 
 static bool in_window(const struct view *v)
@@ -162,7 +167,7 @@ static struct partition_plan plan_active(const struct view *v)
 	if (f->reset_wanted)
 		return record(PARTITION_RESETTING, PARTITION_WHY_NONE);
 	if (f->listed_broken || (f->status == PARTITION_PRESENT && f->health != PARTITION_HEALTHY))
-		return poll_status(v);
+		return poll_status_every(v, v->t->broken_ms);
 	return wait_until(0);
 }
 

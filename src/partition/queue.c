@@ -12,7 +12,8 @@
 #include "core/clock.h"
 #include "core/log.h"
 
-#define FRESH_MS 1000 /* a view older than this is asked for again before a create */
+#define FRESH_MS     1000 /* a view older than this is asked for again before a create */
+#define SAY_AGAIN_MS 60000
 
 /* What was recorded for a controller and isn't in its list yet takes room there too. */
 static unsigned blocks_pending(const struct partitions *p, const struct vipu_controller *c,
@@ -32,8 +33,15 @@ static unsigned blocks_pending(const struct partitions *p, const struct vipu_con
 	return n;
 }
 
+/* The words of a reason that stays move at most once a minute: every change is a write of the
+ * owner's status, and with many waiting, figures change with every partition that comes or goes. */
 static void wait_because(struct slot *s, enum partition_why why, const char *message)
 {
+	int64_t now_ms = clock_mono_ms();
+
+	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS)
+		return;
+	s->said_ms = now_ms;
 	s->why = why;
 	snprintf(s->message, sizeof(s->message), "%s", message);
 	slot_changed(s);
@@ -94,25 +102,42 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 	slot_changed(s);
 }
 
+/* A look at one controller for the queue's sake. */
+struct look {
+	struct partitions *p;
+	bool asking;
+	int64_t answered_ms; /* mono: when the last one that was asked for here came; 0: none */
+};
+
 static void on_refreshed(void *arg, const struct err *err, const struct vipu_controller *c)
 {
-	struct partitions *p = arg;
+	struct look *look = arg;
 
-	(void)err;
 	(void)c;
-	/* Which of them it was doesn't matter: the pass asks again for what it needs. */
-	map_free(p->refreshing);
-	p->refreshing = map_new();
-	partitions_pass_soon(p);
+	look->asking = false;
+	look->answered_ms = err ? 0 : clock_mono_ms();
+	partitions_pass_soon(look->p);
 }
 
+/* By when it was asked for, or by when it came: a controller that takes longer to answer than a
+ * view is fresh must be believed too. */
 static bool is_fresh(struct partitions *p, const struct vipu_controller *c)
 {
-	if (c->fresh_ms && clock_mono_ms() - c->fresh_ms < FRESH_MS)
+	int64_t now_ms = clock_mono_ms();
+	struct look *look = map_get(p->looks, str_of(c->name));
+
+	if (c->fresh_ms && now_ms - c->fresh_ms < FRESH_MS)
 		return true;
-	if (!map_get(p->refreshing, str_of(c->name))) {
-		map_put(p->refreshing, str_of(c->name), p);
-		vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, p, &p->calls);
+	if (look && look->answered_ms && now_ms - look->answered_ms < FRESH_MS)
+		return true;
+	if (!look) {
+		look = xcalloc(1, sizeof(*look));
+		look->p = p;
+		map_put(p->looks, str_of(c->name), look);
+	}
+	if (!look->asking) {
+		look->asking = true;
+		vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, look, &p->calls);
 	}
 	return false;
 }
@@ -187,17 +212,21 @@ void queue_init(struct partitions *p)
 {
 	list_init(&p->queue);
 	scope_init(&p->calls);
-	p->refreshing = map_new();
+	p->looks = map_new();
 	loop_work_init(&p->pass_work, p->loop, pass, p);
 	loop_timer_init(&p->pass_timer, p->loop, on_pass_timer, p);
 }
 
 void queue_done(struct partitions *p)
 {
+	struct map_iter it = MAP_ITER(p->looks);
+
 	scope_cancel(&p->calls);
 	loop_work_cancel(&p->pass_work);
 	loop_timer_stop(&p->pass_timer);
-	map_free(p->refreshing);
+	while (map_next(&it))
+		free(it.value);
+	map_free(p->looks);
 	if (p->waiting)
 		vipu_fleet_wait_end(p->fleet);
 }

@@ -22,6 +22,7 @@
 #define FORMAT_ANNOTATION "graphcore.ai/tracker-format"
 #define FORMAT            "1"
 #define WRITE_DEADLINE_MS 15000
+#define LOST_AT_ONCE      3 /* conflicts in a row that are tried again without a wait */
 
 struct record {
 	char *want;   /* NULL: not wanted in the ConfigMap */
@@ -39,6 +40,7 @@ enum tracker_state {
 
 struct tracker {
 	struct kube_client *kube;
+	struct kube_watch *watch; /* in scope */
 	struct loop *loop;
 	char *ns, *name;
 	struct tracker_ops ops;
@@ -50,6 +52,8 @@ struct tracker {
 	bool foreign;   /* … in a format that isn't ours: left alone */
 	bool must_read; /* what is stored may not be what we believe */
 	char *version;  /* its resourceVersion */
+	char *passed;   /* of news that came during a call and wasn't looked at; NULL: none */
+	unsigned lost;  /* writes in a row that somebody else was faster than */
 	struct err err;
 	struct scope scope;
 	struct loop_work step_work;
@@ -143,6 +147,15 @@ static void note_missing(struct tracker *t, const struct json *data)
 	free(gone);
 }
 
+/* News that was passed over while an answer was awaited: is it newer than that answer? */
+static void weigh_passed(struct tracker *t)
+{
+	if (t->passed && kube_version_cmp(str_of(t->passed), str_of(t->version)) > 0)
+		t->must_read = true;
+	free(t->passed);
+	t->passed = NULL;
+}
+
 static void note_object(struct tracker *t, const struct json *object)
 {
 	const struct json *data = json_get(object, "data");
@@ -153,6 +166,7 @@ static void note_object(struct tracker *t, const struct json *object)
 	t->version = str_dup(kube_version(object));
 	t->exists = true;
 	t->must_read = false;
+	weigh_passed(t);
 	t->foreign = format.len == 0 ? json_len(data) > 0 : !str_eqz(format, FORMAT);
 	if (t->foreign) {
 		struct err err;
@@ -175,7 +189,10 @@ static void note_absent(struct tracker *t)
 {
 	free(t->version);
 	t->version = NULL;
-	t->exists = t->foreign = t->must_read = false;
+	t->exists = t->foreign = false;
+	t->must_read = t->passed != NULL;
+	free(t->passed);
+	t->passed = NULL;
 	note_missing(t, NULL);
 }
 
@@ -239,7 +256,12 @@ static void on_write(void *arg, const struct err *err, const struct kube_respons
 	t->state = TRACKER_IDLE;
 	if (err &&
 	    (err->kind == ERR_CONFLICT || err->kind == ERR_EXISTS || err->kind == ERR_NOT_FOUND)) {
-		/* Somebody else was faster: look, then write what is still missing. */
+		/* Somebody else was faster: look, then write what is still missing; but not at the
+		 * network's speed, if that goes on (or the namespace isn't there). */
+		if (++t->lost > LOST_AT_ONCE) {
+			retry_later(t, err);
+			return;
+		}
 		t->must_read = true;
 		loop_work_post(&t->step_work);
 		return;
@@ -249,6 +271,7 @@ static void on_write(void *arg, const struct err *err, const struct kube_respons
 		return;
 	}
 	t->writes++;
+	t->lost = 0;
 	backoff_reset(&t->backoff);
 	set_error(t, NULL);
 	note_object(t, response->json);
@@ -317,8 +340,12 @@ static void step(struct loop_work *work, void *arg)
 	}
 	doc = jmut_doc_new();
 	data = differences(t, doc);
-	if (data)
+	if (data) {
 		start_write(t, doc, data);
+		return;
+	}
+	t->lost = 0;
+	set_error(t, NULL); /* it was read, and there is nothing to be written */
 }
 
 /* ---- the watch ---- */
@@ -330,8 +357,12 @@ static void on_watch_event(void *arg, const struct kube_watch_event *event)
 	/* News older than an answer that we had: the answer counts. */
 	if (t->version && kube_version_cmp(event->version, str_of(t->version)) < 0)
 		return;
-	if (t->state == TRACKER_READING || t->state == TRACKER_WRITING)
-		return; /* the answer brings it, or a conflict makes us read */
+	if (t->state == TRACKER_READING || t->state == TRACKER_WRITING) {
+		/* The answer brings it, unless it's newer than that. */
+		free(t->passed);
+		t->passed = str_dup(event->version);
+		return;
+	}
 	if (event->type == KUBE_DELETED)
 		note_absent(t);
 	else
@@ -350,9 +381,21 @@ static void on_watch_synced(void *arg)
 	loop_work_post(&t->step_work);
 }
 
+/* Why it can't even be read: later on, reads and writes of its own say so. */
+static void on_watch_state(void *arg)
+{
+	struct tracker *t = arg;
+	struct kube_watch_status st;
+
+	kube_watch_status(t->watch, &st);
+	if (!t->synced && st.err.kind != ERR_NONE)
+		set_error(t, &st.err);
+}
+
 static const struct kube_watch_ops watch_ops = {
 	.on_event = on_watch_event,
 	.on_synced = on_watch_synced,
+	.on_state = on_watch_state,
 };
 
 struct tracker *tracker_new(struct kube_client *kube, const char *ns, const char *name,
@@ -377,7 +420,7 @@ struct tracker *tracker_new(struct kube_client *kube, const char *ns, const char
 	scope_init(&t->scope);
 	loop_work_init(&t->step_work, t->loop, step, t);
 	loop_timer_init(&t->retry, t->loop, on_retry, t);
-	kube_watch_start(kube, &opts, &watch_ops, t, &t->scope);
+	t->watch = kube_watch_start(kube, &opts, &watch_ops, t, &t->scope);
 	return t;
 }
 
@@ -395,6 +438,7 @@ void tracker_free(struct tracker *t)
 		free_record(it.value);
 	map_free(t->records);
 	free(t->version);
+	free(t->passed);
 	free(t->ns);
 	free(t->name);
 	free(t);
