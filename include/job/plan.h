@@ -22,6 +22,9 @@ struct job_view {
 	/* One for each instance (none when the job's size isn't known). */
 	const struct partition_status *partitions;
 	size_t n_partitions;
+	/* Instances that the job no longer has, and that still ask for a partition. */
+	const uint32_t *surplus;
+	size_t n_surplus;
 	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
 	/* The API server's last word on a Pod that was to be made, with an Event's reason; NULL. */
 	const char *trouble, *trouble_event;

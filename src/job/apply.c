@@ -78,6 +78,15 @@ static void set_trouble(struct job_ctx *ctx, const char *event, char *message)
 	ctx->trouble_event = event;
 }
 
+/* Also by its label: without it the store would never hear of it. */
+static bool is_own_pod(const struct job_ctx *ctx, const struct json *pod)
+{
+	const struct job *job = job_now(ctx);
+
+	return kube_is_owned_by(pod, str_of(ctx->uid)) && job &&
+	       str_eqz(kube_label(pod, JOB_LABEL_JOB), job->name);
+}
+
 /* A Pod of this name is there and the store doesn't know it: ours, or somebody else's? */
 static void on_pod_found(void *arg, const struct err *err, const struct kube_response *response)
 {
@@ -85,7 +94,7 @@ static void on_pod_found(void *arg, const struct err *err, const struct kube_res
 	struct job_ctx *ctx = call->ctx;
 	struct err conflict;
 
-	if (!err && kube_is_owned_by(response->json, str_of(ctx->uid))) {
+	if (!err && is_own_pod(ctx, response->json)) {
 		kube_store_note(ctx->c->pods, response->json);
 		call_end(call, NULL);
 		return;
@@ -194,15 +203,16 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	kube_call_start(ctx->c->opts.kube, &req, on_pod_created, call_new(ctx, name), &ctx->scope);
 }
 
+/* The answer isn't taken into the store: the Pod may be gone by now, and the watch have said so. */
 static void on_pod_deleted(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct call *call = arg;
 
+	(void)response;
+
 	/* Gone, or another Pod by now: the watch says which. */
 	if (err && (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT))
 		err = NULL;
-	else if (!err && str_eqz(json_str(json_get(response->json, "kind")), "Pod"))
-		kube_store_note(call->ctx->c->pods, response->json);
 	call_end(call, err);
 }
 
@@ -222,6 +232,46 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
 
 /* ---- the job itself ---- */
 
+/* An older CRD drops what it doesn't know: what was sent isn't sent again and again. */
+static void note_kept(struct job_ctx *ctx, const struct job_status *sent, const struct json *answer)
+{
+	struct job *kept;
+
+	if (job_decode(answer, &kept, NULL) < 0)
+		return;
+	job_status_done(&ctx->sent);
+	job_status_done(&ctx->kept);
+	ctx->has_kept = !job_status_equal(&kept->status, sent);
+	if (ctx->has_kept) {
+		job_status_copy(&ctx->sent, sent);
+		job_status_copy(&ctx->kept, &kept->status);
+		log_warn("job", ctx->key,
+			 "the API server keeps another status than was written: is its CRD of "
+			 "another release?");
+	}
+	job_free(kept);
+}
+
+/* It was written, and this is what became of it. Times that weren't kept are made anew each time:
+ * they don't count. */
+static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
+		    const struct job_status *have)
+{
+	struct job_status like_sent;
+	bool same;
+
+	if (!ctx->has_kept || !job_status_equal(have, &ctx->kept))
+		return false;
+	job_status_copy(&like_sent, want);
+	like_sent.start_ms = ctx->sent.start_ms;
+	like_sent.completion_ms = ctx->sent.completion_ms;
+	for (int i = 0; i < JOB_CONDITIONS; i++)
+		like_sent.conditions[i].transition_ms = ctx->sent.conditions[i].transition_ms;
+	same = job_status_equal(&like_sent, &ctx->sent);
+	job_status_done(&like_sent);
+	return same;
+}
+
 static void on_job_patched(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct call *call = arg;
@@ -230,6 +280,8 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 
 	if (!err && call->has_status && job)
 		job_tell_status(ctx, job, &call->before, &call->status);
+	if (!err && call->has_status)
+		note_kept(ctx, &call->status, response->json);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	if (err && err->kind == ERR_NOT_FOUND)
@@ -329,6 +381,7 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 {
 	for (size_t i = 0; i < plan->n_actions; i++)
 		apply_action(ctx, item, &plan->actions[i], partitions);
-	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status))
+	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status) &&
+	    !is_sent(ctx, &plan->status, &item->job->status))
 		patch_status(ctx, item->job, &plan->status);
 }

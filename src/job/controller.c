@@ -17,6 +17,8 @@
 #include "job/internal.h"
 #include "kube/object.h"
 
+#define SURPLUS_AT_ONCE 64 /* the news of their release brings the next pass */
+
 /* ---- what is remembered of a job ---- */
 
 static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job, struct str key)
@@ -40,6 +42,9 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		ctx->trouble = NULL;
 		ctx->told_wait = NULL;
 		ctx->warned = false;
+		job_status_done(&ctx->sent);
+		job_status_done(&ctx->kept);
+		ctx->has_kept = false;
 	}
 	ctx->uid = xstrdup(job->uid);
 	return ctx;
@@ -49,6 +54,8 @@ static void free_ctx(struct job_ctx *ctx)
 {
 	job_apply_cancel(ctx);
 	job_told_free(ctx);
+	job_status_done(&ctx->sent);
+	job_status_done(&ctx->kept);
 	free(ctx->key);
 	free(ctx->uid);
 	free(ctx->trouble);
@@ -85,6 +92,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	const struct job *job = item->job;
 	size_t n = count_partitions(job);
 	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
+	uint32_t surplus[SURPLUS_AT_ONCE];
 	struct pod_list pods;
 	struct job_view view;
 	struct job_plan plan;
@@ -100,6 +108,10 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.n_pods = pods.n,
 		.partitions = partitions,
 		.n_partitions = n,
+		.surplus = surplus,
+		.n_surplus = n ? partition_asked_from(ctx->c->opts.partitions, job->uid,
+						      (uint32_t)n, surplus, SURPLUS_AT_ONCE)
+			       : 0,
 		.held = partition_held(ctx->c->opts.partitions, job->uid),
 		.trouble = ctx->trouble,
 		.trouble_event = ctx->trouble_event,
@@ -261,6 +273,9 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 	(void)key;
 	if (c->started)
 		tell_of_pod(c, job_key, was, is);
+	/* A label that somebody changed takes it from one job to another. */
+	if (was && is && strcmp(was->job_key, is->job_key) != 0)
+		kube_workqueue_add(c->queue, str_of(was->job_key));
 	kube_workqueue_add(c->queue, job_key);
 }
 

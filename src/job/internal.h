@@ -37,6 +37,10 @@ struct job_ctx {
 	char *trouble;         /* the API server's last word on a Pod that was to be made */
 	const char *trouble_event;
 	bool warned; /* of the template */
+	/* The last status that was written, and what the API server made of it, where they differ.
+	 */
+	bool has_kept;
+	struct job_status sent, kept;
 
 	unsigned calls;      /* of the present pass, not yet answered */
 	struct list pending; /* what they belong to (apply.c) */
@@ -64,7 +68,6 @@ void job_apply_cancel(struct job_ctx *ctx);
 /* ---- controller.c ---- */
 
 void job_call_ended(struct job_ctx *ctx, const struct err *err); /* one of ctx->calls */
-void job_look_again(struct job_ctx *ctx);
 
 /* ---- tell.c: Events ---- */
 

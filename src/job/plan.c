@@ -20,8 +20,12 @@ struct work {
 	const struct job_view *v;
 	const struct job *job;
 	struct job_plan *out;
-	bool was_there; /* all Pods of the job have existed */
-	uint32_t running, succeeded, failed, started;
+	const struct job_pod **places; /* by number: who has the name of each worker */
+	size_t n_places;
+	bool was_there;    /* all Pods of the job have existed */
+	size_t cleared;    /* Pods that had succeeded, and are gone */
+	size_t kept, lost; /* Pods that are gone: counted as succeeded, as failed */
+	uint32_t running, succeeded, failed;
 	bool partition_active;
 	char failure[256]; /* of the first instance that failed */
 };
@@ -46,10 +50,11 @@ static void act_instance(struct work *w, enum job_action_kind kind, uint32_t ins
 }
 
 /* What the job waits for: the first reason counts. */
-static void waits_for(struct work *w, const char *event, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+static void waits_for(struct work *w, const char *event, enum partition_why why, const char *fmt,
+		      ...) __attribute__((format(printf, 4, 5)));
 
-static void waits_for(struct work *w, const char *event, const char *fmt, ...)
+static void waits_for(struct work *w, const char *event, enum partition_why why, const char *fmt,
+		      ...)
 {
 	va_list ap;
 
@@ -59,6 +64,7 @@ static void waits_for(struct work *w, const char *event, const char *fmt, ...)
 	vsnprintf(w->out->wait_message, sizeof(w->out->wait_message), fmt, ap);
 	va_end(ap);
 	w->out->wait_event = event;
+	w->out->waits = why;
 }
 
 /* ---- Pods ---- */
@@ -73,70 +79,116 @@ static bool may_run(const struct job_pod *pod)
 	return pod->phase != JOB_POD_SUCCEEDED && pod->phase != JOB_POD_FAILED;
 }
 
-/* Deletes those of ours that may run, of one instance or (-1) of all. Returns how many of them
- * there still are, in deletion or not. */
+static void delete_pod(struct work *w, const struct job_pod *pod)
+{
+	if (!pod->deleting)
+		act(w, JOB_DELETE_POD)->pod = pod;
+}
+
+/* The N of "NAME-worker-N", all instances counted through; -1: no such name. */
+static int64_t number_of(const struct work *w, const struct job_pod *pod)
+{
+	struct str name = str_of(pod->name), prefix = str_of(w->job->name);
+	int64_t n;
+
+	if (!str_has_prefix(name, prefix))
+		return -1;
+	name = (struct str){name.p + prefix.len, name.len - prefix.len};
+	if (!str_has_prefix(name, STR("-worker-")))
+		return -1;
+	name = (struct str){name.p + 8, name.len - 8};
+	if ((name.len > 1 && name.p[0] == '0') ||
+	    str_to_int(name, 0, (int64_t)w->n_places - 1, &n, NULL) < 0)
+		return -1;
+	return n;
+}
+
+/* Its label says so; of one whose label was tampered with, its name. -1: can't be said. */
+static int64_t instance_of(const struct work *w, const struct job_pod *pod)
+{
+	int64_t n;
+
+	if (pod->instance >= 0)
+		return pod->instance;
+	n = number_of(w, pod);
+	return n < 0 ? -1 : n / w->job->workers;
+}
+
+static void place_pods(struct work *w)
+{
+	w->n_places = (size_t)w->job->instances * w->job->workers;
+	w->places = xcalloc(w->n_places + 1, sizeof(*w->places));
+	for (size_t i = 0; i < w->v->n_pods; i++) {
+		int64_t n = number_of(w, w->v->pods[i]);
+
+		if (n >= 0)
+			w->places[n] = w->v->pods[i];
+	}
+}
+
+/* Deletes those of ours that may run, of one instance or (-1) of all; one that can't be told
+ * apart counts for each. Returns how many of them there still are, in deletion or not. */
 static size_t stop_pods(struct work *w, int64_t instance)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->v->n_pods; i++) {
 		const struct job_pod *pod = w->v->pods[i];
+		int64_t its = instance_of(w, pod);
 
 		if (!is_ours(w, pod) || !may_run(pod) ||
-		    (instance >= 0 && pod->instance != instance))
+		    (instance >= 0 && its >= 0 && its != instance))
 			continue;
 		n++;
-		if (!pod->deleting)
-			act(w, JOB_DELETE_POD)->pod = pod;
+		delete_pod(w, pod);
 	}
 	return n;
 }
 
+/* Deletes all of ours, ended or not. Returns how many there still are. */
 static size_t delete_pods(struct work *w)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->v->n_pods; i++) {
-		const struct job_pod *pod = w->v->pods[i];
-
-		if (!is_ours(w, pod))
+		if (!is_ours(w, w->v->pods[i]))
 			continue;
 		n++;
-		if (!pod->deleting)
-			act(w, JOB_DELETE_POD)->pod = pod;
+		delete_pod(w, w->v->pods[i]);
 	}
 	return n;
-}
-
-static const struct job_pod *find_pod(const struct work *w, const char *name)
-{
-	for (size_t i = 0; i < w->v->n_pods; i++) {
-		if (strcmp(w->v->pods[i]->name, name) == 0)
-			return w->v->pods[i];
-	}
-	return NULL;
 }
 
 /* ---- one instance ---- */
 
 struct gang { /* the Pods of one instance, looked at together */
+	uint32_t instance;
+	const struct partition_status *part;
 	size_t there, missing, stale, running, succeeded, live;
-	bool conflict, leaving;
-	const struct job_pod *failed, *waiting;
-	const char *conflict_name;
+	bool leaving;
+	const struct job_pod *failed, *waiting, *conflict;
 };
 
-static void look_at_pod(struct work *w, const struct job_pod *pod, const char *partition,
-			struct gang *g)
+/* Made for another partition than the one that is there, or asked for, now. Where nothing is asked
+ * for, nothing is known better than by the Pod itself. */
+static bool is_stale(const struct gang *g, const struct job_pod *pod)
+{
+	const struct partition_status *part = g->part;
+
+	if (part->state == PARTITION_STATE_NONE || part->state == PARTITION_STATE_RELEASING ||
+	    (part->state == PARTITION_STATE_FAILED && !part->id) || !pod->partition)
+		return false;
+	return !part->id || strcmp(pod->partition, part->id) != 0;
+}
+
+static void look_at_pod(struct work *w, const struct job_pod *pod, struct gang *g)
 {
 	if (!is_ours(w, pod)) {
-		g->conflict = true;
+		g->conflict = g->conflict ? g->conflict : pod;
 		return;
 	}
-	if (partition && pod->partition && strcmp(pod->partition, partition) != 0) {
+	if (is_stale(g, pod)) {
 		g->stale++;
-		if (!pod->deleting)
-			act(w, JOB_DELETE_POD)->pod = pod;
 		return;
 	}
 	g->there++;
@@ -152,28 +204,39 @@ static void look_at_pod(struct work *w, const struct job_pod *pod, const char *p
 		g->waiting = pod;
 }
 
-static void look_at_gang(struct work *w, uint32_t instance, const char *partition, struct gang *g)
+static void look_at_gang(struct work *w, struct gang *g)
 {
-	*g = (struct gang){0};
-	for (uint32_t k = 0; k < w->job->workers; k++) {
-		CLEANUP_FREE char *name = job_worker_name(w->job, instance, k);
-		const struct job_pod *pod = find_pod(w, name);
-		bool had_conflict = g->conflict;
+	const struct job_pod *const *places = w->places + (size_t)g->instance * w->job->workers;
 
-		if (!pod) {
+	for (uint32_t k = 0; k < w->job->workers; k++) {
+		if (places[k])
+			look_at_pod(w, places[k], g);
+		else
 			g->missing++;
-			continue;
-		}
-		look_at_pod(w, pod, partition, g);
-		if (g->conflict && !had_conflict)
-			g->conflict_name = pod->name;
 	}
 }
 
-static enum instance_state fail_instance(struct work *w, uint32_t instance, const char *fmt, ...)
+/* Deletes those that have the gang's names, or only the stale ones among them. */
+static void clear_gang(struct work *w, const struct gang *g, bool stale_only)
+{
+	const struct job_pod *const *places = w->places + (size_t)g->instance * w->job->workers;
+
+	for (uint32_t k = 0; k < w->job->workers; k++) {
+		if (places[k] && is_ours(w, places[k]) && (!stale_only || is_stale(g, places[k])))
+			delete_pod(w, places[k]);
+	}
+}
+
+static void release(struct work *w, const struct gang *g)
+{
+	if (g->part->state != PARTITION_STATE_NONE && g->part->state != PARTITION_STATE_RELEASING)
+		act_instance(w, JOB_RELEASE, g->instance);
+}
+
+static enum instance_state fail_instance(struct work *w, const struct gang *g, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static enum instance_state fail_instance(struct work *w, uint32_t instance, const char *fmt, ...)
+static enum instance_state fail_instance(struct work *w, const struct gang *g, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -182,132 +245,255 @@ static enum instance_state fail_instance(struct work *w, uint32_t instance, cons
 		vsnprintf(w->failure, sizeof(w->failure), fmt, ap);
 		va_end(ap);
 	}
+	if (w->was_there)
+		w->lost += g->missing;
 	/* Its IPUs are in use until the last Pod has ended. */
-	if (stop_pods(w, instance) == 0)
-		act_instance(w, JOB_RELEASE, instance);
+	if (stop_pods(w, g->instance) == 0)
+		release(w, g);
 	return INSTANCE_FAILED;
 }
 
-static enum instance_state end_by_pods(struct work *w, uint32_t instance, const struct gang *g)
+static enum instance_state succeed_instance(struct work *w, const struct gang *g)
 {
-	if (g->failed)
-		return fail_instance(w, instance, "Pod %s failed: %.150s%s", g->failed->name,
-				     g->failed->message ? g->failed->message : "no reason is known",
-				     w->job->restart == JOB_RESTART_NEVER
-					     ? ""
-					     : " (this version doesn't restart jobs)");
-	if (g->missing && w->was_there)
-		return fail_instance(w, instance,
-				     "a worker Pod of instance %" PRIu32
-				     " was deleted before it ended",
-				     instance);
-	act_instance(w, JOB_RELEASE, instance);
+	release(w, g);
 	return INSTANCE_SUCCEEDED;
 }
 
-static enum instance_state plan_active(struct work *w, uint32_t instance,
-				       const struct partition_status *part, const struct gang *g)
+static enum instance_state fail_by_pod(struct work *w, const struct gang *g)
 {
-	if (g->conflict) {
-		waits_for(
-			w, "NameConflict",
-			"Pod %s exists and isn't this job's: remove it, or give the job another name",
-			g->conflict_name);
+	return fail_instance(
+		w, g, "Pod %s failed: %.150s%s", g->failed->name,
+		g->failed->message ? g->failed->message : "no reason is known",
+		w->job->restart == JOB_RESTART_NEVER ? "" : " (this version doesn't restart jobs)");
+}
+
+/* Some were there and aren't any more. One that had been counted as succeeded, and whose partition
+ * has gone back, was cleared away after its end. */
+static enum instance_state plan_lost(struct work *w, const struct gang *g, bool usable)
+{
+	if (!usable && g->live == 0 && g->missing <= w->cleared) {
+		w->cleared -= g->missing;
+		w->kept += g->missing;
+		return INSTANCE_SUCCEEDED;
+	}
+	return fail_instance(w, g,
+			     "a worker Pod of instance %" PRIu32 " was deleted before it ended",
+			     g->instance);
+}
+
+static void say_broken(struct work *w, const struct gang *g)
+{
+	waits_for(w, partition_why_name(g->part->why), g->part->why, "%.240s", g->part->message);
+}
+
+/* What was asked for isn't what the job wants now: only where no Pod uses it. */
+static bool wants_otherwise(const struct work *w, const struct gang *g)
+{
+	struct partition_ask ask = job_ask(w->job, g->instance);
+
+	return g->part->ask && !partition_ask_same_need(g->part->ask, &ask);
+}
+
+static enum instance_state plan_missing(struct work *w, const struct gang *g)
+{
+	if (g->part->state == PARTITION_STATE_FAILED) {
+		/* Nobody starts on a broken partition: another one, once it's free. */
+		clear_gang(w, g, false);
+		if (g->there == 0)
+			release(w, g);
+		say_broken(w, g);
 		return INSTANCE_WAITING;
 	}
-	if (g->stale) {
-		waits_for(w, NULL, "waiting for Pods of an earlier partition to end");
+	if (g->there == 0 && wants_otherwise(w, g)) {
+		act_instance(w, JOB_ENSURE, g->instance);
 		return INSTANCE_WAITING;
 	}
-	if (g->failed || g->succeeded == w->job->workers ||
-	    (g->missing && w->was_there && !g->leaving))
-		return end_by_pods(w, instance, g);
-	if (g->leaving) {
-		waits_for(w, NULL, "waiting for a Pod in deletion to end");
-		return g->missing ? INSTANCE_WAITING : INSTANCE_RUNNING;
+	if (w->v->trouble)
+		waits_for(w, w->v->trouble_event, PARTITION_WHY_NONE, "%.240s", w->v->trouble);
+	for (uint32_t k = 0; k < w->job->workers; k++) {
+		if (w->places[(size_t)g->instance * w->job->workers + k])
+			continue;
+		act_instance(w, JOB_CREATE_POD, g->instance);
+		w->out->actions[w->out->n_actions - 1].worker = k;
 	}
-	if (part->state == PARTITION_STATE_FAILED && g->there == 0) {
-		act_instance(w, JOB_RELEASE, instance);
-		waits_for(w, "PartitionFailed", "%.240s", part->message);
+	return INSTANCE_WAITING;
+}
+
+/* All are there, and none has failed. */
+static enum instance_state plan_going_on(struct work *w, const struct gang *g)
+{
+	const struct job_pod *pod = g->waiting;
+
+	if (g->part->state == PARTITION_STATE_FAILED && g->part->id)
+		say_broken(w, g);
+	if (!pod)
+		return INSTANCE_RUNNING;
+	if (pod->deleting) {
+		waits_for(w, NULL, PARTITION_WHY_NONE, "waiting for Pod %s, in deletion, to end",
+			  pod->name);
+	} else if (pod->cant_start) {
+		waits_for(w, "PodNotStarting", PARTITION_WHY_NONE, "Pod %s: %.200s", pod->name,
+			  pod->message ? pod->message : pod->why);
+	} else if (pod->phase == JOB_POD_UNKNOWN) {
+		waits_for(w, NULL, PARTITION_WHY_NONE,
+			  "Pod %s: its node doesn't answer, and it may run", pod->name);
+	}
+	return INSTANCE_WAITING;
+}
+
+static enum instance_state plan_usable(struct work *w, const struct gang *g)
+{
+	if (g->failed)
+		return fail_by_pod(w, g);
+	if (g->succeeded == w->job->workers)
+		return succeed_instance(w, g);
+	if (g->missing && w->was_there)
+		return plan_lost(w, g, true);
+	if (g->missing && g->leaving) {
+		waits_for(w, NULL, PARTITION_WHY_NONE, "waiting for a Pod in deletion to end");
+		return INSTANCE_WAITING;
+	}
+	if (g->missing)
+		return plan_missing(w, g);
+	return plan_going_on(w, g);
+}
+
+/* Nothing is asked for: it hasn't begun, it's over, or the tracker has lost it. */
+static enum instance_state plan_unasked(struct work *w, const struct gang *g)
+{
+	if (g->failed)
+		return fail_by_pod(w, g);
+	if (g->missing && w->was_there)
+		return plan_lost(w, g, false);
+	if (g->missing && g->there) {
+		clear_gang(w, g, false);
+		waits_for(w, NULL, PARTITION_WHY_NONE,
+			  "waiting for Pods of an earlier partition to end");
 		return INSTANCE_WAITING;
 	}
 	if (g->missing) {
-		if (w->v->trouble)
-			waits_for(w, w->v->trouble_event, "%.240s", w->v->trouble);
-		for (uint32_t k = 0; k < w->job->workers; k++) {
-			CLEANUP_FREE char *name = job_worker_name(w->job, instance, k);
-
-			if (!find_pod(w, name)) {
-				act_instance(w, JOB_CREATE_POD, instance);
-				w->out->actions[w->out->n_actions - 1].worker = k;
-			}
-		}
+		act_instance(w, JOB_ENSURE, g->instance);
 		return INSTANCE_WAITING;
 	}
-	if (g->running + g->succeeded < w->job->workers) {
-		if (g->waiting && g->waiting->cant_start)
-			waits_for(w, "PodNotStarting", "Pod %s: %.200s", g->waiting->name,
-				  g->waiting->message ? g->waiting->message : g->waiting->why);
-		return INSTANCE_WAITING;
-	}
-	if (part->state == PARTITION_STATE_FAILED)
-		waits_for(w, "PartitionFailed", "%.240s", part->message);
-	return INSTANCE_RUNNING;
+	if (g->live == 0)
+		return succeed_instance(w, g);
+	return plan_going_on(w, g);
 }
 
-static enum instance_state plan_without_partition(struct work *w, uint32_t instance,
-						  const struct partition_status *part,
-						  const struct gang *g)
+static enum instance_state plan_vanished(struct work *w, const struct gang *g)
 {
-	bool vanished = part->state == PARTITION_STATE_FAILED;
-	bool gone = part->state == PARTITION_STATE_NONE || part->state == PARTITION_STATE_RELEASING;
-
-	if (vanished && (g->there || w->was_there))
-		return fail_instance(w, instance, "%.240s", part->message);
-	if (vanished) {
-		act_instance(w, JOB_RELEASE, instance);
-		waits_for(w, "PartitionVanished", "%.240s", part->message);
-		return INSTANCE_WAITING;
-	}
-	if (gone && g->live == 0 && (g->there || w->was_there))
-		return end_by_pods(w, instance, g);
-	if (gone) {
-		act_instance(w, JOB_ENSURE, instance);
-		return INSTANCE_WAITING;
-	}
-	if (part->message[0])
-		waits_for(w, partition_why_name(part->why), "%.240s", part->message);
-	w->out->waits = part->why;
+	if (g->missing == 0 && g->live == 0)
+		return g->failed ? fail_by_pod(w, g) : succeed_instance(w, g);
+	if (g->there || w->was_there)
+		return fail_instance(w, g, "%.240s", g->part->message);
+	release(w, g);
+	waits_for(w, "PartitionVanished", g->part->why, "%.240s", g->part->message);
 	return INSTANCE_WAITING;
+}
+
+/* Asked for, and not to be had yet. */
+static enum instance_state plan_waiting(struct work *w, const struct gang *g)
+{
+	const struct partition_status *part = g->part;
+
+	if (g->there == 0 && wants_otherwise(w, g))
+		act_instance(w, JOB_ENSURE, g->instance);
+	if (part->message[0])
+		waits_for(w, partition_why_name(part->why), part->why, "%.240s", part->message);
+	return INSTANCE_WAITING;
+}
+
+static enum instance_state plan_gang(struct work *w, const struct gang *g)
+{
+	if (g->conflict) {
+		waits_for(
+			w, "NameConflict", PARTITION_WHY_NONE,
+			"Pod %s exists and isn't this job's: remove it, or give the job another name",
+			g->conflict->name);
+		return INSTANCE_WAITING;
+	}
+	if (g->stale) {
+		clear_gang(w, g, true);
+		waits_for(w, NULL, PARTITION_WHY_NONE,
+			  "waiting for Pods of an earlier partition to end");
+		return INSTANCE_WAITING;
+	}
+	switch (g->part->state) {
+	case PARTITION_STATE_NONE:
+	case PARTITION_STATE_RELEASING:
+		return plan_unasked(w, g);
+	case PARTITION_STATE_FAILED:
+		return g->part->id ? plan_usable(w, g) : plan_vanished(w, g);
+	case PARTITION_STATE_ACTIVE:
+		return plan_usable(w, g);
+	default:
+		return plan_waiting(w, g);
+	}
 }
 
 static void plan_instance(struct work *w, uint32_t instance)
 {
-	const struct partition_status *part = &w->v->partitions[instance];
-	bool usable = part->state == PARTITION_STATE_ACTIVE ||
-		      (part->state == PARTITION_STATE_FAILED && part->id);
+	struct gang gang = {.instance = instance, .part = &w->v->partitions[instance]};
 	enum instance_state state;
-	struct gang gang;
 
-	look_at_gang(w, instance, part->id, &gang);
-	state = usable ? plan_active(w, instance, part, &gang)
-		       : plan_without_partition(w, instance, part, &gang);
-	w->partition_active |= usable;
+	look_at_gang(w, &gang);
+	state = plan_gang(w, &gang);
+	w->partition_active |= gang.part->id && (gang.part->state == PARTITION_STATE_ACTIVE ||
+						 gang.part->state == PARTITION_STATE_FAILED);
 	w->running += state == INSTANCE_RUNNING;
 	w->succeeded += state == INSTANCE_SUCCEEDED;
 	w->failed += state == INSTANCE_FAILED;
-	w->started += gang.there > 0;
+}
+
+/* What the job has outgrown: Pods that it needs no more, then what was asked for them. */
+static void plan_surplus(struct work *w)
+{
+	for (size_t i = 0; i < w->v->n_pods; i++) {
+		if (is_ours(w, w->v->pods[i]) && number_of(w, w->v->pods[i]) < 0)
+			delete_pod(w, w->v->pods[i]);
+	}
+	for (size_t i = 0; i < w->v->n_surplus; i++) {
+		bool in_use = false;
+
+		for (size_t k = 0; k < w->v->n_pods && !in_use; k++) {
+			const struct job_pod *pod = w->v->pods[k];
+
+			in_use = is_ours(w, pod) && may_run(pod) &&
+				 (pod->instance < 0 || pod->instance == w->v->surplus[i]);
+		}
+		if (!in_use)
+			act_instance(w, JOB_RELEASE, w->v->surplus[i]);
+	}
+}
+
+/* All Pods of the job have existed, and how many of those that had succeeded are gone. */
+static void look_back(struct work *w)
+{
+	const struct job_status *s = &w->job->status;
+	int64_t succeeded = 0;
+
+	w->was_there = s->desired_replicas == (int64_t)w->job->instances &&
+		       (int64_t)s->active + s->succeeded + s->failed >= (int64_t)w->n_places;
+	for (size_t i = 0; i < w->n_places; i++)
+		succeeded += w->places[i] && is_ours(w, w->places[i]) &&
+			     w->places[i]->phase == JOB_POD_SUCCEEDED;
+	if (w->was_there && s->succeeded > succeeded)
+		w->cleared = (size_t)(s->succeeded - succeeded);
 }
 
 /* ---- the status ---- */
 
+/* The Pods that the job has names for, and those that it had. Stale ones are on their way out. */
 static void count_workers(const struct work *w, struct job_status *s)
 {
-	s->active = s->succeeded = s->failed = 0;
-	for (size_t i = 0; i < w->v->n_pods; i++) {
-		const struct job_pod *pod = w->v->pods[i];
+	s->active = 0;
+	s->succeeded = (int32_t)w->kept;
+	s->failed = (int32_t)w->lost;
+	for (uint32_t i = 0; i < w->n_places; i++) {
+		const struct job_pod *pod = w->places[i];
+		struct gang g = {.part = &w->v->partitions[i / w->job->workers]};
 
-		if (!is_ours(w, pod))
+		if (!pod || !is_ours(w, pod) || is_stale(&g, pod))
 			continue;
 		s->succeeded += pod->phase == JOB_POD_SUCCEEDED;
 		s->failed += pod->phase == JOB_POD_FAILED;
@@ -323,7 +509,8 @@ static struct job_status *begin_status(struct work *w)
 	job_status_copy(s, &w->job->status);
 	w->out->has_status = true;
 	s->observed_generation = w->job->generation;
-	s->desired_replicas = (int32_t)w->job->instances;
+	if (!w->job->problem) /* else nobody knows */
+		s->desired_replicas = (int32_t)w->job->instances;
 	free(s->selector);
 	s->selector = job_selector(w->job);
 	if (!s->start_ms)
@@ -409,16 +596,25 @@ static void plan_ended(struct work *w)
 	}
 }
 
-static void plan_broken(struct work *w)
+/* A job that isn't run as it is written: Pods that there are go on, IPUs that nobody uses are
+ * given back. */
+static void plan_rest(struct work *w)
 {
-	struct job_status *s = begin_status(w);
 	size_t live = 0;
 
-	count_workers(w, s);
 	for (size_t i = 0; i < w->v->n_pods; i++)
 		live += is_ours(w, w->v->pods[i]) && may_run(w->v->pods[i]);
 	if (live == 0 && w->v->held > 0)
 		act(w, JOB_RELEASE_ALL);
+	w->out->status.partition_created &= w->v->held > 0;
+	w->out->status.current_replicas = 0;
+}
+
+static void plan_broken(struct work *w)
+{
+	struct job_status *s = begin_status(w);
+
+	plan_rest(w);
 	job_status_set(s, JOB_FAILED, w->v->now_ms, "InvalidSpec", "%s", w->job->problem);
 	job_status_say(s, "Failed", "%s", w->job->problem);
 }
@@ -427,7 +623,8 @@ static void plan_unsupported(struct work *w)
 {
 	struct job_status *s = begin_status(w);
 
-	waits_for(w, "NotSupported", "%.240s", w->job->unsupported);
+	plan_rest(w);
+	waits_for(w, "NotSupported", PARTITION_WHY_NONE, "%.240s", w->job->unsupported);
 	job_status_set(s, JOB_PENDING, w->v->now_ms, "IPUJobPending",
 		       "IPUJob %s/%s is waiting for resources to be ready. %s", w->job->ns,
 		       w->job->name, w->job->unsupported);
@@ -440,15 +637,24 @@ static bool has_ended(const struct job *job)
 	       (job->status.conditions[JOB_SUCCEEDED].on || job->status.conditions[JOB_FAILED].on);
 }
 
+static void plan_instances(struct work *w)
+{
+	place_pods(w);
+	look_back(w);
+	for (uint32_t i = 0; i < w->job->instances; i++)
+		plan_instance(w, i);
+	plan_surplus(w);
+	status_of_instances(w);
+	hold_releases_at_end(w);
+	free(w->places);
+}
+
 void job_plan(const struct job_view *view, struct job_plan *ret)
 {
 	const struct job *job = view->job;
 	struct work w = {.v = view, .job = job, .out = ret};
 
 	*ret = (struct job_plan){0};
-	w.was_there = job->instances &&
-		      job->status.active + job->status.succeeded + job->status.failed >=
-			      (int64_t)job->instances * job->workers;
 	if (job->deleting) {
 		plan_deletion(&w);
 	} else if (has_ended(job)) {
@@ -460,10 +666,7 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 	} else if (!job->has_finalizer) {
 		act(&w, JOB_ADD_FINALIZER);
 	} else {
-		for (uint32_t i = 0; i < job->instances && i < view->n_partitions; i++)
-			plan_instance(&w, i);
-		status_of_instances(&w);
-		hold_releases_at_end(&w);
+		plan_instances(&w);
 	}
 }
 

@@ -39,6 +39,30 @@ static bool same(const char *a, const char *b)
 	return str_eq(str_of(a), str_of(b));
 }
 
+/* As the API will give it back, or the two would differ for ever: whole UTF-8 sequences (what was
+ * cut may end within one), and one line. */
+static void clean(char *z)
+{
+	struct str rest = str_of(z);
+	char *to = z;
+
+	while (rest.len) {
+		size_t n = str_utf8_first(rest);
+
+		if (n == 0) {
+			n = 1;
+			*to++ = '?';
+		} else if ((unsigned char)*rest.p < 0x20 || *rest.p == 0x7f) {
+			*to++ = ' ';
+		} else {
+			memmove(to, rest.p, n);
+			to += n;
+		}
+		rest = (struct str){rest.p + n, rest.len - n};
+	}
+	*to = '\0';
+}
+
 void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
 		    const char *reason, const char *fmt, ...)
 {
@@ -48,6 +72,7 @@ void job_status_set(struct job_status *s, enum job_condition_type on, int64_t no
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
+	clean(message);
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
 		struct job_condition *c = &s->conditions[i];
 		bool is_on = i == (int)on;
@@ -75,6 +100,7 @@ void job_status_say(struct job_status *s, const char *launcher_status, const cha
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
+	clean(message);
 	replace(&s->launcher_status, launcher_status);
 	replace(&s->last_message, message);
 }
