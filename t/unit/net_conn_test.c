@@ -7,6 +7,8 @@
 
 #include <netinet/in.h>
 
+#include "core/fault.h"
+
 static struct end a, b;
 
 /* Two ends of ours. */
@@ -417,6 +419,46 @@ static void test_close_in_callbacks(void)
 	free(bytes);
 }
 
+/* Buffers whose size the peer decides: whichever allocation fails, the connection ends in order. */
+static void test_no_memory(void)
+{
+	unsigned refused = 0, ended = 0;
+	unsigned long n, count;
+	char *bytes = pattern(100000);
+	for (n = 1; n < 100; n++) {
+		int fd = make_half_pair();
+		a.take = 1000;
+		/* The test's own buffer is to have its memory before. */
+		if (buf_append(&a.in, bytes, 100000, NULL) < 0)
+			bail_out("no memory");
+		buf_clear(&a.in);
+		fault_alloc_fail_at(n);
+		for (int i = 0; i < 4 && !a.errors; i++) {
+			struct err err = ERR_INIT;
+			if (write(fd, bytes, 2000) != 2000)
+				bail_out("no write");
+			if (net_conn_write(a.conn, bytes, 100000, &err) < 0) {
+				refused++;
+				is_int(err.kind, ERR_LIMIT, "failing %lu: %s", n, err.msg);
+			}
+			settle();
+		}
+		count = fault_alloc_count();
+		fault_alloc_fail_at(0);
+		if (a.errors) {
+			ended++;
+			is_int(a.err.kind, ERR_LIMIT, "failing %lu: %s", n, a.err.msg);
+		}
+		close(fd);
+		drop_pair();
+		if (count < n)
+			break;
+	}
+	ok(refused > 0 && ended > 0 && n < 100, "%u writes refused, %u connections ended of %lu",
+	   refused, ended, n);
+	free(bytes);
+}
+
 static void test_net_free_closes_lingering(void)
 {
 	make_pair();
@@ -440,6 +482,7 @@ int main(void)
 	test_finish();
 	test_timeouts();
 	test_close_in_callbacks();
+	test_no_memory();
 	test_net_free_closes_lingering();
 	test_end();
 	return done_testing();

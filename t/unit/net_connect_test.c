@@ -299,7 +299,11 @@ static void test_no_descriptors(void)
 	is_int(c.err.kind, ERR_BUSY, "our own shortage is told as such (%s)", c.err.msg);
 	setrlimit(RLIMIT_NOFILE, &old);
 	clock_advance(100);
-	ok(PUMP(b.called_back == 2), "accepting goes on when there are some again");
+	/* One more, as valgrind drops the one that waited when it says EMFILE. */
+	end_connect(&c, "127.0.0.1", net_listener_port(listener), NULL, NULL);
+	ok(PUMP(b.called_back >= 2), "accepting goes on when there are some again");
+	PUMP(c.conn);
+	end_done(&c);
 	close(raw);
 	drop_all();
 }
