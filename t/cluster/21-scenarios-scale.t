@@ -1,0 +1,16 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The scenarios of t/scenarios with a real Kubernetes and KWOK's nodes: one cluster for all of them.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
+use Scenario qw(run_scenarios);
+use Scenario::Real;
+use Test::More;
+
+my $back = Scenario::Real->new('scale', nodes => 20);
+run_scenarios($back, 'scale');
+$back->down;
+done_testing;

@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Scenario: one interface for stories about the whole operator, told against the simulated Kubernetes
+# (Scenario::Sim) or a real one (Scenario::Real). Each scenario has a daemon and V-IPU controllers of
+# its own, and reads what happens from API objects, Events and end-points. t/scenarios/README.md.
+package Scenario;
+
+use v5.36;
+use Exporter qw(import);
+use IpuTest qw(http json_decode json_encode run slurp);
+use IpuTree qw(top_srcdir);
+use JSON::PP ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @EXPORT_OK = qw(run_scenarios);
+
+my %collection = (
+	ipujobs => '/apis/graphcore.ai/v1alpha1',
+	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
+	map { $_ => '/api/v1' } qw(pods configmaps events nodes namespaces serviceaccounts),
+);
+my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces);
+my $tracker_ns = 'ipu-operator';
+my $tracker_name = 'ipu-partitions-tracker';
+
+# ---- the files ----
+
+# The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale"), in the order of
+# their names. With IPU_SCENARIO=WORD only those whose file name holds the word. Each is a subtest.
+sub run_scenarios ($back, $where) {
+	my $done = 0;
+	for my $path (sort glob top_srcdir() . '/t/scenarios/*.pl') {
+		my ($name) = $path =~ m{([^/]+)\.pl$};
+		my $text = slurp($path);
+		my $runs = runs_on($name, $text);
+		next if !$runs->{$where} || index($name, $ENV{IPU_SCENARIO} // '') < 0;
+		my $begin = time;
+		$done++;
+		subtest $name => sub { run_one($back, $path, $text) };
+		diag(sprintf '%-28s %6.1f s', $name, time - $begin);
+	}
+	ok($done, 'there is a scenario to run');
+	return;
+}
+
+# Where a scenario runs, from its header; dies if that says nothing, or "real" without a reason.
+sub runs_on ($name, $text) {
+	my ($kind, $places, $reason) = $text =~ /^# Runs: (both|real) \(([a-z, ]+)\)(?:: (\S.*))?$/m
+		or die "$name: no line \"# Runs: both (sim, nodes)\" or \"# Runs: real (nodes): reason\"\n";
+	my %runs = map { $_ => 1 } split /, /, $places;
+	my $real = $runs{nodes} || $runs{scale};
+	die "$name: $_ isn't a place to run\n" for grep { !/^(sim|nodes|scale)$/ } keys %runs;
+	die "$name: both means the simulator and a real Kubernetes\n"
+		if $kind eq 'both' && !($runs{sim} && $real);
+	die "$name: real alone needs its reason, and isn't for the simulator\n"
+		if $kind eq 'real' && (!$reason || $runs{sim});
+	return \%runs;
+}
+
+sub run_one ($back, $path, $text) {
+	my $name = $path =~ s{.*/|\.pl$|\W}{}gr;
+	my $code = eval "package Scenario::File::$name;\n#line 1 \"$path\"\n$text"
+		or die $@ || "$path: its last value isn't a sub\n";
+	my $s = bless { back => $back, jobs => {}, programs => [], controllers => [] }, __PACKAGE__;
+	my $went = eval { $code->($s); 1 };
+	my $why = $@;
+	if (!$went) {
+		fail('the scenario goes to its end');
+		diag($why);
+		$s->tell_all;
+	}
+	eval { $s->finish($went); 1 } or do {
+		fail('the end is clean');
+		diag($@);
+		$s->tell_all;
+		$s->abandon;
+	};
+	return;
+}
+
+# ---- the actors ----
+
+# Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
+# create_ms, remove_ms; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes.
+sub start ($s, %option) {
+	$s->start_controllers(%option);
+	$s->start_operator(set => $option{set}, label => $option{label});
+	return $s;
+}
+
+sub start_controllers ($s, %option) {
+	my @args = ('--controllers', $option{controllers} // 1, '--agents', $option{agents} // 4,
+		'--create-ms', $option{create_ms} // 100, '--remove-ms', $option{remove_ms} // 50);
+	$s->{sim} = $s->{back}->start_sim(@args);
+	push @{ $s->{programs} }, $s->{sim};
+	$s->{controllers} = [ map { $s->{back}->address . ':' . $s->{sim}->port("vipu$_") }
+		0 .. ($option{controllers} // 1) - 1 ];
+	return;
+}
+
+# Starts the daemon: set, more KEY=VALUE; label, the nodes' label of the controllers (KEY=VALUE).
+sub start_operator ($s, %option) {
+	my $behind = $option{label} ? ":$option{label}" : '';
+	my %set = ('operatorNamespace' => $tracker_ns,
+		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
+		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
+		map({ ("$_.listen" => '127.0.0.1:0') } qw(proxy health metrics)),
+		map { split /=/, $_, 2 } @{ $option{set} // [] });
+	$s->{settings} = \%set;
+	return $s->restart_operator;
+}
+
+# The daemon once more, as before.
+sub restart_operator ($s) {
+	$s->{operator} = $s->{back}->launch('ipu-operator',
+		args => [ map { ('--set', "$_=$s->{settings}{$_}") } sort keys %{ $s->{settings} } ],
+		env => { KUBECONFIG => $s->{back}->kubeconfig });
+	$s->{logs}{ $s->{operator}->pid } = $s->{operator};
+	return $s->{operator};
+}
+
+sub operator ($s) { return $s->{operator} }
+sub sim ($s) { return $s->{sim} }
+sub back ($s) { return $s->{back} }
+sub is_real ($s) { return $s->{back}->is_real }
+sub controllers ($s) { return @{ $s->{controllers} } }
+
+# Waits until the daemon says that it's ready.
+sub wait_ready ($s) {
+	return $s->wait_for('the operator to be ready', sub {
+		return $s->fetch($s->{operator}, 'GET', 'health', '/readyz')->{status} == 200;
+	});
+}
+
+# ---- waiting ----
+
+# Polls until the code returns something true, and returns that. Dies when time is over or a program
+# ends. Options: seconds; despite_errors, while the API server is away.
+sub wait_for ($s, $what, $code, %option) {
+	my $seconds = ($option{seconds} // 30) * $s->{back}->patience;
+	my $pause = $s->{back}->poll_s;
+	return IpuTest::wait_until($what, sub {
+		my $got = $option{despite_errors} ? eval { $code->() } : $code->();
+		die $@ if $@ && $@ =~ /^the test's deadline/;
+		sleep($pause) if !$got;
+		return $got;
+	}, seconds => $seconds);
+}
+
+# ---- the API ----
+
+sub path ($s, $kind, $ns, $name = undef, $sub = undef) {
+	my $base = $collection{$kind} // die "no collection $kind\n";
+	$base .= "/namespaces/$ns" if !$is_global{$kind} && defined $ns;
+	return join '/', "$base/$kind", grep { defined } $name, $sub;
+}
+
+# One request to the API server: {status}, {json}, {content}.
+sub request ($s, $method, $path, %option) { return $s->{back}->request($method, $path, %option) }
+
+sub must ($s, $method, $path, %option) {
+	my $answer = $s->request($method, $path, %option);
+	return $answer->{json} if $answer->{success};
+	die "$method $path: $answer->{status} " . ($answer->{json}{message} // $answer->{content}) . "\n";
+}
+
+# An object by kind (plural) and name; undef if it isn't there.
+sub get ($s, $kind, $name, $ns = 'default') {
+	my $answer = $s->request('GET', $s->path($kind, $ns, $name));
+	return undef if $answer->{status} == 404;
+	return $answer->{json} if $answer->{success};
+	die "get $kind $name: $answer->{status} $answer->{content}\n";
+}
+
+sub list ($s, $kind, %option) {
+	my $query = $option{labels} ? '?labelSelector=' . ($option{labels} =~ s/=/%3D/gr) : '';
+	return @{ $s->must('GET', $s->path($kind, $option{ns}) . $query)->{items} };
+}
+
+sub create ($s, $kind, $object, $ns = 'default') {
+	return $s->must('POST', $s->path($kind, $ns), json => $object);
+}
+
+sub patch ($s, $kind, $name, $patch, %option) {
+	return $s->must('PATCH', $s->path($kind, $option{ns} // 'default', $name, $option{sub}),
+		json => $patch, headers => { 'content-type' => 'application/merge-patch+json' });
+}
+
+# Asks for a deletion; that it was gone already is fine.
+sub delete ($s, $kind, $name, %option) {
+	my $answer = $s->request('DELETE', $s->path($kind, $option{ns} // 'default', $name),
+		json => $option{options} // {});
+	return if $answer->{success} || $answer->{status} == 404;
+	die "delete $kind $name: $answer->{status} $answer->{content}\n";
+}
+
+# What `kubectl get` shows: a hash of column and cell, or undef.
+sub columns ($s, $kind, $name) {
+	my $table = $s->must('GET', $s->path($kind, 'default', $name),
+		headers => { accept => 'application/json;as=Table;v=v1;g=meta.k8s.io' });
+	my @names = map { $_->{name} } @{ $table->{columnDefinitions} };
+	my %row;
+	@row{@names} = @{ $table->{rows}[0]{cells} };
+	return (\@names, \%row);
+}
+
+# ---- jobs ----
+
+# An IPUJob's object. Options: ipus; runs, seconds until its Pods end (default: until end_pod); exit;
+# words, its last ones; template, merged into the Pod template (a hash of metadata and spec).
+sub job ($s, $name, %option) {
+	my $template = $option{template} // {};
+	my %container = (name => 'main', image => 'localhost/busybox:test', imagePullPolicy => 'Never',
+		%{ $option{container} // {} });
+	my $job = {
+		apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
+		spec => { jobInstances => 1, ipusPerJobInstance => '' . ($option{ipus} // 4),
+			%{ $option{spec} // {} },
+			workers => { template => { %$template, spec => { containers => [ \%container ],
+				%{ $template->{spec} // {} } } } } },
+	};
+	$s->{back}->shape($job, %option);
+	return $job;
+}
+
+# Makes it, by the options of job().
+sub create_job ($s, $name, %option) {
+	$s->{jobs}{$name} = 1;
+	return $s->create('ipujobs', $s->job($name, %option));
+}
+
+# Creates what a manifest holds, by kubectl, as a person does. Its name is noted for the end.
+sub create_manifest ($s, $path, $name) {
+	$s->{jobs}{$name} = 1;
+	my $result = $s->kubectl([ 'create', '-f', $path ]);
+	die "kubectl create -f $path: $result->{err}" if $result->{status};
+	return $result->{out};
+}
+
+sub kubectl ($s, $arguments, %option) {
+	return $s->{back}->kubectl($arguments, seconds => 30, %option);
+}
+
+sub get_job ($s, $name) { return $s->get('ipujobs', $name) }
+sub get_worker ($s, $name) { return $s->get('pods', "$name-worker-0") }
+sub delete_job ($s, $name) { return $s->delete('ipujobs', $name) }
+
+# The condition of a job that is True: a hash, or undef.
+sub condition ($job) {
+	return (grep { $_->{status} eq 'True' } @{ $job->{status}{conditions} // [] })[0];
+}
+
+# Waits until launcherStatus (the STATUS column) says that, and returns the job. Another end is one at
+# once.
+sub wait_job ($s, $name, $status, %option) {
+	return $s->wait_for("job $name to be $status", sub {
+		my $job = $s->get_job($name) // return undef;
+		my $now = $job->{status}{launcherStatus} // '';
+		return $job if $now eq $status && $job->{status}{conditions};
+		die "job $name is $now, not $status: $job->{status}{lastMessage}\n"
+			if $now =~ /^(Completed|Failed)$/ && !$option{despite_errors};
+		return undef;
+	}, %option);
+}
+
+# Waits until the job's condition or last message says that.
+sub wait_message ($s, $name, $pattern, %option) {
+	return $s->wait_for("job $name to say $pattern", sub {
+		my $job = $s->get_job($name);
+		return ($job->{status}{lastMessage} // '') =~ $pattern ? $job : undef;
+	}, %option);
+}
+
+sub wait_job_gone ($s, $name, %option) {
+	$s->wait_for("job $name to be gone", sub { !$s->get_job($name) }, %option);
+	delete $s->{jobs}{$name};
+	return 1;
+}
+
+# Waits for the only worker's phase; returns the Pod.
+sub wait_worker ($s, $name, $phase, %option) {
+	return $s->wait_for("the Pod of job $name to be $phase", sub {
+		my $pod = $s->get_worker($name);
+		return $pod && $pod->{status}{phase} eq $phase ? $pod : undef;
+	}, %option);
+}
+
+# Lets the Pod of a job that runs until it's told so end: with an exit code, and words.
+sub end_pod ($s, $name, $code = 0, $words = '') {
+	return $s->{back}->end_pod($s, "$name-worker-0", $code, $words);
+}
+
+# The environment of a Pod's first container, of plain values.
+sub environment ($pod) {
+	return { map { $_->{name} => $_->{value} } @{ $pod->{spec}{containers}[0]{env} // [] } };
+}
+
+# ---- Events ----
+
+# The operator's Events about a job, oldest first.
+sub events ($s, $name) {
+	my $query = '?fieldSelector=involvedObject.name%3D' . $name;
+	my $list = $s->must('GET', $s->path('events', 'default') . $query);
+	return sort { $a->{metadata}{name} cmp $b->{metadata}{name} }
+		grep { ($_->{source}{component} // '') eq 'ipu-operator' } @{ $list->{items} };
+}
+
+sub reasons ($s, $name) { return map { $_->{reason} } $s->events($name) }
+
+sub wait_event ($s, $name, $reason, %option) {
+	return $s->wait_for("the Event $reason of job $name", sub {
+		return (grep { $_->{reason} eq $reason } $s->events($name))[-1];
+	}, %option);
+}
+
+# ---- end-points and the record ----
+
+# One request to a listener of a program.
+sub fetch ($s, $program, $method, $listener, $path, %option) {
+	return $s->{back}->reach(sub { http($method, $program->url($listener, $path), %option) });
+}
+
+sub stats ($s) {
+	my $answer = $s->fetch($s->{operator}, 'GET', 'proxy', '/stats');
+	return $answer->{json} // die "/stats: $answer->{status} $answer->{content}\n";
+}
+
+sub query ($s, $size) {
+	return $s->fetch($s->{operator}, 'POST', 'proxy', '/query', json => { size => $size })->{json};
+}
+
+# The daemon's metrics, by name with labels as they are written.
+sub metrics ($s) {
+	my $text = $s->fetch($s->{operator}, 'GET', 'metrics', '/metrics')->{content};
+	return { $text =~ /^([a-z_]+(?:\{[^\n]*\})?) (\S+)$/mg };
+}
+
+# What the V-IPU controller knows (/sim/state), by its number.
+sub vipu ($s, $number = 0) {
+	my $answer = $s->fetch($s->{sim}, 'GET', 'admin', '/sim/state');
+	return $answer->{json}{vipu}[$number] // die "/sim/state: $answer->{status}\n";
+}
+
+sub partitions ($s, $number = 0) { return @{ $s->vipu($number)->{partitions} } }
+
+# Tells a controller what a person or bad luck would: tell_vipu('break', { id => … }, 0).
+sub tell_vipu ($s, $action, $body = undef, $number = 0) {
+	return $s->tell_sim("/sim/vipu/$number/$action", defined $body ? (json => $body) : ());
+}
+
+sub tell_sim ($s, $path, %option) {
+	my $method = delete $option{method} // 'POST';
+	my $answer = $s->fetch($s->{sim}, $method, 'admin', $path, %option);
+	die "$method $path: $answer->{status} $answer->{content}\n" if !$answer->{success};
+	return;
+}
+
+# The tracker's entries: id => entry. Empty if it isn't there.
+sub tracker ($s) {
+	my $map = $s->get('configmaps', $tracker_name, $tracker_ns) // return {};
+	return { map { $_ => json_decode($map->{data}{$_}) } keys %{ $map->{data} // {} } };
+}
+
+sub tracker_place ($s) { return ($tracker_name, $tracker_ns) }
+
+# ---- the API server away ----
+
+sub api_goes ($s) { return $s->{back}->api_goes($s) }
+sub api_comes ($s) { return $s->{back}->api_comes($s) }
+
+# ---- the end ----
+
+# What must hold after every scenario: jobs can be deleted, and then nothing of the operator's is left
+# on any controller or in the tracker; no IPU was ever held twice; daemon and simulator end well.
+sub finish ($s, $went) {
+	return $s->abandon if !$went;
+	$s->delete_job($_) for sort keys %{ $s->{jobs} };
+	$s->wait_job_gone($_) for sort keys %{ $s->{jobs} };
+	is_deeply([ sort keys %{ $s->tracker } ], [], 'at the end, nothing is in the tracker');
+	for my $i ($s->{sim} ? 0 .. $#{ $s->{controllers} } : ()) {
+		my $state = $s->vipu($i);
+		is_deeply([ map { $_->{id} } grep { !$_->{byHand} } @{ $state->{partitions} } ], [],
+			'… and no partition of the operator\'s is left');
+		ok(!$state->{broken}, 'no IPU was ever in two partitions');
+	}
+	$s->{operator}->stop if $s->{operator};
+	$_->stop for reverse @{ $s->{programs} };
+	return;
+}
+
+# After a failure: ends the programs, and takes jobs away by force, so that the next scenario isn't
+# disturbed.
+sub abandon ($s) {
+	$_->crash for grep { defined } $s->{operator}, @{ $s->{programs} };
+	$s->{back}->sweep($s) if $s->is_real;
+	return;
+}
+
+# For the diagnostics of a failure.
+sub tell_all ($s) {
+	my $text = '';
+	eval {
+		for my $job ($s->list('ipujobs')) {
+			my $name = $job->{metadata}{name};
+			$text .= "job $name: " . json_encode($job->{status} // {}) . "\n";
+			$text .= join '', map { "  $_->{reason}: $_->{message}\n" } $s->events($name);
+			my $pod = $s->get_worker($name);
+			$text .= "  Pod: " . json_encode($pod->{status}) . "\n" if $pod;
+		}
+		$text .= 'tracker: ' . json_encode($s->tracker) . "\n";
+		$text .= "controller $_: " . json_encode($s->vipu($_)->{partitions}) . "\n"
+			for $s->{sim} ? 0 .. $#{ $s->{controllers} } : ();
+	};
+	$text .= $@;
+	$text =~ s/^((?:.*\n){60}).*/$1…\n/s;
+	$text .= $_->report for grep { defined } $s->{operator}, @{ $s->{programs} };
+	diag($text);
+	return;
+}
+
+1;

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Scenario::Real: the back-end of scenarios where Kubernetes is a real one (t/cluster), brought up once
+# for all. Daemon and V-IPU controllers run in the cluster's network; the test asks the API server
+# through kubectl's proxy, and the programs' listeners from within that network.
+package Scenario::Real;
+
+use v5.36;
+use Cluster;
+use Cluster::Sandbox;
+use IpuTest qw(http slurp start wait_until);
+use IpuTree qw(top_srcdir);
+
+my $clone_newnet = 0x40000000;
+my $busybox = 'localhost/busybox:test';
+
+# Brings the cluster up (or skips the test) and installs the CRD. $shape: nodes or scale.
+sub new ($class, $shape, %option) {
+	my $c = Cluster->up($shape, %option);
+	my $self = bless { c => $c, shape => $shape }, $class;
+	require 'syscall.ph';
+	open($self->{home}, '<', '/proc/self/ns/net') or die "/proc/self/ns/net: $!\n";
+	my $init = Cluster::Sandbox->new($c->dir)->pid;
+	open($self->{net}, '<', "/proc/$init/ns/net") or die "/proc/$init/ns/net: $!\n";
+	$self->start_proxy;
+	$c->apply(slurp(top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml'));
+	$c->kubectl(qw(wait --for=condition=Established --timeout=30s crd/ipujobs.graphcore.ai));
+	$c->kubectl(qw(create namespace ipu-operator));
+	$self->{resources} = { 'rdma/rdma_shared_device_a' => '1000' };
+	$self->add_resources;
+	return $self;
+}
+
+sub is_real ($self) { return 1 }
+sub patience ($self) { return 2 }
+sub poll_s ($self) { return 0.1 }
+sub cluster ($self) { return $self->{c} }
+sub shape_name ($self) { return $self->{shape} }
+sub address ($self) { return $self->{c}->address }
+sub kubeconfig ($self) { return $self->{c}->kubeconfig }
+
+# kubectl's proxy: plain HTTP on loopback for the test, whatever becomes of the API server.
+sub start_proxy ($self) {
+	$self->{proxy} = start('kubectl', path => $self->{c}->programs . '/kubectl', ports => 0,
+		args => [ '--kubeconfig', $self->{c}->host_kubeconfig, 'proxy', '--port=0' ]);
+	my $port = wait_until('kubectl\'s proxy', sub {
+		return ($self->{proxy}->out // '') =~ /Starting to serve on 127\.0\.0\.1:(\d+)/ ? $1 : undef;
+	}, while_alive => [ $self->{proxy} ]);
+	$self->{url} = "http://127.0.0.1:$port";
+	return;
+}
+
+# The listing of the guide asks for an RDMA device, which a device plugin would have told the nodes of.
+sub add_resources ($self) {
+	for my $node (@{ $self->{c}->get('nodes')->{items} }) {
+		my $patch = { status => { capacity => $self->{resources},
+			allocatable => $self->{resources} } };
+		my $path = "/api/v1/nodes/$node->{metadata}{name}/status";
+		my $answer = $self->request('PATCH', $path, json => $patch,
+			headers => { 'content-type' => 'application/merge-patch+json' });
+		die "PATCH $path: $answer->{content}\n" if !$answer->{success};
+	}
+	return;
+}
+
+# Runs code whose new connections are made in the cluster's network.
+sub reach ($self, $code) {
+	$self->enter($self->{net});
+	my $result = eval { $code->() };
+	my $why = $@;
+	$self->enter($self->{home});
+	die $why if $why;
+	return $result;
+}
+
+sub enter ($self, $net) {
+	syscall(SYS_setns(), fileno($net), $clone_newnet) == 0 or die "setns: $!\n";
+	return;
+}
+
+sub launch ($self, $name, %option) { return $self->{c}->start_program($name, %option) }
+
+sub start_sim ($self, @args) {
+	return $self->launch('ipu-sim', args => [ '--vipu-only', '--vipu-listen',
+		$self->address . ':0', @args ]);
+}
+
+sub request ($self, $method, $path, %option) { return http($method, "$self->{url}$path", %option) }
+
+sub kubectl ($self, $arguments, %option) {
+	return $self->{c}->kubectl_result($arguments, %option);
+}
+
+# On real nodes a job is a process; KWOK goes by annotations.
+sub shape ($self, $job, %option) {
+	my $template = $job->{spec}{workers}{template};
+	my ($code, $words) = ($option{exit} // 0, $option{words} // '');
+	if ($self->{shape} eq 'scale') {
+		my %note = defined $option{runs} ? ('test.kwok/runs-for' => "$option{runs}s",
+			'test.kwok/exit-code' => "$code") : ();
+		$template->{metadata}{annotations} = { %note, %{ $template->{metadata}{annotations} // {} } };
+		return;
+	}
+	$template->{spec}{terminationGracePeriodSeconds} //= 1;
+	return if $template->{spec}{containers}[0]{command};
+	my $wait = defined $option{runs} ? "sleep $option{runs} & wait \$!"
+		: 'while [ ! -e /tmp/end ]; do sleep 0.1; done; . /tmp/end';
+	$template->{spec}{containers}[0]{command} = [ 'sh', '-c',
+		"trap 'exit 143' TERM; code=$code; $wait; printf %s '$words' >>/dev/termination-log; exit \$code" ];
+	return;
+}
+
+sub end_pod ($self, $s, $name, $code, $words) {
+	if ($self->{shape} eq 'scale') {
+		$s->patch('pods', $name, { metadata => { annotations => {
+			'test.kwok/runs-for' => '0s', 'test.kwok/exit-code' => "$code" } } });
+		return;
+	}
+	my $script = "printf %s '$words' >/dev/termination-log; echo code=$code >/tmp/end.new; "
+		. 'mv /tmp/end.new /tmp/end';
+	$self->{c}->kubectl('exec', $name, '--', 'sh', '-c', $script);
+	return;
+}
+
+sub api_goes ($self, $s) { return $self->{c}->stop('kube-apiserver') }
+
+sub api_comes ($self, $s) {
+	$self->{c}->revive('kube-apiserver');
+	wait_until('the API server', sub {
+		return $self->request('GET', '/readyz', seconds => 5)->{status} == 200;
+	});
+	return;
+}
+
+# Takes away what a scenario that failed has left: jobs with their finalizers, Pods, the tracker.
+sub sweep ($self, $s) {
+	for my $job ($s->list('ipujobs')) {
+		my $name = $job->{metadata}{name};
+		eval {
+			$s->patch('ipujobs', $name, { metadata => { finalizers => undef } });
+			$s->delete('ipujobs', $name);
+		};
+	}
+	my ($name, $ns) = $s->tracker_place;
+	$s->delete('configmaps', $name, ns => $ns);
+	$s->must('DELETE', $s->path('pods', 'default') . '?gracePeriodSeconds=0', json => {});
+	return;
+}
+
+# Ends the proxy and the cluster.
+sub down ($self) {
+	$self->{proxy}->stop(status => 143);
+	$self->{c}->down;
+	return;
+}
+
+1;
