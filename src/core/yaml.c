@@ -44,6 +44,40 @@ static int check_characters(struct yaml *y, struct str s, struct err *err)
 	return 0;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* libfyaml before 0.9 frees a key twice where, while an explicit key ("? k") is open, blanks with a
+ * tab stand between a colon and another indicator. It would have been an error there anyway. */
+static int check_tabs(struct yaml *y, struct str s, struct err *err)
+{
+	struct yaml_mark at = {1, 1};
+	bool has_explicit_key = false;
+
+	for (size_t i = 0; i < s.len; i++) {
+		char next = i + 1 < s.len ? s.p[i + 1] : '\n';
+		if (s.p[i] == '?' && (is_blank(next) || next == '\n' || next == '\r'))
+			has_explicit_key = true;
+		if (s.p[i] == ':' && is_blank(next) && has_explicit_key) {
+			size_t end = i + 1;
+			while (end < s.len && is_blank(s.p[end]))
+				end++;
+			if (end < s.len && strchr("?:|>-", s.p[end]) &&
+			    memchr(s.p + i, '\t', end - i))
+				return yaml_impl_error(y, at, ERR_INVALID, err,
+						       "a tab can't stand between this and '%c'",
+						       s.p[end]);
+		}
+		if (s.p[i] == '\n')
+			at = (struct yaml_mark){at.line + 1, 1};
+		else if (((unsigned char)s.p[i] & 0xc0) != 0x80)
+			at.column++;
+	}
+	return 0;
+}
+
 int yaml_parse(const char *name, struct str s, struct yaml **ret, struct err *err)
 {
 	struct yaml *y;
@@ -53,7 +87,8 @@ int yaml_parse(const char *name, struct str s, struct yaml **ret, struct err *er
 	y = xcalloc(1, sizeof(*y));
 	y->name = xstrdup(name);
 	y->values = jmut_doc_new();
-	if (check_characters(y, s, err) < 0 || yaml_impl_load(y, s, err) < 0) {
+	if (check_characters(y, s, err) < 0 || check_tabs(y, s, err) < 0 ||
+	    yaml_impl_load(y, s, err) < 0) {
 		yaml_free(y);
 		return -1;
 	}

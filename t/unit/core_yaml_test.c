@@ -106,6 +106,8 @@ static const struct {
 	{"http://x:80/y#z", "\"http://x:80/y#z\""},
 	{"a # comment", "\"a\""},
 	{"größe", "\"größe\""},
+	{"k:\t|\n  a\n", "{\"k\":\"a\\n\"}"},
+	{"k:\tv", "{\"k\":\"v\"}"},
 };
 
 static void test_scalars(void)
@@ -237,6 +239,8 @@ static void test_errors(void)
 		{"]", "t:1:1: "},
 		{"a: 1\n- b\n", "t:2:1: "},
 		{"@x", "t:1:1: "},
+		{"1: \n? k:\t?", "t:2:4: a tab can't stand between this and '?'"},
+		{"? ä: \t- b", "t:1:4: a tab can't stand between this and '-'"},
 	};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
