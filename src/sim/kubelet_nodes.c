@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/rand.h"
 #include "core/str.h"
 #include "kube/object.h"
 
@@ -366,6 +365,7 @@ void kubelet_event(struct sim_api *api, const struct json *pod, const struct kub
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc);
+	static unsigned count; /* with one clock for all, not even two Pods' names meet */
 	char now[CLOCK_RFC3339_SIZE], message[1024];
 	va_list ap;
 
@@ -375,8 +375,10 @@ void kubelet_event(struct sim_api *api, const struct json *pod, const struct kub
 	clock_format(clock_wall_ms(), now);
 	jmut_set_str(doc, root, "apiVersion", "v1");
 	jmut_set_str(doc, root, "kind", "Event");
+	/* Lists are in the order of names: that of time, for Events of one Pod. */
 	jmut_set(doc, meta, "name",
-		 jmut_strf(doc, "%.*s.%016" PRIx64, STR_ARG(kube_name(pod)), rand_u64()));
+		 jmut_strf(doc, "%.*s.%016" PRIx64, STR_ARG(kube_name(pod)),
+			   (uint64_t)clock_wall_ms() * 1000000 + count++ % 1000000));
 	jmut_set(doc, meta, "namespace", jmut_str(doc, kube_namespace(pod)));
 	jmut_set(doc, root, "metadata", meta);
 	jmut_set(doc, root, "involvedObject", involved(doc, pod, event->container));
