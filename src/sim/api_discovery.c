@@ -224,6 +224,14 @@ static struct jmut *build(struct jmut_doc *doc, struct str path)
 	return NULL;
 }
 
+/* What older parts of kubectl ask when they meet a kind that nobody knows: a Document of OpenAPI v2
+ * with nothing but its version (field 1), as protobuf, the one form that they take. */
+static void reply_openapi_v2(struct http_exchange *ex)
+{
+	http_reply(ex, 200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", NULL, 0,
+		   STR("\n\0032.0"));
+}
+
 bool sim_discovery(struct sim_api *api, struct http_exchange *ex)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = NULL;
@@ -235,6 +243,10 @@ bool sim_discovery(struct sim_api *api, struct http_exchange *ex)
 	if (str_eqz(ex->path, "/healthz") || str_eqz(ex->path, "/readyz") ||
 	    str_eqz(ex->path, "/livez")) {
 		http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok"));
+		return true;
+	}
+	if (str_eqz(ex->path, "/openapi/v2")) {
+		reply_openapi_v2(ex);
 		return true;
 	}
 	doc = jmut_doc_new();

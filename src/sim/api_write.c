@@ -127,20 +127,35 @@ static void note_unknown(void *arg, const char *path)
 		d->n_unknown++;
 }
 
-static int check_pod(const struct json *o, struct err *err)
+/* Refuses the object for one field, with the cause that kubectl shows. */
+static int refuse_field(struct draft *d, const char *field, const char *message, struct err *err)
 {
-	struct json_iter it = json_iter(json_at(o, "spec", "containers", NULL));
+	const struct sim_resource *r = d->req->resource;
+	struct jmut *cause = jmut_object(d->doc);
 
-	if (json_len(json_at(o, "spec", "containers", NULL)) == 0)
-		return err_set(err, ERR_INVALID, 422,
-			       "Pod \"%.*s\" is invalid: spec.containers: Required value",
-			       STR_ARG(kube_name(o)));
+	d->causes = jmut_array(d->doc);
+	jmut_set_str(d->doc, cause, "reason", "FieldValueInvalid");
+	jmut_set_str(d->doc, cause, "message", message);
+	jmut_set_str(d->doc, cause, "field", field);
+	jmut_push(d->doc, d->causes, cause);
+	return err_set(err, ERR_INVALID, 422, "%s%s%s \"%.*s\" is invalid: %s: %s", r->kind,
+		       r->group[0] ? "." : "", r->group, STR_ARG(kube_name(jmut_view(d->root))),
+		       field, message);
+}
+
+static int check_pod(struct draft *d, struct err *err)
+{
+	const struct json *list = json_at(jmut_view(d->root), "spec", "containers", NULL);
+	struct json_iter it = json_iter(list);
+
+	if (json_len(list) == 0)
+		return refuse_field(d, "spec.containers", "Required value", err);
 	while (json_next(&it)) {
+		char field[64];
+
+		snprintf(field, sizeof(field), "spec.containers[%zu].image", it.index);
 		if (!json_str(json_get(it.value, "image")).len)
-			return err_set(err, ERR_INVALID, 422,
-				       "Pod \"%.*s\" is invalid: spec.containers[%zu].image: "
-				       "Required value",
-				       STR_ARG(kube_name(o)), it.index);
+			return refuse_field(d, field, "Required value", err);
 	}
 	return 0;
 }
@@ -152,7 +167,7 @@ static int check_kind(struct draft *d, struct err *err)
 	bool strict = strcmp(d->req->field_validation, "Strict") == 0;
 
 	if (is_kind(r, "Pod"))
-		return check_pod(jmut_view(d->root), err);
+		return check_pod(d, err);
 	if (!is_kind(r, "IPUJob"))
 		return 0;
 	sim_schema_prune(d->req->api->schema, d->root, note_unknown, d);
@@ -205,17 +220,24 @@ static int check_place(struct draft *d, struct err *err)
 
 static int check_name(struct draft *d, struct err *err)
 {
-	const struct sim_resource *r = d->req->resource;
-	struct str name = kube_name(jmut_view(d->root));
 	struct err why;
+
+	if (kube_check_name("Invalid value: the name", kube_name(jmut_view(d->root)), true, &why) <
+	    0)
+		return refuse_field(d, "metadata.name", why.msg, err);
+	return 0;
+}
+
+/* Comes last: an object that is wrong is refused for that, whether there is one of its name or not.
+ */
+static int check_new(const struct draft *d, struct err *err)
+{
+	struct str name = kube_name(jmut_view(d->root));
 	char z[128];
 
-	if (kube_check_name("metadata.name", name, true, &why) < 0)
-		return err_set(err, ERR_INVALID, 422, "%s \"%.*s\" is invalid: %s", r->kind,
-			       STR_ARG(name), why.msg);
-	if (sim_objects_get(d->req->api->objects, r, str_of(d->req->ns), name))
-		return err_set(err, ERR_EXISTS, 409, "%s \"%.*s\" already exists", qualified(r, z),
-			       STR_ARG(name));
+	if (sim_objects_get(d->req->api->objects, d->req->resource, str_of(d->req->ns), name))
+		return err_set(err, ERR_EXISTS, 409, "%s \"%.*s\" already exists",
+			       qualified(d->req->resource, z), STR_ARG(name));
 	return 0;
 }
 
@@ -247,6 +269,10 @@ static int parse_body(struct sim_request *req, struct json_doc **ret, struct err
 
 	str_cut(type, ';', &type, &rest);
 	yaml = str_eqz(type, "application/yaml");
+	if (type.len && !yaml && !str_has_suffix(type, STR("json")))
+		return err_set(err, ERR_UNSUPPORTED, 415,
+			       "the body of the request was in an unknown format - accepted media "
+			       "types include: application/json, application/yaml");
 	if ((yaml ? parse_yaml(req->ex->body, ret, err) : json_parse(req->ex->body, ret, err)) <
 	    0) {
 		err->code = 400;
@@ -272,7 +298,7 @@ static int make_new(struct draft *d, struct err *err)
 		jmut_del(d->root, "status");
 	if (is_kind(r, "Pod"))
 		default_pod(d->doc, d->root);
-	return check_kind(d, err);
+	return check_kind(d, err) < 0 ? -1 : check_new(d, err);
 }
 
 struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource *r,
