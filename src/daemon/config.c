@@ -305,7 +305,7 @@ static int read_object(struct config *c, const struct yaml *y, const struct json
 		const struct key *key = find_key(str_of(name));
 
 		if (!key && !is_section(name))
-			return yaml_error(y, 0, at, err, "%s: there is no such key", name);
+			return yaml_key_error(y, 0, at, err, "%s: there is no such key", name);
 		if (key && set_by_json(c, key, it.value, err) < 0)
 			return at_place(y, at, err);
 		if (key)
