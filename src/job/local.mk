@@ -23,3 +23,10 @@ libjob_a_SOURCES = \
 	src/job/controller.c
 libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
+
+job_tests = t/unit/job_plan_test t/unit/job_plan_all_test
+check_PROGRAMS += $(job_tests)
+t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rig.h t/unit/tap.h
+t_unit_job_plan_test_LDADD = $(job_ldadd)
+t_unit_job_plan_all_test_SOURCES = t/unit/job_plan_all_test.c t/unit/job_plan_rig.h t/unit/tap.h
+t_unit_job_plan_all_test_LDADD = $(job_ldadd)

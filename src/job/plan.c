@@ -22,9 +22,9 @@ struct work {
 	struct job_plan *out;
 	const struct job_pod **places; /* by number: who has the name of each worker */
 	size_t n_places;
-	bool was_there;    /* all Pods of the job have existed */
-	size_t cleared;    /* Pods that had succeeded, and are gone */
-	size_t kept, lost; /* Pods that are gone: counted as succeeded, as failed */
+	bool was_there;            /* all Pods of the job have existed */
+	size_t cleared, forgotten; /* Pods that are gone, by the status: succeeded, failed */
+	size_t kept, lost;         /* Pods that are gone: counted as succeeded, as failed */
 	uint32_t running, succeeded, failed;
 	bool partition_active;
 	char failure[256]; /* of the first instance that failed */
@@ -267,15 +267,16 @@ static enum instance_state fail_by_pod(struct work *w, const struct gang *g)
 		w->job->restart == JOB_RESTART_NEVER ? "" : " (this version doesn't restart jobs)");
 }
 
-/* Some were there and aren't any more. One that had been counted as succeeded, and whose partition
- * has gone back, was cleared away after its end. */
+/* Some were there and aren't any more. How an instance ended is in the status before its partition
+ * goes back: what was counted as succeeded then was cleared away after its end. */
 static enum instance_state plan_lost(struct work *w, const struct gang *g, bool usable)
 {
-	if (!usable && g->live == 0 && g->missing <= w->cleared) {
+	if (!usable && g->live == 0 && w->forgotten == 0 && g->missing <= w->cleared) {
 		w->cleared -= g->missing;
 		w->kept += g->missing;
 		return INSTANCE_SUCCEEDED;
 	}
+	w->forgotten -= g->missing < w->forgotten ? g->missing : w->forgotten;
 	return fail_instance(w, g,
 			     "a worker Pod of instance %" PRIu32 " was deleted before it ended",
 			     g->instance);
@@ -466,19 +467,27 @@ static void plan_surplus(struct work *w)
 	}
 }
 
-/* All Pods of the job have existed, and how many of those that had succeeded are gone. */
+/* Whether all Pods of the job have existed; and of those that had ended when their partition went
+ * back, how many are gone. */
 static void look_back(struct work *w)
 {
 	const struct job_status *s = &w->job->status;
-	int64_t succeeded = 0;
+	size_t succeeded = 0, failed = 0;
 
 	w->was_there = s->desired_replicas == (int64_t)w->job->instances &&
 		       (int64_t)s->active + s->succeeded + s->failed >= (int64_t)w->n_places;
-	for (size_t i = 0; i < w->n_places; i++)
-		succeeded += w->places[i] && is_ours(w, w->places[i]) &&
-			     w->places[i]->phase == JOB_POD_SUCCEEDED;
-	if (w->was_there && s->succeeded > succeeded)
-		w->cleared = (size_t)(s->succeeded - succeeded);
+	for (size_t i = 0; i < w->n_places; i++) {
+		const struct job_pod *pod = w->places[i];
+
+		if (!pod || !is_ours(w, pod) || w->v->partitions[i / w->job->workers].ask)
+			continue;
+		succeeded += pod->phase == JOB_POD_SUCCEEDED;
+		failed += pod->phase == JOB_POD_FAILED;
+	}
+	if ((size_t)s->succeeded > succeeded)
+		w->cleared = (size_t)s->succeeded - succeeded;
+	if ((size_t)s->failed > failed)
+		w->forgotten = (size_t)s->failed - failed;
 }
 
 /* ---- the status ---- */
@@ -551,14 +560,16 @@ static void status_of_instances(struct work *w)
 	}
 }
 
-/* An end is stored before what it frees is given back: the next pass, which sees it ended, does
- * that. A crash between the two mustn't make the job forget its end. */
-static void hold_releases_at_end(struct work *w)
+/* How a Pod ended is stored before what it frees is given back: the next pass does that. A crash
+ * between the two mustn't make the job forget it. */
+static void hold_releases(struct work *w)
 {
+	const struct job_status *now = &w->out->status, *before = &w->job->status;
 	struct job_plan *out = w->out;
 	size_t kept = 0;
 
-	if (!out->status.completion_ms)
+	if (!now->completion_ms && now->active == before->active &&
+	    now->succeeded == before->succeeded && now->failed == before->failed)
 		return;
 	for (size_t i = 0; i < out->n_actions; i++) {
 		if (out->actions[i].kind != JOB_RELEASE)
@@ -645,7 +656,7 @@ static void plan_instances(struct work *w)
 		plan_instance(w, i);
 	plan_surplus(w);
 	status_of_instances(w);
-	hold_releases_at_end(w);
+	hold_releases(w);
 	free(w->places);
 }
 

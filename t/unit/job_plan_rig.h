@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small world for the job planner's tests: a job, its partitions and its Pods, in words; the plan
+ * made of it, in words; and what each action does to it. Included once by each test.
+ */
+#ifndef IPU_T_UNIT_JOB_PLAN_RIG_H
+#define IPU_T_UNIT_JOB_PLAN_RIG_H
+
+#include "core/str.h"
+#include "job/plan.h"
+#include "job/status.h"
+#include "tap.h"
+
+#define MAX_INSTANCES 4
+#define MAX_PODS      8
+#define NOW           INT64_C(1700000000000)
+#define TEXT(z)       ((char *)(uintptr_t)(z))
+
+struct wpart {
+	enum partition_state state;
+	bool broken;    /* failed, and still there: PS_ERROR */
+	bool otherwise; /* asked for with another size */
+};
+
+struct wpod {
+	bool there, deleting, stale, foreign, unlabelled, cant_start;
+	enum job_pod_phase phase;
+	int instance; /* of its label; -1: by its number */
+};
+
+struct world {
+	unsigned instances, workers;
+	bool deleting, finalizer, launcher, gone;
+	enum job_clean clean;
+	const char *problem;
+	const char *trouble;
+	struct wpart parts[MAX_INSTANCES];
+	struct wpod pods[MAX_PODS]; /* by number */
+	struct job_status status;
+};
+
+/* What the planner sees of it: lives until the next look. */
+struct sight {
+	struct job job;
+	struct partition_status parts[MAX_INSTANCES];
+	struct partition_ask asks[MAX_INSTANCES];
+	uint32_t surplus[MAX_INSTANCES];
+	struct job_pod pods[MAX_PODS];
+	const struct job_pod *listed[MAX_PODS];
+	char names[MAX_PODS][32], ids[MAX_INSTANCES][8], messages[MAX_INSTANCES][32];
+	struct job_view view;
+};
+
+static inline bool is_asked(const struct wpart *p)
+{
+	return p->state != PARTITION_STATE_NONE && p->state != PARTITION_STATE_RELEASING;
+}
+
+static inline bool has_id(const struct wpart *p)
+{
+	return p->state == PARTITION_STATE_CREATING || p->state == PARTITION_STATE_ACTIVE ||
+	       p->state == PARTITION_STATE_RESETTING ||
+	       (p->state == PARTITION_STATE_FAILED && p->broken);
+}
+
+static inline unsigned instance_of_pod(const struct world *w, unsigned number)
+{
+	const struct wpod *pod = &w->pods[number];
+
+	return pod->instance >= 0 ? (unsigned)pod->instance : number / w->workers;
+}
+
+static inline bool is_live(const struct wpod *pod)
+{
+	return pod->there && !pod->foreign && pod->phase != JOB_POD_SUCCEEDED &&
+	       pod->phase != JOB_POD_FAILED;
+}
+
+static inline bool is_used(const struct world *w, unsigned instance)
+{
+	for (unsigned n = 0; n < MAX_PODS; n++) {
+		if (is_live(&w->pods[n]) && instance_of_pod(w, n) == instance)
+			return true;
+	}
+	return false;
+}
+
+static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
+{
+	const struct wpod *pod = &w->pods[n];
+	struct job_pod *out = &s->pods[n];
+
+	snprintf(s->names[n], sizeof(s->names[n]), "j-worker-%u", n);
+	*out = (struct job_pod){
+		.ns = TEXT("ns"),
+		.name = s->names[n],
+		.uid = s->names[n],
+		.owner_uid = pod->foreign ? NULL : TEXT("uid-of-j"),
+		.partition = pod->stale ? TEXT("old")
+					: s->ids[instance_of_pod(w, n) % MAX_INSTANCES],
+		.instance = pod->unlabelled ? -1 : (int64_t)instance_of_pod(w, n),
+		.phase = pod->phase,
+		.deleting = pod->deleting,
+		.cant_start = pod->cant_start,
+		.message = pod->cant_start ? TEXT("ImagePullBackOff") : TEXT("exited with 3"),
+	};
+	s->listed[s->view.n_pods++] = out;
+}
+
+static inline void see_part(const struct world *w, unsigned i, struct sight *s)
+{
+	const struct wpart *p = &w->parts[i];
+	struct partition_status *out = &s->parts[i];
+
+	snprintf(s->ids[i], sizeof(s->ids[i]), "p%u", i);
+	s->asks[i] = job_ask(&s->job, i);
+	s->asks[i].ipus *= p->otherwise ? 2 : 1;
+	*out = (struct partition_status){
+		.state = p->state,
+		.id = has_id(p) ? s->ids[i] : NULL,
+		.ask = is_asked(p) ? &s->asks[i] : NULL,
+	};
+	if (p->state == PARTITION_STATE_WAITING) {
+		out->why = PARTITION_WHY_NO_ROOM;
+		snprintf(out->message, sizeof(out->message), "no room");
+	} else if (p->state == PARTITION_STATE_FAILED) {
+		out->why = p->broken ? PARTITION_WHY_ERROR : PARTITION_WHY_VANISHED;
+		snprintf(out->message, sizeof(out->message), p->broken ? "in PS_ERROR" : "is gone");
+	}
+	s->view.held += p->state != PARTITION_STATE_NONE;
+	if (i >= w->instances && is_asked(p))
+		s->surplus[s->view.n_surplus++] = i;
+}
+
+static inline void look(const struct world *w, struct sight *s)
+{
+	*s = (struct sight){0};
+	s->job = (struct job){
+		.ns = TEXT("ns"),
+		.name = TEXT("j"),
+		.uid = TEXT("uid-of-j"),
+		.generation = 1,
+		.deleting = w->deleting,
+		.has_finalizer = w->finalizer,
+		.instances = w->instances,
+		.workers = w->workers,
+		.ipus = 4,
+		.clean = w->clean,
+		.problem = TEXT(w->problem),
+		.unsupported = w->launcher ? TEXT("no launcher in this version") : NULL,
+		.status = w->status,
+	};
+	for (unsigned i = 0; i < MAX_INSTANCES; i++)
+		see_part(w, i, s);
+	for (unsigned n = 0; n < MAX_PODS; n++) {
+		if (w->pods[n].there)
+			see_pod(w, n, s);
+	}
+	s->view.job = &s->job;
+	s->view.now_ms = NOW;
+	s->view.pods = s->listed;
+	s->view.partitions = s->parts;
+	s->view.n_partitions = w->instances;
+	s->view.surplus = s->surplus;
+	s->view.trouble = w->trouble;
+	s->view.trouble_event = w->trouble ? "PodRefused" : NULL;
+}
+
+static inline unsigned number_of_action(const struct world *w, const struct job_action *a)
+{
+	if (a->kind == JOB_CREATE_POD)
+		return a->instance * w->workers + a->worker;
+	return (unsigned)strtoul(a->pod->name + strlen("j-worker-"), NULL, 10);
+}
+
+/* "ensure/0 create-pod/1 delete-pod/0": instances, and Pods' numbers. */
+static inline void say_plan(const struct world *w, const struct job_plan *plan, char *z,
+			    size_t size)
+{
+	size_t len = 0;
+
+	z[0] = '\0';
+	for (size_t i = 0; i < plan->n_actions; i++) {
+		const struct job_action *a = &plan->actions[i];
+		const char *name = job_action_name(a->kind);
+
+		len += (size_t)snprintf(z + len, size - len, "%s%s", len ? " " : "", name);
+		if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD)
+			len += (size_t)snprintf(z + len, size - len, "/%u", number_of_action(w, a));
+		else if (a->kind == JOB_ENSURE || a->kind == JOB_RELEASE)
+			len += (size_t)snprintf(z + len, size - len, "/%u", a->instance);
+	}
+}
+
+/* ---- what actions do ---- */
+
+static inline void release_part(struct wpart *p)
+{
+	bool here = has_id(p);
+
+	if (is_asked(p))
+		*p = (struct wpart){.state = here ? PARTITION_STATE_RELEASING
+						  : PARTITION_STATE_NONE};
+}
+
+static inline void do_action(struct world *w, const struct job_action *a)
+{
+	struct wpod *pod;
+
+	switch (a->kind) {
+	case JOB_ADD_FINALIZER:
+		w->finalizer = true;
+		break;
+	case JOB_REMOVE_FINALIZER:
+		w->finalizer = false;
+		w->gone = w->deleting;
+		break;
+	case JOB_ENSURE:
+		if (!is_asked(&w->parts[a->instance]) || w->parts[a->instance].otherwise)
+			w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING};
+		break;
+	case JOB_RELEASE:
+		release_part(&w->parts[a->instance]);
+		break;
+	case JOB_RELEASE_ALL:
+		for (unsigned i = 0; i < MAX_INSTANCES; i++)
+			release_part(&w->parts[i]);
+		break;
+	case JOB_CREATE_POD:
+		w->pods[number_of_action(w, a)] = (struct wpod){.there = true, .instance = -1};
+		break;
+	case JOB_DELETE_POD:
+		pod = &w->pods[number_of_action(w, a)];
+		if (is_live(pod))
+			pod->deleting = true;
+		else
+			*pod = (struct wpod){.instance = -1};
+		break;
+	}
+}
+
+static inline void take_status(struct world *w, const struct job_plan *plan)
+{
+	if (!plan->has_status)
+		return;
+	job_status_done(&w->status);
+	job_status_copy(&w->status, &plan->status);
+}
+
+/* Another world like it: only the status has memory of its own. */
+static inline struct world copy_world(const struct world *w)
+{
+	struct world copy = *w;
+
+	job_status_copy(&copy.status, &w->status);
+	return copy;
+}
+
+static inline bool same_pods(const struct wpod *a, const struct wpod *b)
+{
+	return a->there == b->there &&
+	       (!a->there ||
+		(a->deleting == b->deleting && a->stale == b->stale && a->phase == b->phase));
+}
+
+static inline bool same_world(const struct world *a, const struct world *b)
+{
+	for (unsigned i = 0; i < MAX_INSTANCES; i++) {
+		if (a->parts[i].state != b->parts[i].state ||
+		    a->parts[i].otherwise != b->parts[i].otherwise)
+			return false;
+	}
+	for (unsigned n = 0; n < MAX_PODS; n++) {
+		if (!same_pods(&a->pods[n], &b->pods[n]))
+			return false;
+	}
+	return a->finalizer == b->finalizer && a->gone == b->gone &&
+	       job_status_equal(&a->status, &b->status);
+}
+
+#endif
