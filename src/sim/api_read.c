@@ -310,6 +310,7 @@ static struct watch *watch_new(struct sim_request *req, struct sim_selector *sel
 	w->table = req->table;
 	w->bookmarks = req->bookmarks;
 	w->watcher = (struct sim_watcher){.on_event = on_watched, .arg = w};
+	list_init(&w->watcher.link); /* it may end before it's put in */
 	loop_timer_init(&w->end, req->api->loop, on_watch_end, w);
 	loop_timer_init(&w->bookmark, req->api->loop, on_bookmark, w);
 	loop_timer_start_in(&w->end, seconds * 1000);
