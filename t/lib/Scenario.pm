@@ -102,7 +102,7 @@ sub start_controllers ($s, %option) {
 # Starts the daemon: set, more KEY=VALUE; label, the nodes' label of the controllers (KEY=VALUE).
 sub start_operator ($s, %option) {
 	my $behind = $option{label} ? ":$option{label}" : '';
-	my %set = ('operatorNamespace' => $tracker_ns,
+	my %set = ('operatorNamespace' => $tracker_ns, map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
 		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
 		map({ ("$_.listen" => '127.0.0.1:0') } qw(proxy health metrics)),
@@ -408,6 +408,9 @@ sub tell_all ($s) {
 			my $pod = $s->get_worker($name);
 			$text .= "  Pod: " . json_encode($pod->{status}) . "\n" if $pod;
 		}
+		my $metrics = $s->metrics;
+		$text .= "$_ $metrics->{$_}\n"
+			for grep { /workqueue_(?:depth|running)|jobs|partitions|waiting/ } sort keys %$metrics;
 		$text .= 'tracker: ' . json_encode($s->tracker) . "\n";
 		$text .= "controller $_: " . json_encode($s->vipu($_)->{partitions}) . "\n"
 			for $s->{sim} ? 0 .. $#{ $s->{controllers} } : ();

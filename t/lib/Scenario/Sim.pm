@@ -43,9 +43,9 @@ sub kubectl ($self, $arguments, %option) {
 
 # How the Pods of a job go is a rule of the simulated kubelet's.
 sub shape ($self, $job, %option) {
-	my %rule = (name => "default/$job->{metadata}{name}-worker-*",
-		exitCode => $option{exit} // 0, message => $option{words} // '',
-		runMs => int(1000 * ($option{runs} // 0)), %{ $option{kubelet} // {} });
+	my $run_ms = defined $option{runs} ? 1 + int(1000 * $option{runs}) : 0;
+	my %rule = (name => "default/$job->{metadata}{name}-worker-*", exitCode => $option{exit} // 0,
+		message => $option{words} // '', runMs => $run_ms, %{ $option{kubelet} // {} });
 	my $answer = http('POST', $self->{sim}->url('admin', '/sim/pods'), json => \%rule);
 	die "/sim/pods: $answer->{content}\n" if !$answer->{success};
 	return;
