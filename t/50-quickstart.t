@@ -235,6 +235,14 @@ subtest 'signals' => sub {
 		$program->stop(signal => $signal, status => $status);
 		nothing_left($signal);
 	}
+	my $terminal = start('quickstart', path => program_or_skip('setsid'), ports => 0, env => \%env,
+		args => [$quickstart, arguments(@fast, sim => '--pod-run-ms=0')]);
+	wait_until('the story to say JobRunning', sub { $terminal->out =~ /JobRunning/ });
+	kill('INT', -$terminal->pid);
+	wait_until('the quickstart to end', sub { !$terminal->is_alive }, while_alive => []);
+	unlike($terminal->err, qr/ended by itself/, 'Ctrl-C in a terminal: nobody is blamed');
+	$terminal->stop(status => 130);
+	nothing_left('Ctrl-C in a terminal');
 	my $early = start('quickstart', path => $quickstart, ports => 0, env => \%env,
 		args => [arguments(@fast)]);
 	wait_until('the first program to run', sub { processes() });
