@@ -33,14 +33,25 @@ static unsigned blocks_pending(const struct partitions *p, const struct vipu_con
 	return n;
 }
 
+/* A pass then at the latest. */
+static void pass_at(struct partitions *p, int64_t mono_ms)
+{
+	if (!loop_timer_active(&p->pass_timer) || p->pass_timer.at_ms > mono_ms)
+		loop_timer_start_at(&p->pass_timer, mono_ms);
+}
+
 /* The words of a reason that stays move at most once a minute: every change is a write of the
  * owner's status, and with many waiting, figures change with every partition that comes or goes. */
 static void wait_because(struct slot *s, enum partition_why why, const char *message)
 {
 	int64_t now_ms = clock_mono_ms();
 
-	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS)
+	if (s->why == why && strcmp(s->message, message) == 0)
 		return;
+	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS) {
+		pass_at(s->owner->p, s->said_ms + SAY_AGAIN_MS);
+		return;
+	}
 	s->said_ms = now_ms;
 	s->why = why;
 	snprintf(s->message, sizeof(s->message), "%s", message);
@@ -170,7 +181,7 @@ static void consider(struct slot *s)
 static void pass(struct loop_work *work, void *arg)
 {
 	struct partitions *p = arg;
-	int64_t now_ms = clock_mono_ms(), next_ms = 0;
+	int64_t now_ms = clock_mono_ms();
 	bool waiting;
 
 	(void)work;
@@ -181,14 +192,11 @@ static void pass(struct loop_work *work, void *arg)
 			wait_because(s, PARTITION_WHY_STARTING,
 				     "the operator is reading the partition tracker");
 		} else if (s->not_before_ms > now_ms) {
-			if (!next_ms || s->not_before_ms < next_ms)
-				next_ms = s->not_before_ms;
+			pass_at(p, s->not_before_ms);
 		} else {
 			consider(s);
 		}
 	}
-	if (next_ms)
-		loop_timer_start_at(&p->pass_timer, next_ms);
 	waiting = !list_empty(&p->queue);
 	if (waiting && !p->waiting)
 		vipu_fleet_wait_begin(p->fleet);
