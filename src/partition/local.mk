@@ -20,7 +20,8 @@ libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libcert.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 
 partition_tests = t/unit/partition_plan_test t/unit/partition_types_test \
-	t/unit/partition_manager_test
+	t/unit/partition_manager_test t/unit/partition_crash_test \
+	t/unit/partition_tracker_test
 check_PROGRAMS += $(partition_tests)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h
 t_unit_partition_plan_test_LDADD = $(partition_ldadd)
@@ -29,3 +30,9 @@ t_unit_partition_types_test_LDADD = $(partition_ldadd)
 t_unit_partition_manager_test_SOURCES = t/unit/partition_manager_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_manager_test_LDADD = $(sim_ldadd)
+t_unit_partition_crash_test_SOURCES = t/unit/partition_crash_test.c \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_partition_crash_test_LDADD = $(sim_ldadd)
+t_unit_partition_tracker_test_SOURCES = t/unit/partition_tracker_test.c t/unit/partition_rig.h \
+	t/unit/partition_manager_rig.h t/unit/tap.h
+t_unit_partition_tracker_test_LDADD = $(sim_ldadd)

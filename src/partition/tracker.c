@@ -109,6 +109,7 @@ static void note_stored(struct tracker *t, struct str id, const char *json)
 	if (!same(r->stored, json)) {
 		free(r->stored);
 		r->stored = xstrdup(json);
+		r->told = r->told && same(r->want, r->stored);
 	}
 	if (!r->put && json && !same(r->want, json)) {
 		free(r->want);
