@@ -190,7 +190,7 @@ sub _spawn {
 	my $stdin = defined $options{stdin} ? spit("$base.in", $options{stdin}) : '/dev/null';
 	my $pid = fork() // die "fork: $!\n";
 	if ($pid == 0) {
-		$SIG{$_} = 'DEFAULT' for qw(ALRM INT TERM PIPE);
+		$SIG{$_} = 'DEFAULT' for qw(ALRM INT TERM PIPE HUP QUIT);
 		alarm(0);
 		open(STDIN, '<', $stdin) && open(STDOUT, '>', "$base.out") && open(STDERR, '>', "$base.err")
 			&& (!$options{cwd} || chdir($options{cwd})) or POSIX::_exit(126);
