@@ -261,6 +261,11 @@ subtest 'a program that dies' => sub {
 		$program->stop(status => 1);
 		nothing_left("$name dies");
 	}
+	my $program = start_story(qr/JobRunning/);
+	$program->crash;
+	wait_until('the others to end', sub { !processes() });
+	is_deeply([processes()], [], 'the quickstart itself is killed: no process is left');
+	system('rm', '-rf', glob "$folder/*");
 	my $result = story('a wrong option', operator => '--frob');
 	is($result->{status}, 1, 'a program that ends at once: exit status');
 	like($result->{err}, qr/ipu-operator: --frob: there is no such option/, 'its own words are shown');
