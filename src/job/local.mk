@@ -14,6 +14,7 @@ libjob_a_SOURCES = \
 	src/job/validate.h \
 	src/job/validate.c \
 	src/job/shape.c \
+	src/job/template.c \
 	src/job/status.c \
 	src/job/pod.c \
 	src/job/pod_build.c \

@@ -230,4 +230,5 @@ void job_check_shape(struct job_check *c, const struct json *spec)
 			job_report(c, "Required", path, "is required");
 	}
 	check_lists(c, spec);
+	job_check_template(c, json_at(spec, "workers", "template", NULL));
 }

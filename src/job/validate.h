@@ -20,6 +20,9 @@ void job_report(struct job_check *c, const char *kind, const char *path, const c
 /* Types, required fields, ranges and enums: what a structural schema says. */
 void job_check_shape(struct job_check *c, const struct json *spec);
 
+/* The parts of the Pod template that the operator itself writes into. */
+void job_check_template(struct job_check *c, const struct json *template);
+
 /* ^([0-9]+(-[0-9]+)?)(,([0-9]+(-[0-9]+)?))*$, at most 256 characters. */
 bool job_has_code_form(struct str s);
 
