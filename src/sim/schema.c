@@ -17,7 +17,19 @@
 struct sim_schema {
 	struct yaml *yaml;
 	const struct json *crd, *version, *schema;
+	bool has_rules;
 };
+
+static bool holds_rules(const struct json *v)
+{
+	struct json_iter it = json_iter(v);
+
+	while (json_next(&it)) {
+		if (str_eqz(it.key, "x-kubernetes-validations") || holds_rules(it.value))
+			return true;
+	}
+	return false;
+}
 
 int sim_schema_load(const char *crd_path, struct sim_schema **ret, struct err *err)
 {
@@ -35,6 +47,7 @@ int sim_schema_load(const char *crd_path, struct sim_schema **ret, struct err *e
 		return err_set(err, ERR_INVALID, 0,
 			       "%s: not a CustomResourceDefinition with a schema", crd_path);
 	}
+	s->has_rules = holds_rules(s->schema);
 	*ret = s;
 	return 0;
 }
@@ -109,26 +122,29 @@ static void prune(const struct prune *p, const struct json *schema, struct jmut 
 	}
 }
 
+/* Whether the schema names it or not. */
+static bool every_object_has(const char *key)
+{
+	return strcmp(key, "apiVersion") == 0 || strcmp(key, "kind") == 0 ||
+	       strcmp(key, "metadata") == 0;
+}
+
 void sim_schema_prune(const struct sim_schema *s, struct jmut *root, sim_unknown_fn *unknown,
 		      void *arg)
 {
-	static const char *const every_object_has[] = {"apiVersion", "kind", "metadata"};
 	const struct prune p = {unknown, arg};
 	struct json_iter it = json_iter(json_get(s->schema, "properties"));
 
 	while (json_next(&it)) {
 		CLEANUP_FREE char *key = str_dup(it.key);
-		bool common = false;
 
-		for (size_t i = 0; i < 3; i++)
-			common |= strcmp(key, every_object_has[i]) == 0;
-		if (!common && jmut_get(root, key))
+		if (!every_object_has(key) && jmut_get(root, key))
 			prune(&p, it.value, jmut_get(root, key), key);
 	}
 	for (struct json_iter top = json_iter(jmut_view(root)); json_next(&top);) {
 		CLEANUP_FREE char *key = str_dup(top.key);
 
-		if (json_get(json_get(s->schema, "properties"), key))
+		if (every_object_has(key) || json_get(json_get(s->schema, "properties"), key))
 			continue;
 		unknown(arg, key);
 		jmut_del(root, key);
@@ -208,8 +224,9 @@ int sim_schema_check(const struct sim_schema *s, const struct json *object, stru
 	struct causes c = {.doc = doc, .list = jmut_array(doc), .words = BUF_INIT(65536)};
 	struct str name = kube_name(object);
 
-	(void)s;
-	job_validate(object, add_cause, &c);
+	/* A CRD without rules takes anything: what the operator's own check is for. */
+	if (s->has_rules)
+		job_validate(object, add_cause, &c);
 	if (c.n == 0) {
 		buf_done(&c.words);
 		return 0;
