@@ -82,8 +82,10 @@ sub run_one ($back, $path, $text) {
 # ---- the actors ----
 
 # Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
-# create_ms, remove_ms; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes.
+# create_ms, remove_ms; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
+# another one's text.
 sub start ($s, %option) {
+	$s->{back}->use_crd($option{crd});
 	$s->start_controllers(%option);
 	$s->start_operator(set => $option{set}, label => $option{label});
 	return $s;
@@ -386,6 +388,7 @@ sub finish ($s, $went) {
 	}
 	$s->{operator}->stop if $s->{operator};
 	$_->stop for reverse @{ $s->{programs} };
+	$s->{back}->use_crd(undef);
 	return;
 }
 
@@ -394,6 +397,7 @@ sub finish ($s, $went) {
 sub abandon ($s) {
 	$_->crash for grep { defined } $s->{operator}, @{ $s->{programs} };
 	$s->{back}->sweep($s) if $s->is_real;
+	$s->{back}->use_crd(undef);
 	return;
 }
 

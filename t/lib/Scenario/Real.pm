@@ -23,7 +23,8 @@ sub new ($class, $shape, %option) {
 	my $init = Cluster::Sandbox->new($c->dir)->pid;
 	open($self->{net}, '<', "/proc/$init/ns/net") or die "/proc/$init/ns/net: $!\n";
 	$self->start_proxy;
-	$c->apply(slurp(top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml'));
+	$self->{crd} = '';
+	$self->use_crd(undef);
 	$c->kubectl(qw(wait --for=condition=Established --timeout=30s crd/ipujobs.graphcore.ai));
 	$c->kubectl(qw(create namespace ipu-operator));
 	$self->{resources} = { 'rdma/rdma_shared_device_a' => '1000' };
@@ -60,6 +61,14 @@ sub add_resources ($self) {
 			headers => { 'content-type' => 'application/merge-patch+json' });
 		die "PATCH $path: $answer->{content}\n" if !$answer->{success};
 	}
+	return;
+}
+
+# Another CRD from now on; undef: the project's own.
+sub use_crd ($self, $text) {
+	$text //= slurp(top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml');
+	$self->{c}->apply($text) if $text ne $self->{crd};
+	$self->{crd} = $text;
 	return;
 }
 

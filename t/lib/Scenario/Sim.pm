@@ -5,7 +5,7 @@
 package Scenario::Sim;
 
 use v5.36;
-use IpuTest qw(http run slurp start test_dir);
+use IpuTest qw(http run slurp spit start test_dir);
 use IpuTree qw(top_srcdir);
 
 my $count = 0;
@@ -22,12 +22,16 @@ sub kubeconfig ($self) { return "$self->{dir}/kubeconfig" }
 sub reach ($self, $code) { return $code->() }
 sub launch ($self, $name, %option) { return start($name, %option) }
 
+# Another CRD from the next start on; undef: the project's own.
+sub use_crd ($self, $text) { return $self->{crd} = $text }
+
 sub start_sim ($self, @args) {
 	$self->{dir} = test_dir() . '/sim-' . ++$count;
-	my @crd = grep { $_ eq '--crd' } @args;
+	my $crd = defined $self->{crd} ? spit("$self->{dir}.crd", $self->{crd})
+		: top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml';
 	$self->{sim} = start('ipu-sim', args => [ '--dir', $self->{dir}, '--pod-schedule-ms', 10,
 		'--pod-start-ms', 50, '--pod-run-ms', 0, '--pod-term-ms', 50,
-		@crd ? () : ('--crd', top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml'), @args ]);
+		'--crd', $crd, @args ]);
 	$self->{token} = slurp("$self->{dir}/token");
 	return $self->{sim};
 }
