@@ -15,12 +15,15 @@
 #include "core/json.h"
 #include "core/str.h"
 #include "core/yaml.h"
+#include "kube/object.h"
 #include "net/net.h"
 
 #define ENV_PREFIX "IPUOPERATOR_"
 
 enum key_type {
 	KEY_TEXT,
+	KEY_NAMESPACE,
+	KEY_NAME,
 	KEY_NUMBER,
 	KEY_BOOL,
 	KEY_CHOICE,
@@ -41,7 +44,7 @@ struct key {
 #define AT(field) offsetof(struct config, field)
 
 static const struct key keys[] = {
-	{"operatorNamespace", KEY_TEXT, AT(operator_ns), "", 0, 0, NULL},
+	{"operatorNamespace", KEY_NAMESPACE, AT(operator_ns), "", 0, 0, NULL},
 	{"roles", KEY_ROLES, AT(roles), "controller,proxy", 0, 0, NULL},
 	{"kubernetes.kubeconfig", KEY_TEXT, AT(kubeconfig), "", 0, 0, NULL},
 	{"kubernetes.context", KEY_TEXT, AT(context), "", 0, 0, NULL},
@@ -56,7 +59,7 @@ static const struct key keys[] = {
 	{"worker.privileged", KEY_CHOICE, AT(privileged), "auto", 0, 0, "auto|true|false"},
 	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
 	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
-	{"tracker.configMap", KEY_TEXT, AT(tracker), "ipu-partitions-tracker", 1, 253, NULL},
+	{"tracker.configMap", KEY_NAME, AT(tracker), "ipu-partitions-tracker", 0, 0, NULL},
 	{"proxy.listen", KEY_ADDRESS, AT(proxy_listen), ":8080", 0, 0, NULL},
 	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
@@ -108,22 +111,27 @@ static int set_choice(struct config *c, const struct key *key, struct str text, 
 	return err_set(err, ERR_INVALID, 0, "%s: must be one of %s", key->name, words);
 }
 
-static int set_text(struct config *c, const struct key *key, struct str text, struct err *err)
+/* An address to listen at, or a name by Kubernetes' rules: what its type asks of a text. */
+static int check_text(const struct key *key, struct str text, struct err *err)
 {
-	char **at = field(c, key), host[NET_HOST_SIZE];
+	CLEANUP_FREE char *z = str_dup(text);
+	char host[NET_HOST_SIZE];
 	uint16_t port;
 
-	if (key->type == KEY_ADDRESS && text.len) {
-		CLEANUP_FREE char *z = str_dup(text);
+	if (key->type == KEY_ADDRESS && text.len && net_split_host_port(z, 0, host, &port, err) < 0)
+		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
+				key->name);
+	if ((key->type == KEY_NAMESPACE && text.len) || key->type == KEY_NAME)
+		return kube_check_name(key->name, text, key->type == KEY_NAME, err);
+	return 0;
+}
 
-		if (net_split_host_port(z, 0, host, &port, err) < 0) {
-			return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
-					key->name);
-		}
-	}
-	if (key->max && (text.len < (size_t)key->min || text.len > (size_t)key->max))
-		return err_set(err, ERR_INVALID, 0, "%s: must have %ld to %ld characters",
-			       key->name, key->min, key->max);
+static int set_text(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	char **at = field(c, key);
+
+	if (check_text(key, text, err) < 0)
+		return -1;
 	free(*at);
 	*at = str_dup(text);
 	return 0;
@@ -207,6 +215,12 @@ static int set_controllers_text(struct config *c, struct str text, struct err *e
 {
 	vipu_address_list_done(&c->controllers);
 	vipu_address_parse(text, &c->controllers);
+	if (str_trim(text).len && c->controllers.n == 0 && c->controllers.n_problems == 0)
+		return err_set(
+			err, ERR_INVALID, 0,
+			"controllers: \"%.*s\": no controller is in it: HOST:PORT:LABEL=VALUE, "
+			"with commas between several",
+			STR_ARG(text));
 	return check_controllers(&c->controllers, err);
 }
 
@@ -224,6 +238,8 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_CONTROLLERS:
 		return set_controllers_text(c, text, err);
 	case KEY_TEXT:
+	case KEY_NAMESPACE:
+	case KEY_NAME:
 	case KEY_ADDRESS:
 		break;
 	}
@@ -267,7 +283,7 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 	if (type == JSON_STRING && key->type != KEY_NUMBER && key->type != KEY_BOOL)
 		return set_by_text(c, key, json_str(v), err);
 	return err_set(err, ERR_INVALID, 0, "%s: must be %s, not %s", key->name,
-		       key->type == KEY_NUMBER  ? "a number"
+		       key->type == KEY_NUMBER  ? "a whole number"
 		       : key->type == KEY_BOOL  ? "true or false"
 		       : key->type == KEY_ROLES ? "a list of roles"
 						: "a string",
@@ -422,9 +438,17 @@ fail:
 void config_done(struct config *c)
 {
 	for (size_t i = 0; i < N_KEYS; i++) {
-		if (keys[i].type == KEY_TEXT || keys[i].type == KEY_ADDRESS ||
-		    keys[i].type == KEY_CHOICE)
+		switch (keys[i].type) {
+		case KEY_TEXT:
+		case KEY_NAMESPACE:
+		case KEY_NAME:
+		case KEY_ADDRESS:
+		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));
+			break;
+		default:
+			break;
+		}
 	}
 	vipu_address_list_done(&c->controllers);
 	*c = (struct config){0};
