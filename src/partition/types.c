@@ -217,10 +217,14 @@ int partition_entry_encode(const struct partition_entry *e, struct buf *out, str
 
 static int take_text(const struct json *v, const char *what, char **ret, struct err *err)
 {
-	if (!json_cstr(v) || json_str(v).len == 0)
+	struct str s = json_str(v);
+
+	if (s.len == 0)
 		return err_set(err, ERR_INVALID, 0, "%s is missing or not a string", what);
+	if (memchr(s.p, '\0', s.len))
+		return err_set(err, ERR_INVALID, 0, "%s holds a NUL", what);
 	free(*ret);
-	*ret = str_dup(json_str(v));
+	*ret = str_dup(s);
 	return 0;
 }
 
