@@ -10,6 +10,15 @@
 
 #include "core/str.h"
 
+/* Each copy of the whole into itself doubles it: as the real API server does, we end that. */
+#define MAX_COPY_BYTES ((size_t)3 << 20)
+
+struct patch {
+	struct jmut_doc *doc;
+	struct jmut **root;
+	size_t copied;
+};
+
 struct place {
 	struct jmut *parent; /* NULL: the root itself */
 	char *key;           /* owned: member, or index, or "-" */
@@ -112,32 +121,50 @@ static int drop(struct jmut *root, const struct place *p, struct err *err)
 	return 0;
 }
 
-static int run_two(struct jmut_doc *doc, struct jmut **root, const struct json *op,
-		   const struct place *to, bool move, struct err *err)
+/* About how many bytes a copy of v takes. */
+static size_t weigh(const struct json *v)
 {
-	struct place from;
+	struct json_iter it = json_iter(v);
+	size_t bytes = 32 + json_str(v).len;
+
+	while (json_next(&it))
+		bytes += it.key.len + weigh(it.value);
+	return bytes;
+}
+
+/* The target is looked for after the source has gone (RFC 6902, 4.4), so that nothing is moved
+ * into itself. */
+static int run_two(struct patch *patch, const struct json *op, bool move, struct err *err)
+{
+	struct place from, to;
 	struct jmut *v;
 	int failed = -1;
 
-	if (walk(*root, json_str(json_get(op, "from")), &from, err) < 0)
+	if (walk(*patch->root, json_str(json_get(op, "from")), &from, err) < 0)
 		return -1;
-	v = value_at(*root, &from);
+	v = value_at(*patch->root, &from);
 	if (!v) {
 		err_set(err, ERR_INVALID, 0, "from: there is no such value");
+	} else if (!move && (patch->copied += weigh(jmut_view(v))) > MAX_COPY_BYTES) {
+		err_set(err, ERR_INVALID, 0, "the copies are larger than %zu bytes",
+			MAX_COPY_BYTES);
 	} else {
-		v = jmut_clone(doc, v);
-		failed = move ? drop(*root, &from, err) : 0;
-		if (!failed)
-			failed = add(doc, root, to, v, err);
+		v = jmut_clone(patch->doc, v);
+		failed = move ? drop(*patch->root, &from, err) : 0;
 	}
 	free(from.key);
+	if (failed || walk(*patch->root, json_str(json_get(op, "path")), &to, err) < 0)
+		return -1;
+	failed = add(patch->doc, patch->root, &to, v, err);
+	free(to.key);
 	return failed;
 }
 
-static int run(struct jmut_doc *doc, struct jmut **root, const struct json *op,
-	       const struct place *to, struct err *err)
+static int run_one(struct patch *patch, struct str name, const struct json *op,
+		   const struct place *to, struct err *err)
 {
-	struct str name = json_str(json_get(op, "op"));
+	struct jmut_doc *doc = patch->doc;
+	struct jmut **root = patch->root;
 	const struct json *value = json_get(op, "value");
 	bool needs_value = str_eqz(name, "add") || str_eqz(name, "replace") ||
 			   str_eqz(name, "test");
@@ -157,27 +184,34 @@ static int run(struct jmut_doc *doc, struct jmut **root, const struct json *op,
 		return json_equal(jmut_view(value_at(*root, to)), value)
 			       ? 0
 			       : err_set(err, ERR_INVALID, 0, "test: the value is another one");
-	if (str_eqz(name, "move") || str_eqz(name, "copy"))
-		return run_two(doc, root, op, to, str_eqz(name, "move"), err);
 	return err_set(err, ERR_INVALID, 0, "\"%.*s\" is no operation", STR_ARG(name));
+}
+
+static int run(struct patch *patch, const struct json *op, struct err *err)
+{
+	struct str name = json_str(json_get(op, "op"));
+	struct place to;
+	int failed;
+
+	if (str_eqz(name, "move") || str_eqz(name, "copy"))
+		return run_two(patch, op, str_eqz(name, "move"), err);
+	if (walk(*patch->root, json_str(json_get(op, "path")), &to, err) < 0)
+		return -1;
+	failed = run_one(patch, name, op, &to, err);
+	free(to.key);
+	return failed;
 }
 
 int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *patch,
 		   struct err *err)
 {
+	struct patch state = {.doc = doc, .root = root};
 	struct json_iter it = json_iter(patch);
 
 	if (json_type(patch) != JSON_ARRAY)
 		return err_set(err, ERR_INVALID, 0, "a JSON patch is a list of operations");
 	while (json_next(&it)) {
-		struct place to;
-		int failed;
-
-		if (walk(*root, json_str(json_get(it.value, "path")), &to, err) < 0)
-			return err_wrap(err, "operation %zu", it.index);
-		failed = run(doc, root, it.value, &to, err);
-		free(to.key);
-		if (failed)
+		if (run(&state, it.value, err) < 0)
 			return err_wrap(err, "operation %zu", it.index);
 	}
 	return 0;
