@@ -47,6 +47,8 @@ AC_DEFUN([IPU_SANITIZERS], [
 	AS_CASE([$enable_sanitizers],
 		[yes], [enable_sanitizers=address,undefined],
 		[no | ''], [enable_sanitizers=no])
+	AS_IF([test "x$enable_fuzzers" = xyes && test "x$enable_sanitizers" = xno],
+		[enable_sanitizers=address,undefined])
 	IPU_SANITIZE_FLAGS=
 	AS_IF([test "x$enable_sanitizers" != xno], [
 		IPU_SANITIZE_FLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all"
@@ -63,6 +65,33 @@ AC_DEFUN([IPU_SANITIZERS], [
 	AC_SUBST([IPU_SANITIZE_FLAGS])
 	AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])
 	ipu_compiler_version=`$CC --version | head -n 1`
+])
+
+dnl IPU_FUZZERS: after IPU_SANITIZERS, to whose flags it adds what libFuzzer steers by; IPU_FUZZ_LIBS
+dnl for linking the programs of t/fuzz, and the conditional FUZZERS.
+AC_DEFUN([IPU_FUZZERS], [
+	IPU_FUZZ_LIBS=
+	AS_IF([test "x$enable_fuzzers" = xyes], [
+		IPU_FUZZ_LIBS=-fsanitize=fuzzer
+		IPU_SANITIZE_FLAGS="$IPU_SANITIZE_FLAGS -fsanitize=fuzzer-no-link"
+		AC_MSG_CHECKING([whether $CC has libFuzzer])
+		ipu_save_CFLAGS=$CFLAGS
+		CFLAGS="$CFLAGS $IPU_SANITIZE_FLAGS $IPU_FUZZ_LIBS"
+		AC_LINK_IFELSE([AC_LANG_SOURCE([[
+			#include <stddef.h>
+			#include <stdint.h>
+			int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len);
+			int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
+			{
+				return p && len ? 0 : 0;
+			}
+			]])], [AC_MSG_RESULT([yes])], [
+			AC_MSG_RESULT([no])
+			AC_MSG_ERROR([--enable-fuzzers needs CC=clang and libclang-rt-dev: run ./setup --tests])])
+		CFLAGS=$ipu_save_CFLAGS
+	])
+	AC_SUBST([IPU_FUZZ_LIBS])
+	AM_CONDITIONAL([FUZZERS], [test "x$enable_fuzzers" = xyes])
 ])
 
 dnl IPU_HARDENING: IPU_HARDEN_CPPFLAGS, IPU_HARDEN_CFLAGS, IPU_HARDEN_LDFLAGS, and IPU_PIE_LDFLAGS

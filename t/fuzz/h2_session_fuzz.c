@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/2 sessions as client and as server: whole and in pieces the same events; and a driver that
+ * answers, pings and says goodbye between the pieces.
+ * Input: S (server) or C (client, with two requests on their way), in lower case with small limits;
+ * a byte that chooses the pieces; the peer's bytes.
+ */
+#include "core/clock.h"
+#include "fuzz.h"
+#include "grpc/session.h"
+
+static const struct h2_limits small_limits = {
+	.header_bytes = 256,
+	.body_bytes = 32,
+	.streams = 2,
+	.control_frames = 8,
+	.connection_bytes = 64,
+};
+
+static void request_twice(struct h2_session *s)
+{
+	const struct h2_header headers[] = {
+		{STR(":method"), STR("POST")}, {STR(":scheme"), STR("http")},
+		{STR(":path"), STR("/a.B/C")}, {STR(":authority"), STR("h:1")},
+		{STR("te"), STR("trailers")},  {STR("authorization"), STR("x"), .secret = true},
+	};
+	int32_t stream;
+
+	for (int i = 0; i < 2; i++)
+		h2_session_request(s, headers, 6, STR("\0\0\0\0\1x"), &stream, NULL);
+}
+
+static void drain_output(struct h2_session *s)
+{
+	struct buf out = FUZZ_TEXT;
+	struct err err = ERR_INIT;
+
+	if (h2_session_output(s, &out, FUZZ_TEXT_BYTES, &err) < 0)
+		MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT);
+	buf_done(&out);
+}
+
+static void add_message(struct buf *out, const struct h2_message *m)
+{
+	for (size_t i = 0; i < m->n_headers; i++)
+		fuzz_add(out, "|%.*s=%.*s", STR_ARG(m->headers[i].name),
+			 STR_ARG(m->headers[i].value));
+	fuzz_add(out, "|%zu:%.*s", m->body.len, STR_ARG(m->body));
+	for (size_t i = 0; i < m->n_trailers; i++)
+		fuzz_add(out, "|%.*s=%.*s", STR_ARG(m->trailers[i].name),
+			 STR_ARG(m->trailers[i].value));
+}
+
+static void answer(struct h2_session *s, enum h2_role role, int32_t stream, struct str body)
+{
+	const struct h2_header headers[] = {{STR(":status"), STR("200")}};
+	const struct h2_header trailers[] = {{STR("grpc-status"), STR("0")}};
+
+	if (role == H2_CLIENT)
+		h2_session_release(s, stream);
+	else
+		h2_session_respond(s, stream, headers, 1, body, trailers, 1, NULL);
+	MUST(!h2_session_message(s, stream));
+}
+
+static void take_events(struct h2_session *s, enum h2_role role, struct buf *out)
+{
+	struct h2_event ev;
+
+	while (h2_session_next(s, &ev)) {
+		fuzz_add(out, "\n%d %d %u %d %d %s", ev.type, ev.stream, ev.code, ev.by_peer,
+			 ev.last_stream, ev.text);
+		if (ev.type != H2_EVENT_MESSAGE)
+			continue;
+		const struct h2_message *m = h2_session_message(s, ev.stream);
+		if (!m)
+			continue;
+		add_message(out, m);
+		CLEANUP_FREE char *copy = str_dup(m->body);
+		answer(s, role, ev.stream, (struct str){copy, m->body.len});
+	}
+}
+
+/* lively: the driver does its part after each piece; else only at the end. */
+static struct buf run(enum h2_role role, const struct h2_limits *limits, struct str bytes, int way,
+		      bool lively)
+{
+	struct h2_session *s = h2_session_new(role, limits);
+	struct fuzz_pieces it = FUZZ_PIECES(bytes, way);
+	struct buf out = FUZZ_TEXT;
+	struct str piece;
+	bool fine = true;
+	unsigned n = 0;
+
+	if (role == H2_CLIENT)
+		request_twice(s);
+	drain_output(s);
+	while (fuzz_pieces_next(&it, &piece)) {
+		struct err err = ERR_INIT;
+		if (fine && h2_session_feed(s, piece.p, piece.len, &err) < 0) {
+			MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT);
+			fuzz_add(&out, "!%s", err_kind_name(err.kind));
+			fine = false;
+		}
+		if (lively) {
+			take_events(s, role, &out);
+			if (++n % 8 == 3)
+				h2_session_ping(s);
+			if (n == 50)
+				h2_session_reset(s, 1, H2_CANCEL);
+			if (n == 100)
+				h2_session_goaway(s, H2_NO_ERROR);
+			drain_output(s);
+		}
+	}
+	take_events(s, role, &out);
+	drain_output(s);
+	take_events(s, role, &out);
+	MUST(h2_session_reason(s));
+	h2_session_is_over(s);
+	h2_session_room(s);
+	h2_session_streams(s);
+	h2_session_free(s);
+	return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
+{
+	struct str s = fuzz_str(p, len);
+	char letter = fuzz_take(&s, 'S');
+	int seed = (unsigned char)fuzz_take(&s, '.');
+	enum h2_role role = (letter & ~0x20) == 'C' ? H2_CLIENT : H2_SERVER;
+	const struct h2_limits *limits = letter & 0x20 ? &small_limits : NULL;
+
+	clock_freeze(1000, 1000);
+	struct buf lively = run(role, limits, s, seed, true);
+	buf_done(&lively);
+	struct buf whole = run(role, limits, s, FUZZ_WHOLE, false);
+	struct buf pieces = run(role, limits, s, seed, false);
+	fuzz_same(&whole, &pieces);
+	return 0;
+}

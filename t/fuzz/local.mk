@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Fuzz targets, one a parser that reads what a peer or a person wrote (doc/design/fuzzing.md). With
+# --enable-fuzzers libFuzzer drives them; else replay.c runs their corpora, for t/70-corpora.t.
+
+if FUZZERS
+fuzz_main = $(IPU_FUZZ_LIBS)
+else
+fuzz_main = libfuzz-replay.a
+endif
+
+check_LIBRARIES = libfuzz-replay.a libfuzz-json-fy.a
+libfuzz_replay_a_SOURCES = t/fuzz/replay.c t/fuzz/fuzz.h
+
+# libfyaml's JSON back-end under other names, beside yyjson's.
+libfuzz_json_fy_a_SOURCES = $(libjson_fy_a_SOURCES) t/fuzz/json_text.c t/fuzz/json_text.h \
+	t/fuzz/json_fy_names.h t/fuzz/fuzz.h
+libfuzz_json_fy_a_CPPFLAGS = -include t/fuzz/json_fy_names.h $(AM_CPPFLAGS) $(FYAML_CFLAGS)
+
+fuzz_programs = t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/exec_credential_fuzz \
+	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
+	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
+	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
+	t/fuzz/kubeconfig_fuzz t/fuzz/net_address_fuzz t/fuzz/partition_entry_fuzz \
+	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/vipu_address_fuzz \
+	t/fuzz/vipu_codec_fuzz t/fuzz/yaml_fuzz
+check_PROGRAMS += $(fuzz_programs)
+t_fuzz_base64_fuzz_SOURCES = t/fuzz/base64_fuzz.c t/fuzz/fuzz.h
+t_fuzz_base64_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_clock_fuzz_SOURCES = t/fuzz/clock_fuzz.c t/fuzz/fuzz.h
+t_fuzz_clock_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_config_fuzz_SOURCES = t/fuzz/config_fuzz.c t/fuzz/fuzz.h
+t_fuzz_config_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
+t_fuzz_exec_credential_fuzz_SOURCES = t/fuzz/exec_credential_fuzz.c t/fuzz/fuzz.h
+t_fuzz_exec_credential_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_grpc_status_fuzz_SOURCES = t/fuzz/grpc_status_fuzz.c t/fuzz/fuzz.h
+t_fuzz_grpc_status_fuzz_LDADD = $(fuzz_main) $(grpc_ldadd)
+t_fuzz_h2_session_fuzz_SOURCES = t/fuzz/h2_session_fuzz.c t/fuzz/fuzz.h
+t_fuzz_h2_session_fuzz_LDADD = $(fuzz_main) $(grpc_ldadd)
+t_fuzz_http_codec_fuzz_SOURCES = t/fuzz/http_codec_fuzz.c t/fuzz/fuzz.h
+t_fuzz_http_codec_fuzz_LDADD = $(fuzz_main) $(http_ldadd)
+t_fuzz_http_headers_fuzz_SOURCES = t/fuzz/http_headers_fuzz.c t/fuzz/fuzz.h
+t_fuzz_http_headers_fuzz_LDADD = $(fuzz_main) $(http_ldadd)
+t_fuzz_http_url_fuzz_SOURCES = t/fuzz/http_url_fuzz.c t/fuzz/fuzz.h
+t_fuzz_http_url_fuzz_LDADD = $(fuzz_main) $(http_ldadd)
+t_fuzz_job_fuzz_SOURCES = t/fuzz/job_fuzz.c t/fuzz/fuzz.h
+t_fuzz_job_fuzz_LDADD = $(fuzz_main) $(job_ldadd)
+t_fuzz_job_pod_fuzz_SOURCES = t/fuzz/job_pod_fuzz.c t/fuzz/fuzz.h
+t_fuzz_job_pod_fuzz_LDADD = $(fuzz_main) $(job_ldadd)
+t_fuzz_json_fuzz_SOURCES = t/fuzz/json_fuzz.c t/fuzz/fuzz.h t/fuzz/json_text.c t/fuzz/json_text.h
+t_fuzz_json_fuzz_LDADD = $(fuzz_main) libfuzz-json-fy.a $(core_ldadd)
+t_fuzz_kube_split_fuzz_SOURCES = t/fuzz/kube_split_fuzz.c t/fuzz/fuzz.h
+t_fuzz_kube_split_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_kube_status_fuzz_SOURCES = t/fuzz/kube_status_fuzz.c t/fuzz/fuzz.h
+t_fuzz_kube_status_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_kubeconfig_fuzz_SOURCES = t/fuzz/kubeconfig_fuzz.c t/fuzz/fuzz.h
+t_fuzz_kubeconfig_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_net_address_fuzz_SOURCES = t/fuzz/net_address_fuzz.c t/fuzz/fuzz.h
+t_fuzz_net_address_fuzz_LDADD = $(fuzz_main) $(net_ldadd)
+t_fuzz_partition_entry_fuzz_SOURCES = t/fuzz/partition_entry_fuzz.c t/fuzz/fuzz.h
+t_fuzz_partition_entry_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
+t_fuzz_sim_patch_fuzz_SOURCES = t/fuzz/sim_patch_fuzz.c t/fuzz/fuzz.h
+t_fuzz_sim_patch_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
+t_fuzz_sim_selector_fuzz_SOURCES = t/fuzz/sim_selector_fuzz.c t/fuzz/fuzz.h
+t_fuzz_sim_selector_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
+t_fuzz_vipu_address_fuzz_SOURCES = t/fuzz/vipu_address_fuzz.c t/fuzz/fuzz.h
+t_fuzz_vipu_address_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
+t_fuzz_vipu_codec_fuzz_SOURCES = t/fuzz/vipu_codec_fuzz.c t/fuzz/fuzz.h
+t_fuzz_vipu_codec_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
+t_fuzz_yaml_fuzz_SOURCES = t/fuzz/yaml_fuzz.c t/fuzz/fuzz.h
+t_fuzz_yaml_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+
+# Where libFuzzer keeps what it finds, from one run to the next: new inputs, and those that broke
+# something.
+FUZZ_SECONDS = 60
+fuzz_found = t/fuzz/found
+fuzz: $(fuzz_programs)
+if FUZZERS
+	@for program in $(fuzz_programs); do \
+		name=`basename $$program _fuzz`; \
+		$(MKDIR_P) $(fuzz_found)/$$name $(fuzz_found)/broken || exit 1; \
+		echo "fuzz: $$name, $(FUZZ_SECONDS) s"; \
+		$(test_environment) ./$$program -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+			-rss_limit_mb=2048 -print_final_stats=1 \
+			-artifact_prefix=$(fuzz_found)/broken/$$name- \
+			$(fuzz_found)/$$name $(srcdir)/t/fuzz/corpus/$$name \
+			</dev/null >$(fuzz_found)/$$name.log 2>&1 || \
+			{ tail -n 40 $(fuzz_found)/$$name.log; exit 1; }; \
+	done
+else
+	@echo "make fuzz: configure with --enable-fuzzers CC=clang" >&2; exit 1
+endif
+
+.PHONY: fuzz
