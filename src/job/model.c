@@ -35,13 +35,20 @@ static uint32_t number_of(const struct json *v, uint32_t otherwise)
 	return n >= 1 && n <= UINT32_MAX ? (uint32_t)n : otherwise;
 }
 
+static bool is_given(const struct json *obj, const char *key)
+{
+	enum json_type type = json_type(json_get(obj, key));
+
+	return type != JSON_NONE && type != JSON_NULL;
+}
+
 static void decode_sizes(struct job *job, const struct json *spec)
 {
 	const struct json *workers = json_get(spec, "workers");
 	uint32_t replicas = number_of(json_get(workers, "replicas"), 1);
 
-	job->first_generation = json_get(spec, "modelReplicas") ||
-				json_get(spec, "ipusPerModelReplica");
+	job->first_generation = is_given(spec, "modelReplicas") ||
+				is_given(spec, "ipusPerModelReplica");
 	if (job->first_generation) {
 		uint32_t models = number_text(json_get(spec, "modelReplicas"), 0);
 

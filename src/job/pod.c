@@ -12,6 +12,8 @@
 #include "core/str.h"
 #include "kube/object.h"
 
+#define WORDS_MAX 256
+
 static char *dup_or_null(struct str s)
 {
 	return s.len ? str_dup(s) : NULL;
@@ -52,42 +54,64 @@ static void say(struct job_pod *pod, struct str why, char *message)
 	pod->message = message;
 }
 
+/* What a container said at its end may be pages: as much as people read in a status. */
+static struct str brief(struct str words)
+{
+	words = str_trim(words);
+	words.len = str_utf8_cut(words, WORDS_MAX);
+	return words;
+}
+
 /* ---- failed ---- */
 
-static void find_failed_container(struct job_pod *pod, const struct json *statuses,
-				  const char *what)
+struct failed {
+	const struct json *container, *ended;
+	const char *what;
+};
+
+/* The container that failed first; those that don't say when come after those that do. */
+static void find_failed(const struct json *statuses, const char *what, struct failed *first)
 {
 	struct json_iter it = json_iter(statuses);
 
 	while (json_next(&it)) {
 		const struct json *ended = json_at(it.value, "state", "terminated", NULL);
-		struct str reason = json_str(json_get(ended, "reason"));
-		struct str words = json_str(json_get(ended, "message"));
-		struct str name = json_str(json_get(it.value, "name"));
-		int64_t code = json_int(json_get(ended, "exitCode"), 0);
+		const char *at = json_cstr(json_get(ended, "finishedAt"));
+		const char *first_at = json_cstr(json_get(first->ended, "finishedAt"));
 
-		if (!ended || code == 0 || pod->message)
+		if (!ended || json_int(json_get(ended, "exitCode"), 0) == 0)
 			continue;
-		pod->exit_code = (int32_t)code;
-		say(pod, reason,
-		    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", what, STR_ARG(name),
-			      code, reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
-			      words.len ? ": " : "", STR_ARG(words)));
+		/* All in one form, RFC 3339 in UTC: their order is that of the text. */
+		if (!first->ended || (at && (!first_at || strcmp(at, first_at) < 0)))
+			*first = (struct failed){it.value, ended, what};
 	}
 }
 
 static void explain_failure(struct job_pod *pod, const struct json *status)
 {
 	struct str reason = json_str(json_get(status, "reason"));
-	struct str words = json_str(json_get(status, "message"));
+	struct str words = brief(json_str(json_get(status, "message")));
+	struct failed first = {0};
+	int64_t code;
 
 	/* Evicted, NodeLost, …: the kubelet's word comes before the containers'. */
 	if (reason.len)
 		say(pod, reason,
 		    xasprintf("%.*s%s%.*s", STR_ARG(reason), words.len ? ": " : "",
 			      STR_ARG(words)));
-	find_failed_container(pod, json_get(status, "initContainerStatuses"), "init container");
-	find_failed_container(pod, json_get(status, "containerStatuses"), "container");
+	find_failed(json_get(status, "initContainerStatuses"), "init container", &first);
+	find_failed(json_get(status, "containerStatuses"), "container", &first);
+	if (!first.ended)
+		return;
+	code = json_int(json_get(first.ended, "exitCode"), 0);
+	reason = json_str(json_get(first.ended, "reason"));
+	words = brief(json_str(json_get(first.ended, "message")));
+	pod->exit_code = (int32_t)code;
+	say(pod, reason,
+	    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", first.what,
+		      STR_ARG(json_str(json_get(first.container, "name"))), code,
+		      reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
+		      words.len ? ": " : "", STR_ARG(words)));
 }
 
 /* ---- not starting ---- */
@@ -115,7 +139,7 @@ static void find_waiting_container(struct job_pod *pod, const struct json *statu
 	while (json_next(&it)) {
 		const struct json *waiting = json_at(it.value, "state", "waiting", NULL);
 		struct str reason = json_str(json_get(waiting, "reason"));
-		struct str words = json_str(json_get(waiting, "message"));
+		struct str words = brief(json_str(json_get(waiting, "message")));
 		struct str name = json_str(json_get(it.value, "name"));
 
 		if (!is_start_error(reason))
@@ -137,7 +161,7 @@ static void explain_waiting(struct job_pod *pod, const struct json *status)
 		pod->cant_start = true;
 		say(pod, reason.len ? reason : STR("Unschedulable"),
 		    xasprintf("no node takes it: %.*s",
-			      STR_ARG(json_str(json_get(condition, "message")))));
+			      STR_ARG(brief(json_str(json_get(condition, "message"))))));
 	}
 	find_waiting_container(pod, json_get(status, "initContainerStatuses"));
 	find_waiting_container(pod, json_get(status, "containerStatuses"));

@@ -212,9 +212,11 @@ static void check_lists(struct job_check *c, const struct json *spec)
 
 void job_check_shape(struct job_check *c, const struct json *spec)
 {
+	bool given = spec && json_type(spec) != JSON_NULL;
+
 	if (json_type(spec) != JSON_OBJECT) {
-		job_report(c, spec ? "Invalid" : "Required", "spec",
-			   spec ? "must be an object" : "is required");
+		job_report(c, given ? "Invalid" : "Required", "spec", "%s",
+			   given ? "must be an object" : "is required");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

@@ -35,6 +35,14 @@ static bool is_there(const struct json *v)
 	return v && json_type(v) != JSON_NULL;
 }
 
+/* A field that is null isn't there. */
+static const struct json *given(const struct json *obj, const char *key)
+{
+	const struct json *v = json_get(obj, key);
+
+	return is_there(v) ? v : NULL;
+}
+
 /* A number as the API writes it in strings: decimal, no sign, no leading zero. */
 static int64_t text_number(const struct json *v, int64_t max)
 {
@@ -164,12 +172,12 @@ static void check_counts(struct job_check *c, const struct json *object, const s
 static void check_sizes(struct job_check *c, const struct json *object, const struct json *spec)
 {
 	struct sizes s = {
-		.instances = json_get(spec, "jobInstances"),
-		.ipus = json_get(spec, "ipusPerJobInstance"),
-		.per_instance = json_get(spec, "workersPerJobInstance"),
-		.per_worker = json_get(spec, "modelReplicasPerWorker"),
-		.models = json_get(spec, "modelReplicas"),
-		.replica_ipus = json_get(spec, "ipusPerModelReplica"),
+		.instances = given(spec, "jobInstances"),
+		.ipus = given(spec, "ipusPerJobInstance"),
+		.per_instance = given(spec, "workersPerJobInstance"),
+		.per_worker = given(spec, "modelReplicasPerWorker"),
+		.models = given(spec, "modelReplicas"),
+		.replica_ipus = given(spec, "ipusPerModelReplica"),
 	};
 
 	s.second = s.instances || s.ipus;
@@ -196,7 +204,7 @@ static bool is_code_range(struct str range)
 
 static void check_restart(struct job_check *c, const struct json *policy)
 {
-	const struct json *codes = json_get(policy, "exitCodes");
+	const struct json *codes = given(policy, "exitCodes");
 	struct str rest = json_str(codes), range;
 
 	if (str_eqz(json_str(json_get(policy, "type")), "ExitCode") && !codes)

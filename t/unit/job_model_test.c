@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * IPUJobs of both generations to struct job, and statuses there and back.
+ */
+#include "core/clock.h"
+#include "core/yaml.h"
+#include "job/model.h"
+#include "job/status.h"
+#include "tap.h"
+
+static struct job *decode(const struct json *object)
+{
+	struct err err = ERR_INIT;
+	struct job *job = NULL;
+
+	if (job_decode(object, &job, &err) < 0)
+		bail_out(err.msg);
+	return job;
+}
+
+/* The text of a spec, in YAML's flow style. */
+static struct job *decode_spec(const char *spec)
+{
+	CLEANUP_FREE char *text = xasprintf(
+		"{metadata: {name: j, namespace: ns, uid: u, resourceVersion: '7', generation: 3}, "
+		"spec: %s}",
+		spec);
+	CLEANUP_YAML struct yaml *y = NULL;
+	struct err err = ERR_INIT;
+
+	if (yaml_parse("a row", str_of(text), &y, &err) < 0)
+		bail_out(err.msg);
+	return decode(yaml_doc(y, 0));
+}
+
+/* ---- doc/examples ---- */
+
+static void test_examples(void)
+{
+	static const struct {
+		const char *file;
+		bool first_generation;
+		uint32_t instances, ipus, workers;
+	} rows[] = {
+		{"mnist-training.yaml", false, 1, 1, 1},
+		{"single-worker-1.0.yaml", true, 1, 4, 1},
+		{"script-in-args.yaml", false, 1, 4, 1},
+		{"shared-memory.yaml", false, 1, 16, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_FREE char *path = xasprintf(
+			"%s/doc/examples/%s", getenv("TOP_SRCDIR") ? getenv("TOP_SRCDIR") : ".",
+			rows[i].file);
+		CLEANUP_YAML struct yaml *y = NULL;
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		struct err err = ERR_INIT;
+		struct jmut *root, *meta;
+		struct job *job;
+
+		row_begin("%s", rows[i].file);
+		if (yaml_load(path, &y, &err) < 0)
+			bail_out(err.msg);
+		root = jmut_copy(doc, yaml_doc(y, 0));
+		meta = jmut_get(root, "metadata");
+		jmut_set_str(doc, meta, "namespace", "default");
+		jmut_set_str(doc, meta, "uid", "u");
+		if (!jmut_get(meta, "name"))
+			jmut_set_str(doc, meta, "name", "made-by-the-server");
+		job = decode(jmut_view(root));
+		is_str(job->problem ? job->problem : "", "", "nothing is wrong");
+		ok(!job->unsupported, "it can be run");
+		is_int(job->first_generation, rows[i].first_generation, "generation");
+		is_uint(job->instances, rows[i].instances, "instances");
+		is_uint(job->ipus, rows[i].ipus, "IPUs");
+		is_uint(job->workers, rows[i].workers, "workers");
+		job_free(job);
+	}
+	row_end();
+}
+
+/* ---- sizes and options ---- */
+
+#define POD "template: {spec: {containers: [{name: c}]}}"
+#define NEW "jobInstances: 1, ipusPerJobInstance: '4'"
+
+static void test_sizes(void)
+{
+	static const struct {
+		const char *spec;
+		uint32_t instances, ipus, workers, gcds, replicas;
+		bool reconfigurable;
+	} rows[] = {
+		{"{" NEW ", workers: {" POD "}}", 1, 4, 1, 1, 0, true},
+		{"{jobInstances: 3, ipusPerJobInstance: '16', workers: {" POD "}}", 3, 16, 1, 1, 0,
+		 true},
+		{"{" NEW ", workersPerJobInstance: '2', workers: {" POD "}}", 1, 4, 2, 2, 0, false},
+		{"{" NEW ", workersPerJobInstance: '2', modelReplicasPerWorker: '2', workers: {" POD
+		 "}}",
+		 1, 4, 2, 2, 4, false},
+		{"{" NEW ", workers: {replicas: 4, " POD "}}", 1, 4, 4, 4, 0, false},
+		{"{" NEW ", workersPerJobInstance: '2', workers: {replicas: 4, " POD "}}", 1, 4, 2,
+		 2, 0, false},
+		{"{" NEW ", modelReplicasPerWorker: '4', workers: {" POD "}}", 1, 4, 1, 1, 0, true},
+		{"{modelReplicas: '4', ipusPerModelReplica: '2', workers: {" POD "}}", 1, 8, 1, 1,
+		 0, true},
+		{"{modelReplicas: '4', ipusPerModelReplica: '1', workers: {replicas: 2, " POD "}}",
+		 1, 4, 2, 2, 4, false},
+		{"{modelReplicas: '4', ipusPerModelReplica: '1', jobInstances: null, workers: {" POD
+		 "}}",
+		 1, 4, 1, 1, 0, true},
+		{"{" NEW ", modelReplicas: null, workers: {" POD "}}", 1, 4, 1, 1, 0, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct job *job = decode_spec(rows[i].spec);
+		struct partition_ask ask = job_ask(job, 1);
+
+		row_begin("%s", rows[i].spec);
+		is_str(job->problem ? job->problem : "", "", "nothing is wrong");
+		is_uint(job->instances, rows[i].instances, "instances");
+		is_uint(job->workers, rows[i].workers, "workers");
+		is_uint(ask.ipus, rows[i].ipus, "IPUs");
+		is_uint(ask.options.gcds, rows[i].gcds, "GCDs");
+		is_uint(ask.options.replicas, rows[i].replicas, "replicas");
+		is_int(ask.options.reconfigurable, rows[i].reconfigurable, "reconfigurable");
+		is_uint(ask.instance, 1, "instance");
+		job_free(job);
+	}
+	row_end();
+}
+
+static void test_policies(void)
+{
+	static const struct {
+		const char *spec;
+		enum job_clean clean;
+		enum job_restart restart;
+		const char *unsupported; /* part of it, NULL: nothing */
+	} rows[] = {
+		{"", JOB_CLEAN_NONE, JOB_RESTART_NEVER, NULL},
+		{", cleanPodPolicy: All, restartPolicy: {type: Always}", JOB_CLEAN_ALL,
+		 JOB_RESTART_ALWAYS, NULL},
+		{", cleanPodPolicy: Workers, restartPolicy: {type: OnFailure}", JOB_CLEAN_WORKERS,
+		 JOB_RESTART_ON_FAILURE, NULL},
+		{", cleanPodPolicy: None, restartPolicy: {type: ExitCode, exitCodes: '1'}",
+		 JOB_CLEAN_NONE, JOB_RESTART_EXIT_CODE, NULL},
+		{", launcher: {command: [mpirun]}", JOB_CLEAN_NONE, JOB_RESTART_NEVER,
+		 "leave spec.launcher out"},
+		{", interactive: {ttl: 60}", JOB_CLEAN_NONE, JOB_RESTART_NEVER,
+		 "leave spec.interactive out"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_FREE char *spec = xasprintf("{" NEW ", workers: {" POD "}%s}",
+						    rows[i].spec);
+		struct job *job = decode_spec(spec);
+
+		row_begin("%s", spec);
+		is_int(job->clean, rows[i].clean, "cleanPodPolicy");
+		is_int(job->restart, rows[i].restart, "restartPolicy");
+		if (rows[i].unsupported)
+			has_str(job->unsupported, rows[i].unsupported, "not in this version");
+		else
+			ok(!job->unsupported, "it can be run");
+		job_free(job);
+	}
+	row_end();
+}
+
+static void test_problems(void)
+{
+	struct job *job = decode_spec("{jobInstances: 0, ipusPerJobInstance: '3', workers: {}}");
+
+	is_str(job->problem,
+	       "spec.jobInstances: must be from 1 to 10000; spec.workers.template: is required; "
+	       "spec.ipusPerJobInstance: must be a power of two from 1 to 65536, written as a string, "
+	       "such as \"4\"",
+	       "every broken rule");
+	job_free(job);
+	job = decode_spec("null");
+	is_str(job->problem,
+	       "spec: is required; spec: the job has no size: give jobInstances and "
+	       "ipusPerJobInstance (or modelReplicas and ipusPerModelReplica, as in release 1.0)",
+	       "no spec");
+	job_free(job);
+	job = decode_spec("{" NEW ", workers: {template: {spec: {containers: ["
+			  "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}}}}");
+	ok(strlen(job->problem) < 1024, "what fits a message: %zu", strlen(job->problem));
+	job_free(job);
+}
+
+/* ---- the object ---- */
+
+static void test_identity(void)
+{
+	CLEANUP_YAML struct yaml *y = NULL;
+	struct err err = ERR_INIT;
+	struct job *job;
+
+	if (yaml_parse("a row",
+		       STR("{metadata: {name: a, namespace: b, uid: c, resourceVersion: '12', "
+			   "generation: 5, creationTimestamp: '2024-06-01T00:00:00Z', "
+			   "deletionTimestamp: '2024-06-01T00:01:00Z', "
+			   "finalizers: [x/y, ipu.finalizers.graphcore.ai]}}\n---\n"
+			   "{metadata: {name: a, uid: c}}\n---\n[]\n"),
+		       &y, &err) < 0)
+		bail_out(err.msg);
+	job = decode(yaml_doc(y, 0));
+	is_str(job->name, "a", "name");
+	is_str(job->ns, "b", "namespace");
+	is_str(job->uid, "c", "uid");
+	is_str(job->version, "12", "version");
+	is_int(job->generation, 5, "generation");
+	is_int(job->created_ms, INT64_C(1717200000000), "created");
+	ok(job->deleting && job->has_finalizer, "in deletion, with the finalizer");
+	is_uint(job->n_finalizers, 2, "and another");
+	job_free(job);
+	ok(job_decode(yaml_doc(y, 1), &job, &err) < 0 && err.kind == ERR_INVALID, "no namespace");
+	ok(job_decode(yaml_doc(y, 2), &job, &err) < 0 && err.kind == ERR_INVALID, "no object");
+}
+
+static void test_names(void)
+{
+	struct job *job = decode_spec("{jobInstances: 3, ipusPerJobInstance: '1', "
+				      "workersPerJobInstance: '2', workers: {" POD "}}");
+	CLEANUP_FREE char *first = job_worker_name(job, 0, 0), *last = job_worker_name(job, 2, 1);
+	CLEANUP_FREE char *selector = job_selector(job);
+
+	is_str(first, "j-worker-0", "the first worker");
+	is_str(last, "j-worker-5", "the last: counted through all instances");
+	is_str(selector, "graphcore.ai/job=j,graphcore.ai/role=worker", "selector");
+	job_free(job);
+}
+
+/* ---- the status ---- */
+
+static struct job *decode_status(const char *status)
+{
+	CLEANUP_FREE char *text = xasprintf("{\"metadata\":{\"name\":\"j\",\"namespace\":\"n\","
+					    "\"uid\":\"u\"},\"status\":%s}",
+					    status);
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse(str_of(text), &doc, &err) < 0)
+		bail_out(err.msg);
+	return decode(json_root(doc));
+}
+
+static struct job *round_trip(const struct job_status *s)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct buf out = BUF_INIT(100000);
+	CLEANUP_FREE char *text = NULL;
+	struct jmut *root = job_status_encode(doc, s);
+
+	if (jmut_write(jmut_get(root, "status"), JSON_COMPACT, &out, NULL) < 0)
+		bail_out("a status can't be written");
+	text = str_dup(buf_str(&out));
+	buf_done(&out);
+	return decode_status(text);
+}
+
+static void test_status(void)
+{
+	const char *text =
+		"{\"conditions\":[{\"type\":\"Pending\",\"status\":\"False\",\"reason\":\"R\","
+		"\"message\":\"M\",\"lastUpdateTime\":\"2024-06-01T00:00:00Z\","
+		"\"lastTransitionTime\":\"2024-06-01T00:00:01Z\"},{\"type\":\"Running\","
+		"\"status\":\"True\"},{\"type\":\"Other\",\"status\":\"True\"}],"
+		"\"launcherStatus\":\"Running\",\"iPUPartitionCreated\":true,\"restartCount\":2,"
+		"\"startTime\":\"2024-06-01T00:00:00Z\",\"completionTime\":\"2024-06-01T00:00:09Z\","
+		"\"workersStatus\":{\"active\":1,\"succeeded\":2,\"failed\":3},\"currentReplicas\":4,"
+		"\"desiredReplicas\":5,\"lastMessage\":\"hello\",\"selector\":\"s\","
+		"\"observedGeneration\":6}";
+	struct job *job = decode_status(text), *again;
+	const struct job_status *s = &job->status;
+
+	ok(s->conditions[JOB_PENDING].present && !s->conditions[JOB_PENDING].on, "Pending: False");
+	is_str(s->conditions[JOB_PENDING].message, "M", "its message");
+	is_int(s->conditions[JOB_PENDING].transition_ms, INT64_C(1717200001000), "since when");
+	ok(s->conditions[JOB_RUNNING].on && !s->conditions[JOB_FAILED].present, "Running: True");
+	ok(s->partition_created, "a partition");
+	is_int(s->completion_ms, INT64_C(1717200009000), "completionTime");
+	is_int(s->active * 100 + s->succeeded * 10 + s->failed, 123, "workers");
+	is_int(s->restart_count, 2, "restarts");
+	is_int(s->current_replicas * 10 + s->desired_replicas, 45, "replicas");
+	is_int(s->observed_generation, 6, "generation");
+	again = round_trip(s);
+	ok(job_status_equal(s, &again->status), "there and back");
+	again->status.active++;
+	ok(!job_status_equal(s, &again->status), "and a difference is one");
+	job_free(again);
+	job_free(job);
+}
+
+static void test_odd_statuses(void)
+{
+	static const char *const odd[] = {
+		"null",
+		"[]",
+		"{}",
+		"{\"conditions\":[1,{},{\"type\":7}],\"startTime\":\"yesterday\"}",
+		"{\"workersStatus\":{\"active\":-1,\"failed\":99999999999}}",
+	};
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		struct job *job = decode_status(odd[i]), *again = round_trip(&job->status);
+
+		row_begin("%s", odd[i]);
+		is_int(job->status.active + job->status.failed + job->status.start_ms, 0,
+		       "nothing");
+		ok(job_status_equal(&job->status, &again->status) || !job->status.launcher_status,
+		   "there and back");
+		job_free(again);
+		job_free(job);
+	}
+	row_end();
+}
+
+/* The API keeps whole seconds: what was set with milliseconds isn't another status. */
+static void test_seconds(void)
+{
+	struct job_status s = {0};
+	struct job *again;
+
+	job_status_set(&s, JOB_FAILED, INT64_C(1717200000123), "IPUJobFailed", "why");
+	job_status_end(&s, INT64_C(1717200000999), "Failed", "why");
+	s.start_ms = INT64_C(1717200000500);
+	s.selector = xstrdup("x");
+	again = round_trip(&s);
+	ok(job_status_equal(&s, &again->status), "equal");
+	job_free(again);
+	job_status_done(&s);
+}
+
+int main(void)
+{
+	test_examples();
+	test_sizes();
+	test_policies();
+	test_problems();
+	test_identity();
+	test_names();
+	test_status();
+	test_odd_statuses();
+	test_seconds();
+	return done_testing();
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worker Pods from templates, whole, and what is read from Pods as kubelets report them.
+ */
+#include "core/yaml.h"
+#include "job/pod.h"
+#include "tap.h"
+
+#define TEXT(z) ((char *)(uintptr_t)(z))
+
+static struct yaml *parse(const char *text)
+{
+	struct yaml *y = NULL;
+	struct err err = ERR_INIT;
+
+	if (yaml_parse("a row", str_of(text), &y, &err) < 0)
+		bail_out(err.msg);
+	return y;
+}
+
+static const struct job job = {.ns = TEXT("default"),
+			       .name = TEXT("j"),
+			       .uid = TEXT("uid-of-j"),
+			       .instances = 2,
+			       .workers = 2};
+
+static const struct job_ipus literal = {
+	.partition_id = "part-1", .host = "vipu.example", .port = 8090, .gcd = 1};
+
+static int build(struct jmut_doc *doc, const char *spec, const struct job_ipus *ipus,
+		 const struct job_pod_settings *settings, struct err *err)
+{
+	CLEANUP_YAML struct yaml *y = parse(spec);
+
+	return job_pod_build(doc, &job, yaml_doc(y, 0), 1, 0, ipus, settings, err);
+}
+
+static void is_yaml(const struct json *got, const char *want, const char *what)
+{
+	CLEANUP_YAML struct yaml *y = parse(want);
+	struct buf out = BUF_INIT(1 << 20);
+
+	if (ok(json_equal(got, yaml_doc(y, 0)), "%s", what))
+		return;
+	if (yaml_write(got, &out, NULL) == 0)
+		diag("got:\n%.*s", (int)out.len, out.p);
+	buf_done(&out);
+}
+
+/* ---- the whole Pod ---- */
+
+static const char template_spec[] =
+	"jobInstances: 2\n"
+	"workers:\n"
+	"  template:\n"
+	"    metadata:\n"
+	"      name: not-this\n"
+	"      uid: nor-this\n"
+	"      labels: {app: mine, app.kubernetes.io/name: theirs, graphcore.ai/job: forged}\n"
+	"      annotations: {k8s.v1.cni.cncf.io/networks: rdma-net}\n"
+	"      someday: {a: [1, 2.5, null]}\n"
+	"    status: {phase: Running}\n"
+	"    spec:\n"
+	"      hostIPC: true\n"
+	"      unknownField: {deep: [true]}\n"
+	"      terminationGracePeriodSeconds: 5\n"
+	"      nodeSelector: {zone: a}\n"
+	"      initContainers:\n"
+	"      - {name: init, image: i, env: [{name: X, value: 'y'}]}\n"
+	"      volumes:\n"
+	"      - {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}\n"
+	"      containers:\n"
+	"      - name: c\n"
+	"        image: im:latest\n"
+	"        args:\n"
+	"        - |\n"
+	"          set -e\n"
+	"            echo \"$A\"  # kept\n"
+	"        env:\n"
+	"        - {name: A, value: $(IPUOF_VIPU_API_HOST)}\n"
+	"        - {name: IPUOF_VIPU_API_HOST, value: forged}\n"
+	"        - {name: IPUOF_VIPU_API_TIMEOUT, value: '7'}\n"
+	"        - {name: IPUOF_LOG_LEVEL, value: INFO}\n"
+	"        volumeMounts: [{name: shm, mountPath: /dev/shm}]\n"
+	"        securityContext: {capabilities: {add: [IPC_LOCK]}}\n"
+	"        resources: {limits: {memory: 64Gi, rdma/rdma_shared_device_a: 1}}\n"
+	"        newField: 1.50\n"
+	"      - {name: side, image: s}\n";
+
+static const char whole_pod[] =
+	"apiVersion: v1\n"
+	"kind: Pod\n"
+	"metadata:\n"
+	"  name: j-worker-2\n"
+	"  namespace: default\n"
+	"  labels:\n"
+	"    app: mine\n"
+	"    app.kubernetes.io/name: theirs\n"
+	"    app.kubernetes.io/component: worker\n"
+	"    app.kubernetes.io/instance: j\n"
+	"    app.kubernetes.io/managed-by: ipu-operator\n"
+	"    graphcore.ai/job: j\n"
+	"    graphcore.ai/instance: '1'\n"
+	"    graphcore.ai/role: worker\n"
+	"  annotations:\n"
+	"    k8s.v1.cni.cncf.io/networks: rdma-net\n"
+	"    graphcore.ai/partition: part-1\n"
+	"  someday: {a: [1, 2.5, null]}\n"
+	"  ownerReferences:\n"
+	"  - {apiVersion: graphcore.ai/v1alpha1, kind: IPUJob, name: j, uid: uid-of-j,\n"
+	"     controller: true, blockOwnerDeletion: true}\n"
+	"spec:\n"
+	"  hostIPC: true\n"
+	"  unknownField: {deep: [true]}\n"
+	"  terminationGracePeriodSeconds: 5\n"
+	"  nodeSelector: {zone: a, pod: a}\n"
+	"  initContainers:\n"
+	"  - {name: init, image: i, env: [{name: X, value: 'y'}]}\n"
+	"  volumes:\n"
+	"  - {name: shm, emptyDir: {medium: Memory, sizeLimit: 32Gi}}\n"
+	"  containers:\n"
+	"  - name: c\n"
+	"    image: im:latest\n"
+	"    args:\n"
+	"    - |\n"
+	"      set -e\n"
+	"        echo \"$A\"  # kept\n"
+	"    env:\n"
+	"    - {name: IPUOF_VIPU_API_HOST, value: vipu.example}\n"
+	"    - {name: IPUOF_VIPU_API_PORT, value: '8090'}\n"
+	"    - {name: IPUOF_VIPU_API_PARTITION_ID, value: part-1}\n"
+	"    - {name: IPUOF_VIPU_API_GCD_ID, value: '1'}\n"
+	"    - {name: A, value: $(IPUOF_VIPU_API_HOST)}\n"
+	"    - {name: IPUOF_VIPU_API_TIMEOUT, value: '7'}\n"
+	"    - {name: IPUOF_LOG_LEVEL, value: INFO}\n"
+	"    volumeMounts: [{name: shm, mountPath: /dev/shm}]\n"
+	"    securityContext: {capabilities: {add: [IPC_LOCK]}, privileged: true}\n"
+	"    resources: {limits: {memory: 64Gi, rdma/rdma_shared_device_a: 1}}\n"
+	"    newField: 1.50\n"
+	"  - name: side\n"
+	"    image: s\n"
+	"    env:\n"
+	"    - {name: IPUOF_VIPU_API_HOST, value: vipu.example}\n"
+	"    - {name: IPUOF_VIPU_API_PORT, value: '8090'}\n"
+	"    - {name: IPUOF_VIPU_API_PARTITION_ID, value: part-1}\n"
+	"    - {name: IPUOF_VIPU_API_GCD_ID, value: '1'}\n"
+	"    - {name: IPUOF_VIPU_API_TIMEOUT, value: '120'}\n"
+	"    securityContext: {privileged: true}\n"
+	"  restartPolicy: Never\n"
+	"  hostNetwork: true\n"
+	"  dnsPolicy: ClusterFirstWithHostNet\n";
+
+static void test_whole(void)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct job_pod_settings settings = {.host_network = true, .privileged = true};
+	struct job_ipus ipus = literal;
+	struct err err = ERR_INIT;
+
+	ipus.label_key = "pod";
+	ipus.label_value = "a";
+	ok(build(doc, template_spec, &ipus, &settings, &err) == 0, "built");
+	is_yaml(jmut_view(jmut_root(doc)), whole_pod, "the whole Pod");
+}
+
+/* ---- settings, one by one ---- */
+
+#define PLAIN "{workers: {template: {spec: {containers: [{name: c%s}]%s}}}}"
+
+static void test_settings(void)
+{
+	static const struct {
+		const char *name, *container, *spec; /* what the template adds */
+		struct job_pod_settings settings;
+		const char *want_container, *want_spec; /* what the Pod has of it; env apart */
+	} rows[] = {
+		{"nothing is set", "", "", {0}, "", ""},
+		{"the template's own, kept",
+		 ", securityContext: {privileged: true}",
+		 ", hostNetwork: true, dnsPolicy: None",
+		 {0},
+		 ", securityContext: {privileged: true}",
+		 ", hostNetwork: true, dnsPolicy: None"},
+		{"host network",
+		 "",
+		 ", dnsPolicy: Default",
+		 {.host_network = true},
+		 "",
+		 ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet"},
+		{"host network over the template's",
+		 "",
+		 ", hostNetwork: false",
+		 {.host_network = true},
+		 "",
+		 ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet"},
+		{"DNS policy",
+		 "",
+		 ", dnsPolicy: None",
+		 {.dns_policy = "Default"},
+		 "",
+		 ", dnsPolicy: Default"},
+		{"both",
+		 "",
+		 "",
+		 {.host_network = true, .dns_policy = "ClusterFirst"},
+		 "",
+		 ", hostNetwork: true, dnsPolicy: ClusterFirst"},
+		{"privileged",
+		 ", securityContext: {allowPrivilegeEscalation: false, runAsUser: 7}",
+		 "",
+		 {.privileged = true},
+		 ", securityContext: {privileged: true, runAsUser: 7}",
+		 ""},
+		{"privileged over null",
+		 ", securityContext: null",
+		 "",
+		 {.privileged = true},
+		 ", securityContext: {privileged: true}",
+		 ""},
+		{"restartPolicy", "", ", restartPolicy: Always", {0}, "", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		char spec[512], want[512];
+		struct err err = ERR_INIT;
+		struct jmut *pod_spec;
+
+		row_begin("%s", rows[i].name);
+		snprintf(spec, sizeof(spec), PLAIN, rows[i].container, rows[i].spec);
+		snprintf(want, sizeof(want), "{containers: [{name: c%s}]%s, restartPolicy: Never}",
+			 rows[i].want_container, rows[i].want_spec);
+		ok(build(doc, spec, &literal, &rows[i].settings, &err) == 0, "built");
+		pod_spec = jmut_get(jmut_root(doc), "spec");
+		jmut_del(jmut_item(jmut_get(pod_spec, "containers"), 0), "env");
+		is_yaml(jmut_view(pod_spec), want, "spec");
+	}
+	row_end();
+}
+
+/* ---- the three sources of values ---- */
+
+static void test_values(void)
+{
+	static const struct job_pod_settings none = {0};
+	struct job_ipus ipus = literal;
+	struct jmut_doc *doc = jmut_doc_new();
+	char spec[512];
+	struct err err = ERR_INIT;
+	struct jmut *pod;
+
+	snprintf(spec, sizeof(spec), PLAIN, "", "");
+	row_begin("keys");
+	ipus.values = JOB_VALUES_KEYS;
+	ipus.config_map = "cm";
+	ok(build(doc, spec, &ipus, &none, &err) == 0, "built");
+	pod = jmut_get(jmut_root(doc), "spec");
+	is_yaml(jmut_view(jmut_get(jmut_item(jmut_get(pod, "containers"), 0), "env")),
+		"- name: IPUOF_VIPU_API_HOST\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_HOST}}\n"
+		"- name: IPUOF_VIPU_API_PORT\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PORT}}\n"
+		"- name: IPUOF_VIPU_API_PARTITION_ID\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PARTITION_ID}}\n"
+		"- name: IPUOF_VIPU_API_GCD_ID\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_GCD_ID}}\n"
+		"- {name: IPUOF_VIPU_API_TIMEOUT, value: '120'}\n",
+		"environment");
+	ok(!jmut_get(pod, "volumes"), "no volume");
+	jmut_doc_free(doc);
+
+	row_begin("file");
+	doc = jmut_doc_new();
+	ipus.values = JOB_VALUES_FILE;
+	snprintf(spec, sizeof(spec), PLAIN, ", env: [{name: IPUOF_CONFIG_PATH, value: x}]",
+		 ", volumes: [{name: v}]");
+	ok(build(doc, spec, &ipus, &none, &err) == 0, "built");
+	is_yaml(jmut_view(jmut_get(jmut_root(doc), "spec")),
+		"containers:\n"
+		"- name: c\n"
+		"  env: [{name: IPUOF_CONFIG_PATH, value: /etc/ipuof.conf.d/part-1.conf}]\n"
+		"  volumeMounts: [{name: ipuof-config, mountPath: /etc/ipuof.conf.d, readOnly: true}]\n"
+		"volumes:\n"
+		"- name: v\n"
+		"- name: ipuof-config\n"
+		"  configMap: {name: cm, items: [{key: ipuof-1.conf, path: part-1.conf}]}\n"
+		"restartPolicy: Never\n",
+		"mounted, with its path");
+	jmut_doc_free(doc);
+	row_end();
+}
+
+static void test_bad_templates(void)
+{
+	static const struct {
+		const char *spec, *says;
+	} rows[] = {
+		{"{}", "containers: must be a list"},
+		{"{workers: {template: {spec: {containers: {}}}}}", "containers: must be a list"},
+		{"{workers: {template: {spec: {containers: [7]}}}}", "must hold objects"},
+		{"{workers: {template: {metadata: 7, spec: {containers: [{name: c}]}}}}",
+		 "metadata: must be an object"},
+		{"{workers: {template: {metadata: {labels: []}, spec: {containers: [{name: c}]}}}}",
+		 "labels and annotations must be objects"},
+		{"{workers: {template: {spec: {containers: [{name: c, securityContext: 1}]}}}}",
+		 "securityContext must be an object"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		static const struct job_pod_settings settings = {.privileged = true};
+		struct err err = ERR_INIT;
+
+		row_begin("%s", rows[i].spec);
+		ok(build(doc, rows[i].spec, &literal, &settings, &err) < 0, "refused");
+		is_int(err.kind, ERR_INVALID, "kind");
+		has_str(err.msg, rows[i].says, "in words");
+	}
+	row_end();
+}
+
+static void test_warning(void)
+{
+	CLEANUP_YAML struct yaml *never = parse(
+		"{workers: {template: {spec: {restartPolicy: Never}}}}");
+	CLEANUP_YAML struct yaml *always = parse(
+		"{workers: {template: {spec: {restartPolicy: Always}}}}");
+	CLEANUP_FREE char *warning = job_template_warning(yaml_doc(always, 0));
+
+	ok(!job_template_warning(yaml_doc(never, 0)), "Never is fine");
+	has_str(warning, "restartPolicy is Always", "Always is said");
+}
+
+/* ---- what is read from Pods ---- */
+
+struct seen {
+	const char *name, *status, *metadata;
+	enum job_pod_phase phase;
+	const char *why, *message; /* NULL: none; message: a part of it */
+	int exit_code;
+	bool cant_start, deleting, ready;
+};
+
+/* clang-format off */
+static const struct seen seen[] = {
+	{"nothing yet", "{}", "", JOB_POD_PENDING, NULL, NULL, 0, false, false, false},
+	{"no status at all", "null", "", JOB_POD_PENDING, NULL, NULL, 0, false, false, false},
+	{"unschedulable", "{phase: Pending, conditions: [{type: PodScheduled, status: 'False', "
+	 "reason: Unschedulable, message: '0/3 nodes are available: 3 Insufficient memory.'}]}", "",
+	 JOB_POD_PENDING, "Unschedulable", "no node takes it: 0/3 nodes are available", 0, true, false,
+	 false},
+	{"starting", "{phase: Pending, conditions: [{type: PodScheduled, status: 'True'}], "
+	 "containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]}", "",
+	 JOB_POD_PENDING, NULL, NULL, 0, false, false, false},
+	{"no image", "{phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: "
+	 "ImagePullBackOff, message: 'Back-off pulling image \"x\"'}}}]}", "", JOB_POD_PENDING,
+	 "ImagePullBackOff", "container c can't start: ImagePullBackOff: Back-off pulling image \"x\"",
+	 0, true, false, false},
+	{"bad configuration", "{phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: "
+	 "CreateContainerConfigError, message: 'configmap \"x\" not found'}}}]}", "", JOB_POD_PENDING,
+	 "CreateContainerConfigError", "configmap \"x\" not found", 0, true, false, false},
+	{"running", "{phase: Running, conditions: [{type: Ready, status: 'True'}], "
+	 "containerStatuses: [{name: c, state: {running: {}}}]}", "", JOB_POD_RUNNING, NULL, NULL, 0,
+	 false, false, true},
+	{"running, leaving", "{phase: Running}", ", deletionTimestamp: '2024-06-01T00:00:00Z'",
+	 JOB_POD_RUNNING, NULL, NULL, 0, false, true, false},
+	{"succeeded", "{phase: Succeeded, containerStatuses: [{name: c, state: {terminated: {exitCode: 0, "
+	 "reason: Completed}}}]}", "", JOB_POD_SUCCEEDED, NULL, NULL, 0, false, false, false},
+	{"failed", "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 3, "
+	 "reason: Error, message: \" boom\\n\"}}}]}", "", JOB_POD_FAILED, "Error",
+	 "container c exited with 3 (Error): boom", 3, false, false, false},
+	{"out of memory", "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: "
+	 "137, reason: OOMKilled}}}]}", "", JOB_POD_FAILED, "OOMKilled",
+	 "container c exited with 137 (OOMKilled)", 137, false, false, false},
+	{"the one that failed first", "{phase: Failed, containerStatuses: ["
+	 "{name: side, state: {terminated: {exitCode: 143, finishedAt: '2024-06-01T00:00:09Z'}}}, "
+	 "{name: done, state: {terminated: {exitCode: 0, finishedAt: '2024-06-01T00:00:01Z'}}}, "
+	 "{name: c, state: {terminated: {exitCode: 2, finishedAt: '2024-06-01T00:00:05Z'}}}]}", "",
+	 JOB_POD_FAILED, NULL, "container c exited with 2", 2, false, false, false},
+	{"init container", "{phase: Failed, initContainerStatuses: [{name: i, state: {terminated: "
+	 "{exitCode: 1, reason: Error}}}], containerStatuses: [{name: c, state: {waiting: {reason: "
+	 "PodInitializing}}}]}", "", JOB_POD_FAILED, "Error", "init container i exited with 1 (Error)",
+	 1, false, false, false},
+	{"evicted", "{phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.', "
+	 "containerStatuses: [{name: c, state: {terminated: {exitCode: 137}}}]}", "", JOB_POD_FAILED,
+	 "Evicted", "Evicted: The node was low on resource: memory.", 137, false, false, false},
+	{"node lost", "{phase: Failed, reason: NodeLost}", "", JOB_POD_FAILED, "NodeLost", "NodeLost", 0,
+	 false, false, false},
+	{"failed, without a word", "{phase: Failed}", "", JOB_POD_FAILED, NULL, NULL, 0, false, false,
+	 false},
+	{"unknown", "{phase: Unknown}", "", JOB_POD_UNKNOWN, NULL, NULL, 0, false, false, false},
+	{"a phase of the future", "{phase: Dreaming}", "", JOB_POD_PENDING, NULL, NULL, 0, false, false,
+	 false},
+};
+/* clang-format on */
+
+static struct job_pod *observe(const char *metadata, const char *status)
+{
+	CLEANUP_FREE char *text = xasprintf(
+		"{metadata: {name: j-worker-3, namespace: ns, uid: u, labels: {graphcore.ai/job: j, "
+		"graphcore.ai/instance: '1'}, annotations: {graphcore.ai/partition: p}, "
+		"ownerReferences: [{uid: other}, {uid: uid-of-j, controller: true}]%s}, status: %s}",
+		metadata, status);
+	CLEANUP_YAML struct yaml *y = parse(text);
+	struct err err = ERR_INIT;
+	struct job_pod *pod = NULL;
+
+	if (job_pod_decode(yaml_doc(y, 0), &pod, &err) < 0)
+		bail_out(err.msg);
+	return pod;
+}
+
+static void test_seen(void)
+{
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+		const struct seen *r = &seen[i];
+		struct job_pod *pod = observe(r->metadata, r->status);
+		struct job_pod *same = observe(r->metadata, r->status);
+
+		row_begin("%s", r->name);
+		is_int(pod->phase, r->phase, "phase");
+		is_str(pod->why ? pod->why : "", r->why ? r->why : "", "why");
+		if (r->message)
+			has_str(pod->message ? pod->message : "", r->message, "message");
+		else
+			ok(!pod->message, "no message");
+		is_int(pod->exit_code, r->exit_code, "exit code");
+		is_int(pod->cant_start, r->cant_start, "can't start");
+		is_int(pod->deleting, r->deleting, "in deletion");
+		is_int(pod->ready, r->ready, "ready");
+		ok(job_pod_equal(pod, same), "equal to itself");
+		job_pod_free(pod);
+		job_pod_free(same);
+	}
+	row_end();
+}
+
+static void test_identity(void)
+{
+	struct job_pod *pod = observe("", "{phase: Running}"), *other;
+	char words[2000], status[2300];
+	CLEANUP_YAML struct yaml *bare = parse("{metadata: {name: x, namespace: ns, uid: u}}");
+	CLEANUP_YAML struct yaml *none = parse("{metadata: {name: x}}");
+	struct err err = ERR_INIT;
+
+	is_str(pod->job_key, "ns/j", "its job");
+	is_str(pod->owner_uid, "uid-of-j", "its owner is the one that controls it");
+	is_str(pod->partition, "p", "its partition");
+	is_int(pod->instance, 1, "its instance");
+	other = observe("", "{phase: Failed}");
+	ok(!job_pod_equal(pod, other), "another phase is a difference");
+	job_pod_free(other);
+	job_pod_free(pod);
+
+	ok(job_pod_decode(yaml_doc(bare, 0), &pod, &err) == 0, "somebody's Pod");
+	ok(pod->instance == -1 && !pod->owner_uid && !pod->partition, "has nothing of ours");
+	job_pod_free(pod);
+	ok(job_pod_decode(yaml_doc(none, 0), &pod, &err) < 0, "without a UID it's none");
+
+	memset(words, 'w', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	snprintf(status, sizeof(status),
+		 "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 1, "
+		 "message: %s}}}]}",
+		 words);
+	pod = observe("", status);
+	ok(strlen(pod->message) < 400, "pages aren't kept: %zu", strlen(pod->message));
+	job_pod_free(pod);
+}
+
+int main(void)
+{
+	test_whole();
+	test_settings();
+	test_values();
+	test_bad_templates();
+	test_warning();
+	test_seen();
+	test_identity();
+	return done_testing();
+}
