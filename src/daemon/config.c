@@ -287,7 +287,7 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 		       : key->type == KEY_BOOL  ? "true or false"
 		       : key->type == KEY_ROLES ? "a list of roles"
 						: "a string",
-		       json_type_name(type));
+		       type == JSON_REAL ? "one with a fraction" : json_type_name(type));
 }
 
 static bool is_section(const char *name)

@@ -18,3 +18,7 @@ daemon_ldadd = libdaemon.a libproxy.a $(job_ldadd)
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c
 ipu_operator_LDADD = $(daemon_ldadd)
+
+check_PROGRAMS += t/unit/daemon_config_test
+t_unit_daemon_config_test_SOURCES = t/unit/daemon_config_test.c t/unit/tap.h
+t_unit_daemon_config_test_LDADD = $(daemon_ldadd)

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration: etc/operator.yaml holds every key with its default, and what is wrong is said
+ * with its place, whether it comes from the file, the environment or a flag.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "core/str.h"
+#include "core/yaml.h"
+#include "daemon/config.h"
+#include "daemon/options.h"
+#include "tap.h"
+
+static char file[] = "/tmp/ipu-daemon-config-XXXXXX";
+static char *const no_environ[] = {NULL};
+
+static void write_file(const char *text)
+{
+	FILE *f = fopen(file, "we");
+
+	if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+		bail_out("the test's file can't be written");
+}
+
+static int load(const char *text, struct config *ret, struct err *err)
+{
+	write_file(text);
+	return config_load(file, NULL, 0, no_environ, ret, err);
+}
+
+/* All that a configuration holds, in words. */
+static char *describe(const struct config *c)
+{
+	return xasprintf(
+		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
+		"%ld|%ld|%ld",
+		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
+		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
+		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
+		c->proxy_listen, c->health_listen, c->metrics_listen, c->proxy_read_s,
+		c->proxy_write_s, c->proxy_idle_s, c->log_level, c->log_format, c->connections,
+		c->header_bytes, c->body_bytes);
+}
+
+/* ---- the file that comes with the project ---- */
+
+static unsigned count_keys(const struct json *v)
+{
+	struct json_iter it = json_iter(v);
+	unsigned n = 0;
+
+	while (json_next(&it))
+		n += json_type(it.value) == JSON_OBJECT ? count_keys(it.value) : 1;
+	return n;
+}
+
+static char *shipped(void)
+{
+	const char *top = getenv("TOP_SRCDIR");
+
+	return xasprintf("%s/etc/operator.yaml", top ? top : ".");
+}
+
+static void test_shipped_file(void)
+{
+	CLEANUP_FREE char *path = shipped(), *defaults = NULL, *as_shipped = NULL;
+	CLEANUP_YAML struct yaml *y = NULL;
+	struct config c;
+	struct err err = ERR_INIT;
+
+	ok(load("# nothing\n", &c, &err) == 0, "an empty file is complete");
+	defaults = describe(&c);
+	config_done(&c);
+	ok(config_load(path, NULL, 0, no_environ, &c, &err) == 0, "etc/operator.yaml: %s", err.msg);
+	as_shipped = describe(&c);
+	config_done(&c);
+	is_str(as_shipped, defaults, "it holds the defaults");
+	is_str(defaults,
+	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
+	       "30|300|60|4|text|512|16384|65536",
+	       "which are those of the reference");
+	if (yaml_load(path, &y, &err) < 0)
+		bail_out(err.msg);
+	is_uint(count_keys(yaml_doc(y, 0)), 26, "and every key");
+}
+
+/* ---- good values, each by the file, the environment and a flag ---- */
+
+struct value {
+	const char *yaml, *env, *set;
+	const char *want; /* part of describe() */
+};
+
+static const struct value values[] = {
+	{"operatorNamespace: ops", "IPUOPERATOR_OPERATOR_NAMESPACE=ops", "operatorNamespace=ops",
+	 "ops|"},
+	{"roles: [proxy]", "IPUOPERATOR_ROLES=proxy", "roles=proxy", "|2|"},
+	{"roles: controller", "IPUOPERATOR_ROLES=controller", "roles=controller", "|1|"},
+	{"kubernetes: {kubeconfig: /k}", "IPUOPERATOR_KUBERNETES_KUBECONFIG=/k",
+	 "kubernetes.kubeconfig=/k", "|/k|"},
+	{"kubernetes: {context: con}", "IPUOPERATOR_KUBERNETES_CONTEXT=con",
+	 "kubernetes.context=con", "|con|"},
+	{"controllers: 'a:8090:x=y,[fd00::7]:8090'",
+	 "IPUOPERATOR_CONTROLLERS=a:8090:x=y,[fd00::7]:8090",
+	 "controllers=a:8090:x=y,[fd00::7]:8090", "|3|||2|"},
+	{"controllers: [{address: a, selector: x=y}, {address: b}]", NULL, NULL, "|3|||2|"},
+	{"vipu: {callTimeoutSeconds: 300}", "IPUOPERATOR_VIPU_CALL_TIMEOUT_SECONDS=300",
+	 "vipu.callTimeoutSeconds=300", "|0|300|300|30|"},
+	{"vipu: {activeTimeoutSeconds: 1}", "IPUOPERATOR_VIPU_ACTIVE_TIMEOUT_SECONDS=1",
+	 "vipu.activeTimeoutSeconds=1", "|10|1|30|"},
+	{"vipu: {removeGraceSeconds: 0}", "IPUOPERATOR_VIPU_REMOVE_GRACE_SECONDS=0",
+	 "vipu.removeGraceSeconds=0", "|300|0|600|"},
+	{"vipu: {orphanAfterSeconds: 60}", "IPUOPERATOR_VIPU_ORPHAN_AFTER_SECONDS=60",
+	 "vipu.orphanAfterSeconds=60", "|30|60|3|"},
+	{"vipu: {waitingRefreshSeconds: 7}", "IPUOPERATOR_VIPU_WAITING_REFRESH_SECONDS=7",
+	 "vipu.waitingRefreshSeconds=7", "|600|7|30|"},
+	{"vipu: {idleRefreshSeconds: 3600}", "IPUOPERATOR_VIPU_IDLE_REFRESH_SECONDS=3600",
+	 "vipu.idleRefreshSeconds=3600", "|3|3600|1|"},
+	{"worker: {hostNetwork: false}", "IPUOPERATOR_WORKER_HOST_NETWORK=false",
+	 "worker.hostNetwork=false", "|30|0|auto|"},
+	{"worker: {privileged: true}", "IPUOPERATOR_WORKER_PRIVILEGED=true",
+	 "worker.privileged=true", "|1|true|auto|"},
+	{"worker: {privileged: 'false'}", "IPUOPERATOR_WORKER_PRIVILEGED=false",
+	 "worker.privileged=false", "|1|false|auto|"},
+	{"worker: {dnsPolicy: Default}", "IPUOPERATOR_WORKER_DNS_POLICY=Default",
+	 "worker.dnsPolicy=Default", "|auto|Default|"},
+	{"tracker: {configMap: t}", "IPUOPERATOR_TRACKER_CONFIG_MAP=t", "tracker.configMap=t",
+	 "|auto|t|:8080|"},
+	{"proxy: {listen: '[::1]:1'}", "IPUOPERATOR_PROXY_LISTEN=[::1]:1", "proxy.listen=[::1]:1",
+	 "|[::1]:1|:8081|"},
+	{"proxy: {readTimeoutSeconds: 1}", "IPUOPERATOR_PROXY_READ_TIMEOUT_SECONDS=1",
+	 "proxy.readTimeoutSeconds=1", "|1|300|60|4|"},
+	{"proxy: {writeTimeoutSeconds: 2}", "IPUOPERATOR_PROXY_WRITE_TIMEOUT_SECONDS=2",
+	 "proxy.writeTimeoutSeconds=2", "|30|2|60|4|"},
+	{"proxy: {idleTimeoutSeconds: 3}", "IPUOPERATOR_PROXY_IDLE_TIMEOUT_SECONDS=3",
+	 "proxy.idleTimeoutSeconds=3", "|30|300|3|4|"},
+	{"health: {listen: 'localhost:9'}", "IPUOPERATOR_HEALTH_LISTEN=localhost:9",
+	 "health.listen=localhost:9", "|:8080|localhost:9|"},
+	{"metrics: {listen: ''}", "IPUOPERATOR_METRICS_LISTEN=", "metrics.listen=", "|:8081||30|"},
+	{"log: {level: 6}", "IPUOPERATOR_LOG_LEVEL=6", "log.level=6", "|60|6|text|"},
+	{"log: {format: journald}", "IPUOPERATOR_LOG_FORMAT=journald", "log.format=journald",
+	 "|4|journald|512|"},
+	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
+	 "limits.connections=65536", "|text|65536|16384|"},
+	{"limits: {requestHeaderBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_HEADER_BYTES=1024",
+	 "limits.requestHeaderBytes=1024", "|512|1024|65536"},
+	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
+	 "limits.requestBodyBytes=1024", "|16384|1024"},
+};
+
+static void has_value(const struct value *v, const char *yaml, const char *env, const char *set,
+		      const char *by)
+{
+	char *environ_[] = {(char *)(uintptr_t)env, NULL};
+	struct config c;
+	struct err err = ERR_INIT;
+	char *text;
+
+	write_file(yaml);
+	if (!ok(config_load(file, &set, set ? 1 : 0, environ_, &c, &err) == 0, "%s: %s", by,
+		err.msg))
+		return;
+	text = describe(&c);
+	has_str(text, v->want, "%s", by);
+	free(text);
+	config_done(&c);
+}
+
+static void test_values(void)
+{
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		const struct value *v = &values[i];
+
+		row_begin("%s", v->yaml);
+		has_value(v, v->yaml, NULL, NULL, "file");
+		if (v->env)
+			has_value(v, "", v->env, NULL, "environment");
+		if (v->set)
+			has_value(v, "", NULL, v->set, "flag");
+	}
+	row_end();
+}
+
+static void test_precedence(void)
+{
+	static const char *const sets[] = {"log.level=5", "log.level=6"};
+	char *environ_[] = {(char *)(uintptr_t)"PATH=/bin",
+			    (char *)(uintptr_t)"IPUOPERATOR_LOG_LEVEL=3",
+			    (char *)(uintptr_t)"IPUOPERATOR_LIMITS_CONNECTIONS=7", NULL};
+	struct config c;
+	struct err err = ERR_INIT;
+
+	write_file("log: {level: 2, format: json}\nlimits: {connections: 9}\n");
+	ok(config_load(file, sets, 2, environ_, &c, &err) == 0, "all three");
+	is_int(c.log_level, 6, "the last flag wins");
+	is_int(c.connections, 7, "then the environment");
+	is_str(c.log_format, "json", "then the file");
+	is_int(c.call_s, 10, "then the default");
+	config_done(&c);
+}
+
+/* ---- what is wrong ---- */
+
+static void test_errors_in_file(void)
+{
+	static const struct {
+		const char *text, *says; /* behind the file's name */
+	} rows[] = {
+		{"vipu:\n  callTimeoutSeconds: 301\n",
+		 ":2:23: vipu.callTimeoutSeconds: must be from 1 to 300"},
+		{"vipu:\n  callTimeoutSeconds: '10'\n",
+		 ":2:24: vipu.callTimeoutSeconds: must be a whole number, not a string"},
+		{"vipu:\n  callTimeoutSeconds: 1.5\n",
+		 ":2:23: vipu.callTimeoutSeconds: must be a whole number, not one with a fraction"},
+		{"vipu:\n  callTimeout: 3\n", ":2:3: vipu.callTimeout: there is no such key"},
+		{"typo: 1\n", ":1:1: typo: there is no such key"},
+		{"vipu: 3\n", ":1:7: vipu: must be a map of keys, not "},
+		{"worker:\n  hostNetwork: 'yes'\n",
+		 ":2:17: worker.hostNetwork: must be true or false"},
+		{"worker:\n  hostNetwork: yes\n",
+		 ":2:16: worker.hostNetwork: must be true or false"},
+		{"worker: {privileged: maybe}\n",
+		 ":1:22: worker.privileged: must be one of auto, true, false"},
+		{"roles: [controller, admin]\n",
+		 "roles: \"admin\" isn't a role of this version, only controller and proxy are"},
+		{"roles: []\n", ":1:8: roles: must name at least one role"},
+		{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
+		{"roles: ''\n", ":1:9: roles: \"\" isn't a role"},
+		{"proxy: {listen: 'a:b'}\n",
+		 "proxy.listen: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\""},
+		{"proxy: {listen: 8080}\n", ":1:17: proxy.listen: must be a string, not "},
+		{"tracker: {configMap: ''}\n", "tracker.configMap is empty"},
+		{"controllers: 'a:99999'\n", ":1:15: controllers: \"a:99999\": port"},
+		{"controllers: 'a,a:8090'\n", "controllers: \"a:8090\": "},
+		{"controllers: [{address: a, selektor: x=y}]\n", ":1:14: controllers: "},
+		{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
+		{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
+		{"log:\n  level: 1\n  level: 2\n", ":3:"},
+		{"- 1\n", ":1:1: the configuration must be a map of keys, not "},
+		{"log: {level: 1}\n---\nlog: {level: 1}\n", "is one document, not several"},
+		{"log: {level: [}\n", ":1:"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct config c;
+		struct err err = ERR_INIT;
+
+		row_begin("%s", rows[i].text);
+		if (!ok(load(rows[i].text, &c, &err) < 0, "refused")) {
+			config_done(&c);
+			continue;
+		}
+		is_int(err.kind, ERR_INVALID, "kind");
+		has_str(err.msg, file, "names the file");
+		has_str(err.msg, rows[i].says, "place and words");
+	}
+	row_end();
+}
+
+static void test_other_errors(void)
+{
+	static const struct {
+		const char *env, *set, *says;
+	} rows[] = {
+		{"IPUOPERATOR_LOG_LEVEL=many", NULL,
+		 "environment: IPUOPERATOR_LOG_LEVEL: log.level: must be from 1 to 6"},
+		{"IPUOPERATOR_LOG_LEVLE=1", NULL,
+		 "environment: IPUOPERATOR_LOG_LEVLE stands for no key"},
+		{NULL, "log.level=many", "--set log.level=many: log.level: must be from 1 to 6"},
+		{NULL, "log.levle=1", "--set log.levle=1: there is no such key"},
+		{NULL, "log.level", "--set log.level: must be KEY=VALUE"},
+		{NULL, "controllers=a:0", "controllers: \"a:0\": "},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *environ_[] = {(char *)(uintptr_t)rows[i].env, NULL};
+		struct config c;
+		struct err err = ERR_INIT;
+
+		row_begin("%s", rows[i].env ? rows[i].env : rows[i].set);
+		write_file("");
+		ok(config_load(file, &rows[i].set, rows[i].set ? 1 : 0, environ_, &c, &err) < 0,
+		   "refused");
+		is_int(err.kind, ERR_INVALID, "kind");
+		has_str(err.msg, rows[i].says, "in words");
+	}
+	row_end();
+}
+
+static void test_no_file(void)
+{
+	struct config c;
+	struct err err = ERR_INIT;
+
+	ok(config_load("/nowhere/operator.yaml", NULL, 0, no_environ, &c, &err) < 0,
+	   "a file that was named must be there");
+	has_str(err.msg, "/nowhere/operator.yaml", "and is named");
+}
+
+/* ---- the command line ---- */
+
+static void test_options(void)
+{
+	static const struct {
+		const char *argv[6], *sets; /* sets: with commas between; NULL: refused */
+		const char *says;
+	} rows[] = {
+		{{"x", "--roles", "proxy", "--set", "log.level=5"},
+		 "roles=proxy,log.level=5",
+		 NULL},
+		{{"x", "--kubeconfig=/k", "--context=c"},
+		 "kubernetes.kubeconfig=/k,kubernetes.context=c",
+		 NULL},
+		{{"x", "--check-config"}, "", NULL},
+		{{"x", "--set"}, NULL, "--set: needs a value"},
+		{{"x", "--frobnicate"}, NULL, "--frobnicate: there is no such option"},
+		{{"x", "-q"}, NULL, "-q: there is no such option"},
+		{{"x", "more"}, NULL, "more: not an option"},
+		{{"x", "--set", "a=b", "more"}, NULL, "more: not an option"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *argv[6];
+		struct options o;
+		struct err err = ERR_INIT;
+		char sets[256] = "";
+		int argc = 0;
+
+		row_begin("%s %s", rows[i].argv[1], rows[i].argv[2] ? rows[i].argv[2] : "");
+		for (; argc < 6 && rows[i].argv[argc]; argc++)
+			argv[argc] = (char *)(uintptr_t)rows[i].argv[argc];
+		if (!rows[i].sets) {
+			ok(options_parse(argc, argv, &o, &err) < 0, "refused");
+			has_str(err.msg, rows[i].says, "in words");
+			continue;
+		}
+		if (!ok(options_parse(argc, argv, &o, &err) == 0, "taken"))
+			continue;
+		for (size_t k = 0; k < o.n_sets; k++)
+			snprintf(sets + strlen(sets), sizeof(sets) - strlen(sets), "%s%s",
+				 k ? "," : "", o.sets[k]);
+		is_str(sets, rows[i].sets, "what it sets");
+		options_done(&o);
+	}
+	row_end();
+}
+
+int main(void)
+{
+	int fd = mkstemp(file);
+
+	if (fd < 0)
+		bail_out("no temporary file");
+	close(fd);
+	test_shipped_file();
+	test_values();
+	test_precedence();
+	test_errors_in_file();
+	test_other_errors();
+	test_no_file();
+	test_options();
+	unlink(file);
+	return done_testing();
+}
