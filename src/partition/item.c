@@ -87,7 +87,11 @@ static void call_ended(struct item *item, const struct err *err)
 	if (err) {
 		call_failed(item, err);
 	} else {
-		backoff_reset(&item->backoff);
+		/* A look that finds nothing is no progress: a request that fails between such looks
+		 * keeps backing off. */
+		if (item->calling != PARTITION_CALL_STATUS ||
+		    item->facts.status == PARTITION_PRESENT)
+			backoff_reset(&item->backoff);
 		item->facts.not_before_ms = 0;
 		if (item->facts.status != PARTITION_PRESENT ||
 		    item->facts.health != PARTITION_BROKEN)
@@ -116,6 +120,20 @@ static void note_answer(struct item *item, enum partition_answer answer)
 	f->status = PARTITION_UNSEEN; /* what was seen before it counts no more */
 }
 
+static void describe_refused(struct item *item, const struct err *err)
+{
+	const struct partition_entry *e = item->entry;
+
+	if (err->kind == ERR_EXISTS)
+		snprintf(item->message, sizeof(item->message),
+			 "partition %s is on %s already, and the operator didn't make it", e->id,
+			 e->controller);
+	else
+		snprintf(item->message, sizeof(item->message),
+			 "%s refuses partition %s with %u IPUs: %.120s", e->controller, e->id,
+			 e->ask.ipus, err->msg);
+}
+
 static void on_created(void *arg, const struct err *err, const char *id)
 {
 	struct item *item = arg;
@@ -124,6 +142,8 @@ static void on_created(void *arg, const struct err *err, const char *id)
 	note_answer(item, answer_of(err));
 	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
 	call_ended(item, err);
+	if (err)
+		describe_refused(item, err);
 }
 
 static void on_reset(void *arg, const struct err *err)
@@ -218,8 +238,10 @@ static void call_create(struct item *item, struct vipu_client *client,
 		.allocation_id = o->allocation ? o->allocation : c->address.allocation,
 	};
 
-	log_info("partition", item->entry->id, "asked for: controller=%s ipus=%u owner=%s/%s",
-		 item->entry->controller, ask->ipus, ask->owner.ns, ask->owner.name);
+	/* Once for people: what is asked again is the same. */
+	log_msg(item->facts.answer == PARTITION_UNSENT ? LOG_INFO : LOG_DEBUG, "partition",
+		item->entry->id, "asked for: controller=%s ipus=%u owner=%s/%s",
+		item->entry->controller, ask->ipus, ask->owner.ns, ask->owner.name);
 	vipu_create_partition_start(client, &req, (unsigned)item->p->times.call_ms, on_created,
 				    item, &item->calls);
 }
