@@ -52,6 +52,7 @@ struct loader {
 	size_t bytes;          /* of values so far, roughly */
 	size_t expanded;       /* of those, by aliases */
 	struct yaml_mark last; /* where the reader is: for what has no place of its own */
+	struct buf text;       /* of the scalar that is being looked at */
 };
 
 static struct yaml_mark mark_of(const struct loader *l, struct fy_event *e)
@@ -81,6 +82,27 @@ static struct str token_text(struct fy_token *t)
 	const char *p = t ? fy_token_get_text(t, &len) : NULL;
 
 	return p ? (struct str){p, len} : STR_NULL;
+}
+
+/* The text of a scalar, until the next one. fy_token_get_text() would do, if libfyaml 0.7 didn't
+ * lose 4 KiB each time that it puts one together of many parts: long block scalars, many escapes.
+ */
+static int scalar_text(struct loader *l, struct fy_token *t, struct str *ret)
+{
+	struct fy_token_iter *it = t ? fy_token_iter_create(t) : NULL;
+	const struct fy_iter_chunk *chunk = NULL;
+	int r = 0, failed = 0;
+
+	if (t && !it)
+		return err_set(l->err, ERR_LIMIT, 0, "%s: memory is out", l->y->name);
+	buf_clear(&l->text);
+	while (it && r == 0 && (chunk = fy_token_iter_chunk_next(it, chunk, &failed)))
+		r = buf_append(&l->text, chunk->str, chunk->len, l->err);
+	fy_token_iter_destroy(it);
+	if (failed)
+		r = err_set(l->err, ERR_LIMIT, 0, "%s: memory is out", l->y->name);
+	*ret = buf_str(&l->text);
+	return r;
 }
 
 static void add_place(struct yaml *y, const struct jmut *v, struct yaml_mark at,
@@ -316,13 +338,14 @@ static int on_scalar(struct loader *l, struct fy_event *e)
 {
 	struct fy_token *token = fy_event_get_token(e);
 	struct yaml_mark at = mark_of(l, e);
-	struct str text = token_text(token);
-	struct str tag = token_text(fy_event_get_tag_token(e));
+	struct str text, tag = token_text(fy_event_get_tag_token(e));
 	bool is_plain = !token || fy_token_scalar_style(token) == FYSS_PLAIN;
 	struct anchor *anchor = open_anchor(l, e);
 	bool is_key = wants_key(l);
 	struct jmut *v = NULL;
 
+	if (scalar_text(l, token, &text) < 0)
+		return -1;
 	/* A key is what is written, but an alias to it is what that means. */
 	if (!is_key || anchor) {
 		if (make_scalar(l, text, is_plain, tag, at, &v) < 0)
@@ -515,6 +538,8 @@ int yaml_impl_load(struct yaml *y, struct str s, struct err *err)
 	l->err = err;
 	l->input = s;
 	l->last = (struct yaml_mark){1, 1};
+	/* An escape of two characters stands for at most three bytes. */
+	buf_init(&l->text, 2 * YAML_MAX_BYTES + 1024);
 	l->anchors = map_new();
 	if (!parser || fy_parser_set_string(parser, s.p ? s.p : "", s.len) != 0)
 		r = err_set(err, ERR_LIMIT, 0, "%s: no memory for the YAML parser", y->name);
@@ -524,6 +549,7 @@ int yaml_impl_load(struct yaml *y, struct str s, struct err *err)
 		drop_frame(l);
 	clear_anchors(l);
 	map_free(l->anchors);
+	buf_done(&l->text);
 	free(l);
 	fy_parser_destroy(parser);
 	fy_diag_destroy(diag);
