@@ -96,7 +96,7 @@ static bool is_word(struct str s, const char *within, size_t max)
 	if (s.len == 0 || s.len > max || !is_alnum(s.p[0]) || !is_alnum(s.p[s.len - 1]))
 		return false;
 	for (size_t i = 0; i < s.len; i++)
-		if (!is_alnum(s.p[i]) && !strchr(within, s.p[i]))
+		if (!is_alnum(s.p[i]) && (!s.p[i] || !strchr(within, s.p[i])))
 			return false;
 	return true;
 }
@@ -190,12 +190,13 @@ static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str
 	if (!str_cut(inside, ']', ret_host, ret_rest))
 		return err_set(err, ERR_INVALID, 0, "the bracket isn't closed");
 	struct str plain, zone;
-	str_cut(*ret_host, '%', &plain, &zone);
+	bool has_zone = str_cut(*ret_host, '%', &plain, &zone);
 	if (plain.len < sizeof(z)) {
 		memcpy(z, plain.p, plain.len);
 		z[plain.len] = '\0';
 	}
-	if (plain.len >= sizeof(z) || inet_pton(AF_INET6, z, &addr) != 1)
+	if (plain.len >= sizeof(z) || strlen(z) != plain.len ||
+	    inet_pton(AF_INET6, z, &addr) != 1 || (has_zone && !is_word(zone, "-_.", 15)))
 		return err_set(err, ERR_INVALID, 0, "\"%.*s\" is no IPv6 address",
 			       STR_ARG(*ret_host));
 	if (ret_rest->len > 0 && ret_rest->p[0] != ':')
