@@ -39,6 +39,8 @@ static int parse_authority(struct str s, struct http_url *url, struct err *err)
 		for (size_t i = 0; i < host.len; i++)
 			if (hex_value(host.p[i]) < 0 && host.p[i] != ':' && host.p[i] != '.')
 				return err_set(err, ERR_INVALID, 0, "bad IPv6 address as the host");
+		if (host.len > 0 && !memchr(host.p, ':', host.len))
+			return err_set(err, ERR_INVALID, 0, "bad IPv6 address as the host");
 		if (rest.len > 0 && rest.p[0] != ':')
 			return err_set(err, ERR_INVALID, 0, "unexpected text behind the host");
 		if (rest.len > 0)
