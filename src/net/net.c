@@ -152,6 +152,19 @@ int net_addr_parse(const char *host, uint16_t port, struct net_addr *ret)
 	return parse_v6(host, len, port, ret);
 }
 
+static bool is_ip6(struct str host)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr addr;
+	struct str plain, zone;
+
+	str_cut(host, '%', &plain, &zone);
+	if (plain.len >= sizeof(text))
+		return false;
+	snprintf(text, sizeof(text), "%.*s", STR_ARG(plain));
+	return inet_pton(AF_INET6, text, &addr) == 1;
+}
+
 int net_split_host_port(const char *text, uint16_t def_port, char ret_host[NET_HOST_SIZE],
 			uint16_t *ret_port, struct err *err)
 {
@@ -163,6 +176,9 @@ int net_split_host_port(const char *text, uint16_t def_port, char ret_host[NET_H
 		if (!end)
 			return err_set(err, ERR_INVALID, 0, "\"%.200s\": \"]\" is missing", text);
 		host = (struct str){text + 1, (size_t)(end - text) - 1};
+		if (!is_ip6(host))
+			return err_set(err, ERR_INVALID, 0,
+				       "\"%.200s\": no IPv6 address stands in the brackets", text);
 		if (end[1] == ':')
 			port = str_of(end + 2);
 		else if (end[1] != '\0')
@@ -174,6 +190,9 @@ int net_split_host_port(const char *text, uint16_t def_port, char ret_host[NET_H
 		if (first && !strchr(first + 1, ':')) {
 			host.len = (size_t)(first - text);
 			port = str_of(first + 1);
+		} else if (first && !is_ip6(host)) {
+			return err_set(err, ERR_INVALID, 0,
+				       "\"%.200s\": neither HOST:PORT nor an IPv6 address", text);
 		}
 	}
 	if (!port.p && def_port == 0)
