@@ -78,7 +78,7 @@ int kube_status_decode(int http_status, const struct json *body, unsigned retry_
 {
 	bool is_status = str_eqz(json_str(json_get(body, "kind")), "Status");
 	const struct json *st = is_status ? body : NULL;
-	struct str message = json_str(json_get(st, "message"));
+	struct str message = str_trim(json_str(json_get(st, "message")));
 	struct str reason = json_str(json_get(st, "reason"));
 	int64_t code = json_int(json_get(st, "code"), 0);
 	int64_t wait_s = json_int(json_at(st, "details", "retryAfterSeconds", NULL), 0);
@@ -89,8 +89,8 @@ int kube_status_decode(int http_status, const struct json *body, unsigned retry_
 	if (status == 0)
 		status = code >= 100 && code < 600 ? (int)code : 500;
 	enum err_kind kind = kind_of(status, reason);
-	if (message.len > 0)
-		err_set(err, kind, status, "%.*s", STR_ARG(str_trim(message)));
+	if (message.len > 0 && message.p[0])
+		err_set(err, kind, status, "%.*s", STR_ARG(message));
 	else if (reason.len > 0)
 		err_set(err, kind, status, "the API server answered %d %.*s", status,
 			STR_ARG(reason));
