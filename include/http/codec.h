@@ -65,8 +65,9 @@ void http_codec_set_max_body(struct http_codec *c, uint64_t max_body_bytes);
 /* Reads from s until there is an event or s is used up; *ret_used bytes of it are done with, the
  * caller keeps the rest and calls again (also with what is left being empty, until it gets MORE).
  * body (for BODY) points into s.
- * Errors: ERR_PROTOCOL and ERR_LIMIT, and the same again from every later call. On a server's side
- * err->code is the status to answer with: 400, 413, 414, 431, 501, 505; else 0.
+ * Errors: ERR_PROTOCOL and ERR_LIMIT, ERR_UNSUPPORTED for an Expect that isn't known, and the same
+ * again from every later call. On a server's side err->code is the status to answer with: 400, 413,
+ * 414, 417, 431, 501, 505; else 0.
  * Refused although some accept it (RFC 9112, 11.2): Content-Length beside Transfer-Encoding or
  * twice or not plain digits, a Transfer-Encoding other than one "chunked", bad chunk sizes, bare
  * LF, obs-fold, spaces before a colon, HTTP/1.1 requests without exactly one Host. */
