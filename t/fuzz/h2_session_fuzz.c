@@ -124,6 +124,23 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 	return out;
 }
 
+/* nghttp2 counts the reads within the heads of CONTINUATION frames where it means the frames, so
+ * that it ends a connection that brings them in crumbs. */
+static bool has_open_headers(struct str s)
+{
+	enum { HEAD = 9, HEADERS = 1, PUSH = 5, END_HEADERS = 4 };
+	struct str preface = STR("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+	size_t at = str_has_prefix(s, preface) ? preface.len : 0;
+
+	while (s.len >= at + HEAD) {
+		const uint8_t *p = (const uint8_t *)s.p + at;
+		if ((p[3] == HEADERS || p[3] == PUSH) && !(p[4] & END_HEADERS))
+			return true;
+		at += HEAD + ((size_t)p[0] << 16 | (size_t)p[1] << 8 | p[2]);
+	}
+	return false;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
 	struct str s = fuzz_str(p, len);
@@ -137,6 +154,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	buf_done(&lively);
 	struct buf whole = run(role, limits, s, FUZZ_WHOLE, false);
 	struct buf pieces = run(role, limits, s, seed, false);
+	if (has_open_headers(s)) {
+		buf_done(&whole);
+		buf_done(&pieces);
+		return 0;
+	}
 	fuzz_same(&whole, &pieces);
 	return 0;
 }

@@ -108,7 +108,8 @@ static bool feed(struct http_codec *c, const struct run *run, struct str s, stru
 		struct err err = ERR_INIT;
 
 		if (http_codec_feed(c, s, &used, &event, &body, &err) < 0) {
-			MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT);
+			MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT ||
+			     err.kind == ERR_UNSUPPORTED);
 			fuzz_add(out, "!%s %d", err_kind_name(err.kind), err.code);
 			MUST(http_codec_feed(c, STR_NULL, &used, &event, &body, NULL) < 0);
 			return false;

@@ -9,8 +9,8 @@
 #include "core/buf.h"
 #include "core/str.h"
 
-/* Appends the kind of the error, or types, keys and values, and checks that what the back-end
- * writes reads back equal. ret_written: the text as this back-end writes it, empty on an error. */
+/* Appends "!", or types, keys and values, and checks that what the back-end writes reads back
+ * equal. ret_written: the text as this back-end writes it, empty on an error. */
 void json_text(struct str s, struct buf *out, struct buf *ret_written);
 
 #endif
