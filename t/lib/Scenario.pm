@@ -62,7 +62,7 @@ sub run_one ($back, $path, $text) {
 	my $name = $path =~ s{.*/|\.pl$|\W}{}gr;
 	my $code = eval "package Scenario::File::$name;\n#line 1 \"$path\"\n$text"
 		or die $@ || "$path: its last value isn't a sub\n";
-	my $s = bless { back => $back, jobs => {}, programs => [], controllers => [] }, __PACKAGE__;
+	my $s = bless { back => $back, programs => [], controllers => [] }, __PACKAGE__;
 	my $went = eval { $code->($s); 1 };
 	my $why = $@;
 	if (!$went) {
@@ -228,13 +228,11 @@ sub job ($s, $name, %option) {
 
 # Makes it, by the options of job().
 sub create_job ($s, $name, %option) {
-	$s->{jobs}{$name} = 1;
 	return $s->create('ipujobs', $s->job($name, %option));
 }
 
-# Creates what a manifest holds, by kubectl, as a person does. Its name is noted for the end.
-sub create_manifest ($s, $path, $name) {
-	$s->{jobs}{$name} = 1;
+# Creates what a manifest holds, by kubectl, as a person does.
+sub create_manifest ($s, $path) {
 	my $result = $s->kubectl([ 'create', '-f', $path ]);
 	die "kubectl create -f $path: $result->{err}" if $result->{status};
 	return $result->{out};
@@ -275,9 +273,7 @@ sub wait_message ($s, $name, $pattern, %option) {
 }
 
 sub wait_job_gone ($s, $name, %option) {
-	$s->wait_for("job $name to be gone", sub { !$s->get_job($name) }, %option);
-	delete $s->{jobs}{$name};
-	return 1;
+	return $s->wait_for("job $name to be gone", sub { !$s->get_job($name) }, %option);
 }
 
 # Waits for the only worker's phase; returns the Pod.
@@ -377,8 +373,8 @@ sub api_comes ($s) { return $s->{back}->api_comes($s) }
 # on any controller or in the tracker; no IPU was ever held twice; daemon and simulator end well.
 sub finish ($s, $went) {
 	return $s->abandon if !$went;
-	$s->delete_job($_) for sort keys %{ $s->{jobs} };
-	$s->wait_job_gone($_) for sort keys %{ $s->{jobs} };
+	$s->must('DELETE', $s->path('ipujobs', 'default'), json => {});
+	$s->wait_for('all jobs to be gone', sub { !$s->list('ipujobs') }, seconds => 60);
 	is_deeply([ sort keys %{ $s->tracker } ], [], 'at the end, nothing is in the tracker');
 	for my $i ($s->{sim} ? 0 .. $#{ $s->{controllers} } : ()) {
 		my $state = $s->vipu($i);

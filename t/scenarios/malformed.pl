@@ -72,10 +72,7 @@ sub ($s) {
 	$s->create_job('good');
 	$s->wait_job('good', 'Running');
 
-	for my $case (@cases) {
-		$s->{jobs}{ $case->[0] } = 1;
-		$s->create('ipujobs', malformed(@$case[ 0, 1 ]));
-	}
+	$s->create('ipujobs', malformed(@$_[ 0, 1 ])) for @cases;
 	for my $case (@cases) {
 		my ($name, $spec, $why) = @$case;
 		my $job = $s->wait_job($name, 'Failed');

@@ -16,7 +16,7 @@ sub ($s) {
 	is_deeply($s->query(2), { available => JSON::PP::true, numOfPartitions => 16, message => '' },
 		'/query before');
 
-	my ($request) = $s->create_manifest(top_srcdir() . '/doc/examples/mnist-training.yaml', 'mnist-training');
+	my ($request) = $s->create_manifest(top_srcdir() . '/doc/examples/mnist-training.yaml');
 	like($request, qr/mnist-training created/, 'kubectl makes the job');
 	my $too_early = 0;
 	my $partition = $s->wait_for('a partition that is active', sub {

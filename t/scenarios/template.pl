@@ -107,7 +107,7 @@ sub ($s) {
 	my @nodes = map { $_->{metadata}{name} } $s->start(agents => 2, label => 'ipunode=pod001')->list('nodes');
 	my ($mine) = sort @nodes;
 	$s->patch('nodes', $mine, { metadata => { labels => { 'test/mine' => 'yes', ipunode => 'pod001' } } });
-	$s->create_manifest(spit(test_dir() . '/fidelity.yaml', $manifest), 'fidelity');
+	$s->create_manifest(spit(test_dir() . '/fidelity.yaml', $manifest));
 	my $want = $s->get_job('fidelity')->{spec}{workers}{template};
 	my $pod = $s->wait_worker('fidelity', 'Running');
 
