@@ -160,9 +160,14 @@ static int check_pod(struct draft *d, struct err *err)
 	return 0;
 }
 
-/* What the schema and the rules of the kind say of a whole object. */
-static int check_kind(struct draft *d, struct err *err)
+/* What the schema and the rules of the kind say of a whole object; old: the one that is written
+ * over, NULL: none. A spec that was stored before a rule existed, and isn't changed, is let be
+ * (Kubernetes 1.30: CRDValidationRatcheting). */
+static int check_kind(struct draft *d, const struct json *old, struct err *err)
 {
+	bool same_spec = old &&
+			 json_equal(json_get(jmut_view(d->root), "spec"), json_get(old, "spec"));
+
 	const struct sim_resource *r = d->req->resource;
 	bool strict = strcmp(d->req->field_validation, "Strict") == 0;
 
@@ -175,6 +180,8 @@ static int check_kind(struct draft *d, struct err *err)
 		return err_set(err, ERR_INVALID, 400, "strict decoding error: %.*s",
 			       STR_ARG(buf_str(&d->unknown)));
 	sim_schema_default(d->req->api->schema, d->doc, d->root);
+	if (same_spec)
+		return 0;
 	return sim_schema_check(d->req->api->schema, jmut_view(d->root), d->doc, &d->causes, err);
 }
 
@@ -298,7 +305,7 @@ static int make_new(struct draft *d, struct err *err)
 		jmut_del(d->root, "status");
 	if (is_kind(r, "Pod"))
 		default_pod(d->doc, d->root);
-	return check_kind(d, err) < 0 ? -1 : check_new(d, err);
+	return check_kind(d, NULL, err) < 0 ? -1 : check_new(d, err);
 }
 
 struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource *r,
@@ -606,7 +613,7 @@ static int replace_parts(struct draft *d, const struct json *old, struct err *er
 	} else if (d->req->resource->has_status) {
 		keep_member(d, old, "status");
 	}
-	if (check_kind(d, err) < 0)
+	if (check_kind(d, old, err) < 0)
 		return -1;
 	bump_generation(d, old);
 	return 0;
