@@ -284,6 +284,11 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 		note_kept(ctx, &call->status, response->json);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
+	/* Then it's the Event that says so: some of what a stored object lacks is asked for in
+	 * every write of it. */
+	if (err && err->kind == ERR_INVALID && call->has_status && job && job->problem) {
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "InvalidSpec", "%s", job->problem);
+	}
 	if (err && err->kind == ERR_NOT_FOUND)
 		err = NULL;
 	call_end(call, err);

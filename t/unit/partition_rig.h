@@ -29,6 +29,7 @@
 static struct loop *loop;
 static struct net *net;
 static struct sim_objects *objects;
+static struct sim_schema *schema; /* of IPUJobs; NULL where there are none */
 static struct sim_api *api;
 static struct http_server *server;
 static struct kube_config *kube_config;
@@ -77,7 +78,7 @@ static inline void edit_tracker(const char *patch)
 	sim_objects_put(objects, configmaps(), doc, root);
 }
 
-static inline void make_object(const char *plural, const char *json)
+static inline void make_of(const struct sim_resource *resource, const char *json)
 {
 	CLEANUP_JSON struct json_doc *p = NULL;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
@@ -85,7 +86,12 @@ static inline void make_object(const char *plural, const char *json)
 	if (json_parse(str_of(json), &p, NULL) < 0)
 		bail_out("an object of the test");
 	jmut_set_root(doc, jmut_copy(doc, json_root(p)));
-	sim_api_create(api, sim_resource_find(STR(""), str_of(plural)), doc, jmut_root(doc));
+	sim_api_create(api, resource, doc, jmut_root(doc));
+}
+
+static inline void make_object(const char *plural, const char *json)
+{
+	make_of(sim_resource_find(STR(""), str_of(plural)), json);
 }
 
 static inline void inject_api(const char *json)
@@ -179,7 +185,7 @@ static inline void make_api(void)
 	CLEANUP_FREE char *url = NULL;
 
 	objects = sim_objects_new();
-	api = sim_api_new(loop, objects, NULL, "a-token");
+	api = sim_api_new(loop, objects, schema, "a-token");
 	make_object("namespaces", "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\","
 				  "\"metadata\":{\"name\":\"" NS "\"}}");
 	server = http_server_new(net, NULL);

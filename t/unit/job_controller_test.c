@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job controller, with the partition layer under it, against a simulated API server, kubelet
+ * and V-IPU controller: jobs from their creation to their end, and what comes between.
+ */
+#include "partition_rig.h"
+
+#include "job/controller.h"
+#include "kube/event.h"
+#include "sim/kubelet.h"
+#include "sim/schema.h"
+
+static struct vipu_fleet *fleet;
+static struct partitions *parts;
+static struct job_controller *jobs;
+static struct kube_recorder *recorder;
+static struct sim_kubelet *kubelet;
+static const char *only_ns; /* the controller's */
+
+static const struct sim_resource *ipujobs(void)
+{
+	return sim_resource_find(STR("graphcore.ai"), STR("ipujobs"));
+}
+
+static const struct sim_resource *pods(void)
+{
+	return sim_resource_find(STR(""), STR("pods"));
+}
+
+/* ---- the process ---- */
+
+static void on_synced(void *arg)
+{
+	(void)arg;
+	if (jobs)
+		job_controller_partitions_synced(jobs);
+}
+
+static void on_change(const struct partition_owner *owner, void *arg)
+{
+	(void)arg;
+	if (jobs)
+		job_controller_partition_changed(jobs, owner);
+}
+
+static void process_begin(void)
+{
+	struct partitions_config config = {
+		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default};
+	struct job_controller_opts opts = {.loop = loop, .kube = kube, .ns = only_ns};
+	CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u:pod=a", vipu_sim_port(sim));
+	struct vipu_address_list list;
+	struct vipu_fleet_entry entry;
+
+	fleet = vipu_fleet_new(net, NULL);
+	vipu_address_parse(str_of(text), &list);
+	entry = (struct vipu_fleet_entry){.address = &list.items[0]};
+	vipu_fleet_configure(fleet, &entry, 1);
+	vipu_address_list_done(&list);
+	recorder = kube_recorder_new(kube, "ipu-operator", "test");
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
+	opts.recorder = recorder;
+	opts.partitions = parts;
+	jobs = job_controller_new(&opts);
+}
+
+static void process_end(void)
+{
+	job_controller_free(jobs);
+	jobs = NULL;
+	partitions_free(parts);
+	vipu_fleet_free(fleet);
+	kube_recorder_free(recorder);
+	kube_client_free(kube);
+}
+
+static void load_schema(const char *path)
+{
+	CLEANUP_FREE char *shipped = xasprintf("%s/crds/graphcore.ai_ipujobs.yaml",
+					       getenv("TOP_SRCDIR") ? getenv("TOP_SRCDIR") : ".");
+	struct err err = ERR_INIT;
+
+	if (sim_schema_load(path ? path : shipped, &schema, &err) < 0)
+		bail_out(err.msg);
+}
+
+static void begin_with(const char *crd)
+{
+	static const char *const labels[] = {"pod=a"};
+	struct sim_kubelet_config config = {.nodes = 1,
+					    .node_labels = labels,
+					    .n_node_labels = 1,
+					    .behaviour = SIM_POD_BEHAVIOUR_INIT};
+	struct err err = ERR_INIT;
+
+	load_schema(crd);
+	rig_begin(16);
+	make_object("namespaces", "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\","
+				  "\"metadata\":{\"name\":\"default\"}}");
+	config.loop = loop;
+	config.objects = objects;
+	config.api = api;
+	if (sim_kubelet_new(&config, &kubelet, &err) < 0)
+		bail_out(err.msg);
+	process_begin();
+}
+
+static void begin(void)
+{
+	begin_with(NULL);
+}
+
+static void end(void)
+{
+	ok(!violated, "the invariants held");
+	process_end();
+	make_client();
+	sim_kubelet_free(kubelet);
+	rig_end();
+	sim_schema_free(schema);
+	row_end();
+}
+
+/* ---- jobs ---- */
+
+static void make_job(const char *name, const char *more)
+{
+	CLEANUP_FREE char *json = xasprintf(
+		"{\"apiVersion\":\"graphcore.ai/v1alpha1\",\"kind\":\"IPUJob\",\"metadata\":{"
+		"\"name\":\"%s\",\"namespace\":\"default\"},\"spec\":{\"jobInstances\":1,"
+		"\"ipusPerJobInstance\":\"4\",\"cleanPodPolicy\":\"None\",\"workers\":{\"template\":{"
+		"\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}%s}}",
+		name, more);
+
+	make_of(ipujobs(), json);
+}
+
+static const struct json *job_json(const char *name)
+{
+	struct sim_object *o = sim_objects_get(objects, ipujobs(), STR("default"), str_of(name));
+
+	return o ? sim_object_json(o) : NULL;
+}
+
+static const char *job_status(const char *name, const char *field)
+{
+	const char *z = json_cstr(json_at(job_json(name), "status", field, NULL));
+
+	return z ? z : "";
+}
+
+static bool is_job(const char *name, const char *launcher_status)
+{
+	return strcmp(job_status(name, "launcherStatus"), launcher_status) == 0;
+}
+
+static struct sim_object *pod_object(const char *name)
+{
+	return sim_objects_get(objects, pods(), STR("default"), str_of(name));
+}
+
+static bool is_pod(const char *name, const char *phase)
+{
+	const struct sim_object *o = pod_object(name);
+
+	return o && str_eqz(json_str(json_at(sim_object_json(o), "status", "phase", NULL)), phase);
+}
+
+/* kubectl's ways. */
+static void edit_job(const char *name, const char *patch)
+{
+	CLEANUP_JSON struct json_doc *p = NULL;
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root, *meta;
+
+	if (!job_json(name) || json_parse(str_of(patch), &p, NULL) < 0)
+		bail_out("nothing to edit");
+	root = jmut_merge_patch(doc, jmut_copy(doc, job_json(name)), json_root(p));
+	meta = jmut_get(root, "metadata");
+	jmut_set_int(doc, meta, "generation", kube_generation(jmut_view(root)) + 1);
+	jmut_set_root(doc, root);
+	sim_objects_put(objects, ipujobs(), doc, root);
+}
+
+static void delete_job(const char *name)
+{
+	struct sim_object *o = sim_objects_get(objects, ipujobs(), STR("default"), str_of(name));
+
+	if (json_len(json_at(job_json(name), "metadata", "finalizers", NULL)) > 0)
+		edit_job(name, "{\"metadata\":{\"deletionTimestamp\":\"2024-06-01T00:00:00Z\"}}");
+	else
+		sim_api_delete_now(api, o);
+}
+
+static void set_kubelet(const char *settings)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse(str_of(settings), &doc, &err) < 0 ||
+	    sim_kubelet_set(kubelet, json_root(doc), &err) < 0)
+		bail_out(err.msg);
+}
+
+static bool is_free(void)
+{
+	return vipu_sim_len(sim) == 0 && n_entries() == 0;
+}
+
+/* How many Events of a reason there are. */
+static unsigned n_events(const char *reason)
+{
+	struct sim_object **list;
+	size_t n;
+	unsigned found = 0;
+
+	list = sim_objects_list(objects, sim_resource_find(STR(""), STR("events")), STR(""), &n);
+	for (size_t i = 0; i < n; i++)
+		found += str_eqz(json_str(json_get(sim_object_json(list[i]), "reason")), reason);
+	free(list);
+	return found;
+}
+
+static int64_t all_writes(void)
+{
+	return api_calls("patch ipujobs") + api_calls("create pods") + api_calls("delete pods") +
+	       api_calls("patch configmaps") + api_calls("create configmaps");
+}
+
+/* ---- a life ---- */
+
+static void test_life(void)
+{
+	static const char *const events[] = {"PartitionRequested", "PartitionActive",
+					     "PodCreated",         "JobRunning",
+					     "JobCompleted",       "PartitionReleased"};
+	int64_t writes;
+
+	row_begin("a life");
+	begin();
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	ok(json_bool(json_at(job_json("j"), "status", "iPUPartitionCreated", NULL), false),
+	   "with a partition");
+	ok(kube_has_finalizer(job_json("j"), "ipu.finalizers.graphcore.ai"), "with our finalizer");
+	ok(WITHIN(20000, is_job("j", "Completed")), "Completed");
+	is_str(job_status("j", "lastMessage"), "All instances done", "lastMessage");
+	ok(WITHIN(20000, is_free()), "its IPUs are free");
+	ok(WITHIN(5000,
+		  !json_bool(json_at(job_json("j"), "status", "iPUPartitionCreated", NULL), true)),
+	   "which the status says");
+	ok(is_pod("j-worker-0", "Succeeded"), "its Pod is kept");
+	WITHIN(20000, false);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		is_uint(n_events(events[i]), 1, "Event %s", events[i]);
+	writes = all_writes();
+	ok(writes <= 16, "%" PRId64 " writes in all", writes);
+	WITHIN(300000, false);
+	is_int(all_writes(), writes, "and none when all is over");
+	end();
+}
+
+static void test_ends(void)
+{
+	static const struct {
+		const char *name, *kubelet, *status, *message;
+	} rows[] = {
+		{"fails", "{\"exitCode\":3}", "Failed", "container c exited with 3"},
+		{"is evicted", "{\"evict\":true}", "Failed", "Evicted"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		row_begin("%s", rows[i].name);
+		begin();
+		set_kubelet(rows[i].kubelet);
+		make_job("j", "");
+		ok(WITHIN(20000, is_job("j", rows[i].status)), "%s", rows[i].status);
+		has_str(job_status("j", "lastMessage"), rows[i].message, "why");
+		ok(WITHIN(20000, is_free()), "its IPUs are free");
+		WITHIN(2000, false);
+		is_uint(n_events("JobFailed"), 1, "Event JobFailed");
+		end();
+	}
+}
+
+static void test_waits(void)
+{
+	int64_t writes;
+
+	row_begin("an image that isn't there, for a while");
+	begin();
+	set_kubelet("{\"startError\":\"ErrImagePull\",\"startErrorMs\":30000}");
+	make_job("j", "");
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "ErrImagePull") != NULL),
+	   "is said");
+	ok(is_job("j", "Pending"), "Pending");
+	ok(WITHIN(90000, is_job("j", "Completed")), "it goes on by itself");
+	end();
+
+	row_begin("no room, for a while");
+	begin();
+	if (vipu_sim_create_by_hand(sim, "hand", 64, NULL) < 0)
+		bail_out("a partition by hand");
+	make_job("j", "");
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "waiting for 4 free IPUs") != NULL),
+	   "is said");
+	ok(WITHIN(5000, n_events("WaitingForIPUs") == 1), "with an Event");
+	writes = all_writes();
+	WITHIN(120000, false);
+	is_int(all_writes(), writes, "waiting costs nothing");
+	edit_job("j", "{\"spec\":{\"ipusPerJobInstance\":\"128\"}}");
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "128 IPUs asked for") != NULL),
+	   "another size is another ask");
+	edit_job("j", "{\"spec\":{\"ipusPerJobInstance\":\"2\"}}");
+	vipu_sim_remove_by_hand(sim, "hand", NULL);
+	ok(WITHIN(60000, is_job("j", "Completed")), "it goes on by itself");
+	end();
+}
+
+/* ---- people ---- */
+
+static void test_deletions(void)
+{
+	row_begin("deleted at each moment");
+	for (unsigned moment = 0; moment < 150; moment += 3) {
+		begin();
+		set_kubelet("{\"runMs\":0}");
+		make_job("j", "");
+		turns(moment, 10);
+		delete_job("j");
+		if (!WITHIN(60000, !job_json("j") && is_free() && !pod_object("j-worker-0")))
+			fail("after %u turns: something is left", moment);
+		end();
+	}
+
+	row_begin("its Pod is deleted");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	ok(WITHIN(20000, is_job("j", "Failed")), "Failed");
+	has_str(job_status("j", "lastMessage"), "was deleted before it ended", "why");
+	ok(WITHIN(20000, is_free()), "its IPUs are free");
+	end();
+
+	row_begin("another job under its name");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	/* Somebody takes the finalizer away: the job is gone at once, its partition isn't. */
+	sim_objects_remove(objects, sim_objects_get(objects, ipujobs(), STR("default"), STR("j")));
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	make_job("j", "");
+	ok(WITHIN(40000, is_job("j", "Running")), "it runs too");
+	ok(WITHIN(60000, vipu_sim_len(sim) == 1 && n_entries() == 1),
+	   "the first one's IPUs are free");
+	end();
+}
+
+static void test_scale(void)
+{
+	row_begin("up and down");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	edit_job("j", "{\"spec\":{\"jobInstances\":3}}");
+	ok(WITHIN(20000, is_pod("j-worker-2", "Running") && is_pod("j-worker-1", "Running")),
+	   "three");
+	ok(WITHIN(5000, is_job("j", "Running")), "Running");
+	is_int(json_int(json_at(job_json("j"), "status", "desiredReplicas", NULL), 0), 3,
+	       "desired");
+	edit_job("j", "{\"spec\":{\"jobInstances\":1}}");
+	ok(WITHIN(40000, !pod_object("j-worker-1") && !pod_object("j-worker-2")), "one");
+	ok(WITHIN(40000, vipu_sim_len(sim) == 1 && n_entries() == 1), "and one partition");
+	ok(is_pod("j-worker-0", "Running") && is_job("j", "Running"), "which runs on");
+	end();
+}
+
+static void test_conflict(void)
+{
+	int64_t writes;
+
+	row_begin("somebody else's Pod");
+	begin();
+	make_object("pods",
+		    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":"
+		    "\"j-worker-0\",\"namespace\":\"default\"},\"spec\":{\"containers\":[]}}");
+	make_job("j", "");
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "isn't this job's") != NULL),
+	   "said");
+	writes = all_writes() + api_calls("get pods");
+	WITHIN(300000, false);
+	writes = all_writes() + api_calls("get pods") - writes;
+	ok(writes <= 30, "%" PRId64 " calls in five minutes", writes);
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	ok(WITHIN(120000, is_job("j", "Completed")), "it goes on by itself");
+	end();
+}
+
+static void test_broken_spec(void)
+{
+	row_begin("a spec that breaks rules, in the store");
+	begin();
+	make_job("bad", ",\"ipusPerModelReplica\":7");
+	make_job("good", "");
+	ok(WITHIN(20000, is_job("bad", "Failed")), "Failed");
+	has_str(job_status("bad", "lastMessage"), "spec.ipusPerModelReplica", "why");
+	ok(WITHIN(5000, n_events("InvalidSpec") == 1), "with an Event");
+	ok(WITHIN(40000, is_job("good", "Completed")), "others go on");
+	edit_job("bad", "{\"spec\":{\"ipusPerModelReplica\":null}}");
+	ok(WITHIN(40000, is_job("bad", "Completed")), "mended, it runs");
+	delete_job("bad");
+	ok(WITHIN(20000, !job_json("bad")), "and goes");
+	end();
+}
+
+/* ---- the API server ---- */
+
+static void test_refusals(void)
+{
+	static const struct {
+		const char *name, *fault, *says;
+	} rows[] = {
+		{"Pods are refused",
+		 "{\"verb\":\"create\",\"resource\":\"pods\",\"count\":0,\"kind\":\"status\","
+		 "\"status\":403,\"message\":\"exceeded quota: gpu\"}",
+		 "exceeded quota: gpu"},
+		{"jobs may not be written",
+		 "{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":0,\"kind\":\"status\","
+		 "\"status\":403,\"message\":\"forbidden\"}",
+		 NULL},
+		{"everything fails",
+		 "{\"count\":0,\"kind\":\"status\",\"status\":500,\"message\":\"etcd\"}", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int64_t writes;
+
+		row_begin("%s", rows[i].name);
+		begin();
+		turns(50, 10);
+		inject_api(rows[i].fault);
+		make_job("j", "");
+		if (rows[i].says)
+			ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), rows[i].says)),
+			   "said");
+		writes = all_writes();
+		WITHIN(300000, false);
+		writes = all_writes() - writes;
+		ok(writes <= 40, "%" PRId64 " writes in five minutes", writes);
+		sim_api_clear_faults(api);
+		ok(WITHIN(200000, is_job("j", "Completed")), "it goes on by itself");
+		end();
+	}
+}
+
+static void test_lost_answers(void)
+{
+	static const char *const faults[] = {
+		"{\"verb\":\"create\",\"resource\":\"pods\",\"count\":2,\"kind\":\"lose\"}",
+		"{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":3,\"kind\":\"lose\"}",
+		"{\"verb\":\"create\",\"resource\":\"pods\",\"count\":2,\"kind\":\"hang\"}",
+		"{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":2,\"kind\":\"garbage\"}",
+	};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		row_begin("%s", faults[i]);
+		begin();
+		inject_api(faults[i]);
+		make_job("j", "");
+		ok(WITHIN(200000, is_job("j", "Completed")), "Completed");
+		ok(WITHIN(60000, is_free()), "its IPUs are free");
+		end();
+	}
+}
+
+/* A CRD of an older release drops fields of the status: they aren't written for ever. */
+static void test_older_crd(void)
+{
+	char path[] = "/tmp/ipu-older-crd-XXXXXX";
+	CLEANUP_FREE char *shipped = xasprintf("%s/crds/graphcore.ai_ipujobs.yaml",
+					       getenv("TOP_SRCDIR") ? getenv("TOP_SRCDIR") : ".");
+	FILE *from = fopen(shipped, "re"), *to;
+	char line[4096];
+	int fd = mkstemp(path), skip = 0;
+	int64_t writes;
+
+	row_begin("an older CRD");
+	to = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!from || !to)
+		bail_out("the CRD");
+	while (fgets(line, sizeof(line), from)) {
+		size_t indent = strspn(line, " ");
+
+		if (strstr(line, " observedGeneration:") || strstr(line, " startTime:"))
+			skip = (int)indent;
+		else if (skip && (int)indent <= skip)
+			skip = 0;
+		if (!skip)
+			fputs(line, to);
+	}
+	fclose(from);
+	fclose(to);
+	begin_with(path);
+	unlink(path);
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	ok(!json_at(job_json("j"), "status", "observedGeneration", NULL), "a field isn't kept");
+	turns(100, 10);
+	writes = all_writes();
+	WITHIN(60000, false);
+	is_int(all_writes() - writes, 0, "nothing is written any more");
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	ok(WITHIN(20000, is_job("j", "Failed")), "what changes is");
+	end();
+}
+
+/* ---- crashes ---- */
+
+static void test_crashes(void)
+{
+	unsigned moment;
+	bool good = true;
+
+	row_begin("killed at each moment");
+	for (moment = 0; moment < 360 && good; moment += 5) {
+		CLEANUP_FREE char *uid = NULL;
+
+		begin();
+		set_kubelet("{\"runMs\":1500}");
+		make_job("j", "");
+		turns(moment, 10);
+		process_end();
+		make_client();
+		if (pod_object("j-worker-0"))
+			uid = xstrdup(pod_object("j-worker-0")->uid);
+		process_begin();
+		good = WITHIN(120000, is_job("j", "Completed")) && WITHIN(120000, is_free());
+		if (!good || (uid && (!pod_object("j-worker-0") ||
+				      strcmp(pod_object("j-worker-0")->uid, uid) != 0)))
+			fail("after %u turns: %s, %s", moment, job_status("j", "launcherStatus"),
+			     job_status("j", "lastMessage"));
+		end();
+	}
+	ok(good, "%u moments", moment / 5);
+	row_end();
+}
+
+static void test_namespace(void)
+{
+	row_begin("one namespace only");
+	only_ns = "other";
+	begin();
+	make_job("j", "");
+	WITHIN(10000, false);
+	is_str(job_status("j", "lastMessage"), "", "others are left alone");
+	is_int(api_calls("patch ipujobs"), 0, "nothing is written");
+	end();
+	only_ns = NULL;
+}
+
+int main(void)
+{
+	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
+	rand_seed(5);
+	test_life();
+	test_ends();
+	test_waits();
+	test_deletions();
+	test_scale();
+	test_conflict();
+	test_broken_spec();
+	test_refusals();
+	test_lost_answers();
+	test_older_crd();
+	test_crashes();
+	test_namespace();
+	return done_testing();
+}
