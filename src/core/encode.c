@@ -28,6 +28,17 @@ void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]
 		abort(); /* only a hardware accelerator could fail */
 }
 
+int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 void hex_encode(const uint8_t *p, size_t len, char *ret_z)
 {
 	static const char digits[] = "0123456789abcdef";

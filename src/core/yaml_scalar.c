@@ -17,17 +17,6 @@ static bool is_one_of(struct str s, const char *const *words)
 	return false;
 }
 
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return 99;
-}
-
 /* All of s in this base; what is too large for 64 bits becomes a real. */
 static bool take_int(struct str s, int base, bool negative, struct yaml_scalar *ret)
 {
@@ -38,8 +27,8 @@ static bool take_int(struct str s, int base, bool negative, struct yaml_scalar *
 	if (s.len == 0)
 		return false;
 	for (size_t i = 0; i < s.len; i++) {
-		int digit = digit_of(s.p[i]);
-		if (digit >= base)
+		int digit = hex_digit(s.p[i]);
+		if (digit < 0 || digit >= base)
 			return false;
 		d = d * base + digit;
 		if (fits &&

@@ -130,17 +130,6 @@ int grpc_message_encode(struct str message, struct buf *out, struct err *err)
 	return 0;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 void grpc_message_decode(struct str encoded, char *ret_z, size_t size)
 {
 	size_t raw = 0, out = 0;

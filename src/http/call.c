@@ -17,6 +17,7 @@
 #define DEFAULT_IDLE_MS        60000
 #define DEFAULT_STREAM_IDLE_MS 300000
 #define DEFAULT_MAX_BODY_BYTES ((uint64_t)64 << 20)
+#define MAX_INTERIM            16 /* 100 Continue and its like, of one call */
 #define MAX_REQUEST_BYTES      ((size_t)64 << 20)
 #define OUTPUT_LOW_BYTES       ((size_t)64 << 10)
 #define OUTPUT_HIGH_BYTES      ((size_t)256 << 10)
@@ -342,8 +343,14 @@ static void on_head(struct call *call)
 		call_fail(call, &err);
 		return;
 	}
-	if (head->status < 200)
+	if (head->status < 200) {
+		if (++call->n_interim <= MAX_INTERIM)
+			return;
+		err_set(&err, ERR_PROTOCOL, 0, "%s: more than %d interim responses",
+			call->pool->name, MAX_INTERIM);
+		call_fail(call, &err);
 		return;
+	}
 	/* It can't go again from here on. */
 	buf_done(&call->request);
 	call->state = CALL_BODY;

@@ -83,6 +83,7 @@ struct call {
 	bool paused;
 	bool retried; /* it goes over a connection that nobody has used */
 	bool sent;    /* bytes of it were sent over a connection that is gone */
+	unsigned n_interim; /* 1xx answers so far */
 	struct err refusal;
 	struct loop_timer timer;
 	struct loop_work work; /* resume, or the refusal */

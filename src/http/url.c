@@ -15,17 +15,6 @@ static bool is_unreserved(char c)
 	       c == '-' || c == '.' || c == '_' || c == '~';
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Cuts HOST, [V6] or either with :PORT. */
 static int parse_authority(struct str s, struct http_url *url, struct err *err)
 {
@@ -37,7 +26,7 @@ static int parse_authority(struct str s, struct http_url *url, struct err *err)
 			return err_set(err, ERR_INVALID, 0, "no closing bracket in the host");
 		url->host_is_ip6 = true;
 		for (size_t i = 0; i < host.len; i++)
-			if (hex_value(host.p[i]) < 0 && host.p[i] != ':' && host.p[i] != '.')
+			if (hex_digit(host.p[i]) < 0 && host.p[i] != ':' && host.p[i] != '.')
 				return err_set(err, ERR_INVALID, 0, "bad IPv6 address as the host");
 		if (host.len > 0 && !memchr(host.p, ':', host.len))
 			return err_set(err, ERR_INVALID, 0, "bad IPv6 address as the host");
@@ -194,8 +183,8 @@ int http_unescape(struct buf *out, struct str s, bool plus_is_space, struct err 
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.p[i];
 		if (c == '%') {
-			int high = i + 2 < s.len ? hex_value(s.p[i + 1]) : -1;
-			int low = i + 2 < s.len ? hex_value(s.p[i + 2]) : -1;
+			int high = i + 2 < s.len ? hex_digit(s.p[i + 1]) : -1;
+			int low = i + 2 < s.len ? hex_digit(s.p[i + 2]) : -1;
 			if (high < 0 || low < 0)
 				return err_set(err, ERR_INVALID, 0, "bad percent-escape");
 			c = (char)(high << 4 | low);

@@ -139,10 +139,12 @@ static struct metric *reconcile_total(void)
 static void end_pass(struct job_controller *c, struct str key, const struct err *err)
 {
 	const char *values[] = {"ipujob", err ? "error" : "success"};
-	CLEANUP_FREE char *object = str_dup(key);
+	struct job_ctx *ctx = map_get(c->ctxs, key);
 
-	if (err && err->kind != ERR_CONFLICT)
-		log_warn("job", object, "%s", err->msg);
+	/* A conflict is news, not trouble; the status says what goes wrong, the log now and then.
+	 */
+	if (err && err->kind != ERR_CONFLICT && ctx && log_limit_ok(&ctx->quiet, 60000))
+		log_warn("job", ctx->key, "%s", err->msg);
 	metric_add(reconcile_total(), values, 1);
 	kube_workqueue_done(c->queue, key, err);
 }

@@ -7,6 +7,7 @@
 #ifndef IPU_JOB_INTERNAL_H
 #define IPU_JOB_INTERNAL_H
 
+#include "core/log.h"
 #include "core/map.h"
 #include "job/controller.h"
 #include "job/plan.h"
@@ -37,6 +38,7 @@ struct job_ctx {
 	char *trouble;         /* the API server's last word on a Pod that was to be made */
 	const char *trouble_event;
 	bool warned; /* of the template */
+	struct log_limit quiet; /* of a pass that fails again and again */
 	/* The last status that was written, and what the API server made of it, where they differ.
 	 */
 	bool has_kept;

@@ -105,6 +105,8 @@ static int take_metadata(struct lister *l, const struct kube_piece *piece, struc
 	struct str token = json_str(json_get(json_root(doc), "continue"));
 	if (version.len == 0)
 		return err_set(err, ERR_PROTOCOL, 0, "the list has no resourceVersion");
+	if (token.len > 0 && str_eqz(token, l->token))
+		return err_set(err, ERR_PROTOCOL, 0, "the list goes on at where it was");
 	free(l->version);
 	l->version = str_dup(version);
 	free(l->token);

@@ -533,7 +533,8 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	w->ops = ops;
 	w->arg = arg;
 	w->known = kube_known_new();
-	w->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
+	/* Short at its longest: a server that is back is heard of within seconds. */
+	w->backoff = (struct backoff)BACKOFF_INIT(500, 5000);
 	w->state = KUBE_WATCH_LISTING;
 	w->since_ms = clock_mono_ms();
 	w->heard_ms = -1;
