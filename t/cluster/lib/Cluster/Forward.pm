@@ -9,6 +9,7 @@ use v5.36;
 use IO::Select;
 use IO::Socket::INET;
 use POSIX qw(EAGAIN EINTR);
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
 
 my $target_port = 6443;
 my $chunk = 65536;
@@ -50,7 +51,10 @@ sub add_connection ($door) {
 	my $near = $door->accept // return;
 	my $far = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $target_port,
 		Timeout => 2) // return;
-	$_->blocking(0) for $near, $far;
+	for my $socket ($near, $far) {
+		$socket->blocking(0);
+		$socket->setsockopt(IPPROTO_TCP, TCP_NODELAY, 1);
+	}
 	my @links = map { { from => $_->[0], to => $_->[1], wait => '', end => 0, done => 0 } }
 		[ $near, $far ], [ $far, $near ];
 	$links[0]{other} = $links[1];
