@@ -96,6 +96,9 @@ static void test_refused_requests(void)
 
 /* ---- what comes back ---- */
 
+#define INTERIM    "HTTP/1.1 100 Continue\r\n\r\n"
+#define INTERIM_X4 INTERIM INTERIM INTERIM INTERIM
+
 static const struct {
 	const char *name, *in, *want;
 	enum http_method method;
@@ -128,6 +131,8 @@ static const struct {
 
 	{"101", "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "!protocol maybe",
 	 HTTP_METHOD_GET, false, false},
+	{"1xx without an end", INTERIM_X4 INTERIM_X4 INTERIM_X4 INTERIM_X4 INTERIM,
+	 "!protocol maybe", HTTP_METHOD_GET, false, false},
 	{"garbage", "SSH-2.0-x\r\n", "!protocol maybe", HTTP_METHOD_GET, false, false},
 	{"both lengths",
 	 "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\na",
