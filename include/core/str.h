@@ -66,7 +66,7 @@ void str_wipe(void *p, size_t len);
 /* 64-bit and hex: SHA-256 of the parts one after the other, for identifiers (by mbedTLS). */
 void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]);
 void hex_encode(const uint8_t *p, size_t len, char *ret_z); /* 2·len + 1 bytes, lower case */
-int hex_digit(char c); /* 0 to 15; -1: none */
+int hex_digit(char c);                                      /* 0 to 15; -1: none */
 
 /* Base64 (RFC 4648, with padding). Decoding allows line breaks; *ret is terminated and the
  * caller's to free. */

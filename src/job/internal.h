@@ -37,7 +37,7 @@ struct job_ctx {
 	const char *told_wait; /* the last Event's reason of waiting; static */
 	char *trouble;         /* the API server's last word on a Pod that was to be made */
 	const char *trouble_event;
-	bool warned; /* of the template */
+	bool warned;            /* of the template */
 	struct log_limit quiet; /* of a pass that fails again and again */
 	/* The last status that was written, and what the API server made of it, where they differ.
 	 */
