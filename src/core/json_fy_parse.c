@@ -13,12 +13,14 @@
 #include <libfyaml.h>
 
 #include "core/fault.h"
+#include "core/fy_text.h"
 
 struct parser {
 	struct fy_json_doc *doc;
 	struct fy_json_node *open[JSON_MAX_DEPTH];
 	size_t depth;
-	struct str key; /* of the value that comes next; p NULL: a key comes next */
+	struct buf text; /* of the token that is being looked at */
+	struct str key;  /* of the value that comes next; p NULL: a key comes next */
 	struct err *err;
 };
 
@@ -132,9 +134,9 @@ static int on_scalar(struct parser *p, struct fy_event *e)
 
 	if (!token)
 		return error_at(e, p->err, "a value is missing");
-	s.p = fy_token_get_text(token, &s.len);
-	if (!s.p)
+	if (fy_text(token, &p->text, NULL) < 0)
 		return no_memory(p->err);
+	s = p->text.len > 0 ? buf_str(&p->text) : STR("");
 	bool is_string = fy_token_scalar_style(token) == FYSS_DOUBLE_QUOTED;
 	if (container && container->type == JSON_OBJECT && !p->key.p) {
 		if (!is_string)
@@ -267,8 +269,12 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 		return json_impl_invalid(s, 0, err, "the document is empty");
 	if (check_bytes(s, err) < 0)
 		return -1;
+	/* libfyaml takes a tab behind a space at the end for YAML's. */
+	while (strchr(" \t\r\n", s.p[s.len - 1]))
+		s.len--;
 	p = xcalloc(1, sizeof(*p));
 	p->err = err;
+	buf_init(&p->text, SIZE_MAX);
 	p->doc = fault_realloc(NULL, sizeof(*p->doc));
 	if (!p->doc) {
 		free(p);
@@ -282,6 +288,7 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 		*ret = (struct json_doc *)p->doc;
 	else
 		json_fy_free(p->doc);
+	buf_done(&p->text);
 	free(p);
 	return r;
 }

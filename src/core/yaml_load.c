@@ -10,6 +10,7 @@
 
 #include <libfyaml.h>
 
+#include "core/fy_text.h"
 #include "core/map.h"
 #include "core/yaml_impl.h"
 
@@ -82,27 +83,6 @@ static struct str token_text(struct fy_token *t)
 	const char *p = t ? fy_token_get_text(t, &len) : NULL;
 
 	return p ? (struct str){p, len} : STR_NULL;
-}
-
-/* The text of a scalar, until the next one. fy_token_get_text() would do, if libfyaml 0.7 didn't
- * lose 4 KiB each time that it puts one together of many parts: long block scalars, many escapes.
- */
-static int scalar_text(struct loader *l, struct fy_token *t, struct str *ret)
-{
-	struct fy_token_iter *it = t ? fy_token_iter_create(t) : NULL;
-	const struct fy_iter_chunk *chunk = NULL;
-	int r = 0, failed = 0;
-
-	if (t && !it)
-		return err_set(l->err, ERR_LIMIT, 0, "%s: memory is out", l->y->name);
-	buf_clear(&l->text);
-	while (it && r == 0 && (chunk = fy_token_iter_chunk_next(it, chunk, &failed)))
-		r = buf_append(&l->text, chunk->str, chunk->len, l->err);
-	fy_token_iter_destroy(it);
-	if (failed)
-		r = err_set(l->err, ERR_LIMIT, 0, "%s: memory is out", l->y->name);
-	*ret = buf_str(&l->text);
-	return r;
 }
 
 static void add_place(struct yaml *y, const struct jmut *v, struct yaml_mark at,
@@ -344,8 +324,9 @@ static int on_scalar(struct loader *l, struct fy_event *e)
 	bool is_key = wants_key(l);
 	struct jmut *v = NULL;
 
-	if (scalar_text(l, token, &text) < 0)
-		return -1;
+	if (fy_text(token, &l->text, l->err) < 0)
+		return err_wrap(l->err, "%s", l->y->name);
+	text = buf_str(&l->text);
 	/* A key is what is written, but an alias to it is what that means. */
 	if (!is_key || anchor) {
 		if (make_scalar(l, text, is_plain, tag, at, &v) < 0)
