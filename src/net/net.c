@@ -158,9 +158,12 @@ static bool is_ip6(struct str host)
 	struct in6_addr addr;
 	struct str plain, zone;
 
-	str_cut(host, '%', &plain, &zone);
-	if (plain.len >= sizeof(text))
+	bool has_zone = str_cut(host, '%', &plain, &zone);
+	if (plain.len >= sizeof(text) || (has_zone && zone.len == 0))
 		return false;
+	for (size_t i = 0; i < zone.len; i++)
+		if ((unsigned char)zone.p[i] <= ' ' || strchr("[]:%/", zone.p[i]))
+			return false;
 	snprintf(text, sizeof(text), "%.*s", STR_ARG(plain));
 	return inet_pton(AF_INET6, text, &addr) == 1;
 }
