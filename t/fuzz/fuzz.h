@@ -91,6 +91,34 @@ static inline void fuzz_same(struct buf *a, struct buf *b)
 	buf_done(b);
 }
 
+static inline int fuzz_compare_lines(const void *a, const void *b)
+{
+	const struct str *x = a, *y = b;
+	size_t least = x->len < y->len ? x->len : y->len;
+	int order = least > 0 ? memcmp(x->p, y->p, least) : 0;
+
+	return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* Sorts a transcript's lines, where their order may differ. */
+static inline void fuzz_sort_lines(struct buf *text)
+{
+	struct buf sorted = FUZZ_TEXT;
+	struct str rest = buf_str(text), *lines = xcalloc(text->len + 1, sizeof(*lines));
+	size_t n = 0;
+
+	while (rest.len > 0)
+		lines[n++] = fuzz_line(&rest);
+	qsort(lines, n, sizeof(*lines), fuzz_compare_lines);
+	for (size_t i = 0; i < n; i++) {
+		fuzz_add_str(&sorted, lines[i]);
+		fuzz_add(&sorted, "\n");
+	}
+	free(lines);
+	buf_done(text);
+	*text = sorted;
+}
+
 /* ---- pieces ---- */
 
 enum { FUZZ_WHOLE = -1, FUZZ_BYTES = 0 }; /* other ways: a seed for pieces of changing sizes */

@@ -159,6 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		buf_done(&pieces);
 		return 0;
 	}
+	/* What goes over a limit is reset once the library has returned: earlier in pieces. */
+	fuzz_sort_lines(&whole);
+	fuzz_sort_lines(&pieces);
 	fuzz_same(&whole, &pieces);
 	return 0;
 }

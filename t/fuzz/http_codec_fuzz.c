@@ -82,8 +82,10 @@ static void rewrite(const struct run *run, const struct http_head *h)
 	struct buf out = FUZZ_TEXT;
 	int rc;
 
-	/* One field may come to it, and one space to each. */
-	if (n + 2 > HTTP_MAX_HEADERS || h->headers.text.len > HTTP_MAX_HEAD_BYTES / 2)
+	/* What is written is of 1.1, which has rules of its own. One field may come to it, and one
+	 * space to each. */
+	if (h->minor == 0 || n + 2 > HTTP_MAX_HEADERS ||
+	    h->headers.text.len > HTTP_MAX_HEAD_BYTES / 2)
 		return;
 	if (run->role == HTTP_CODEC_REQUESTS)
 		rc = http_write_request(&out, h->method, h->target, host.p ? host.p : "x", fields,

@@ -67,7 +67,7 @@ t_fuzz_vipu_address_fuzz_SOURCES = t/fuzz/vipu_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_address_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
 t_fuzz_vipu_codec_fuzz_SOURCES = t/fuzz/vipu_codec_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_codec_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
-t_fuzz_yaml_fuzz_SOURCES = t/fuzz/yaml_fuzz.c t/fuzz/fuzz.h
+t_fuzz_yaml_fuzz_SOURCES = t/fuzz/yaml_fuzz.c t/fuzz/json_text.c t/fuzz/json_text.h t/fuzz/fuzz.h
 t_fuzz_yaml_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 
 # Where libFuzzer keeps what it finds, from one run to the next: new inputs, and those that broke

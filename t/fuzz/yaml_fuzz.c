@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "core/yaml.h"
 #include "fuzz.h"
+#include "json_text.h"
 
 /* And one: an empty block scalar stands behind the end of the text. */
 static size_t count_lines(struct str s)
@@ -52,11 +53,28 @@ static void try_written(const struct json *v)
 	buf_done(&text);
 }
 
+/* Compared as transcripts: of numbers that only a double holds, YAML doesn't keep the digits. */
+static void try_json(const struct yaml *y, struct str s)
+{
+	struct buf want = FUZZ_TEXT, got = FUZZ_TEXT, text = FUZZ_TEXT, written = FUZZ_TEXT;
+
+	json_text(s, &want, &written);
+	if (written.len > 0) {
+		MUST(yaml_len(y) == 1);
+		MUST(json_write(yaml_doc(y, 0), JSON_COMPACT, &text, NULL) == 0);
+		buf_clear(&written);
+		json_text(buf_str(&text), &got, &written);
+		fuzz_same(&want, &got);
+	}
+	buf_done(&want);
+	buf_done(&text);
+	buf_done(&written);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
 	struct str s = fuzz_str(p, len);
 	CLEANUP_YAML struct yaml *y = NULL;
-	CLEANUP_JSON struct json_doc *as_json = NULL;
 	struct err err = ERR_INIT;
 
 	if (yaml_parse("input", s, &y, &err) < 0) {
@@ -68,7 +86,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		try_places(y, i, s);
 		try_written(yaml_doc(y, i));
 	}
-	if (json_parse(s, &as_json, NULL) == 0)
-		MUST(yaml_len(y) == 1 && json_equal(yaml_doc(y, 0), json_root(as_json)));
+	try_json(y, s);
 	return 0;
 }
