@@ -150,6 +150,8 @@ struct vipu_partitions {
 	size_t n;
 };
 void vipu_partitions_done(struct vipu_partitions *p);
+/* By their ids, as a decoded reply has them: the find below needs it. */
+void vipu_partitions_sort(struct vipu_partitions *p);
 const struct vipu_partition *vipu_partitions_find(const struct vipu_partitions *p, struct str id);
 
 struct vipu_pair { /* of a map<string,string>, in the order of the wire */

@@ -68,6 +68,7 @@ struct partitions {
 	partitions_change_fn *on_change;
 	void *arg;
 	struct map *owners; /* by UID */
+	struct map *slots;  /* by "instance/UID" */
 	struct map *items;  /* by partition id */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;

@@ -5,6 +5,7 @@
  */
 #include "partition/manager.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,28 +35,30 @@ static struct owner *need_owner(struct partitions *p, const struct partition_own
 	return o;
 }
 
+#define SLOT_KEY_SIZE 300
+
+static struct str slot_key(const char *uid, uint32_t instance, char ret_z[SLOT_KEY_SIZE])
+{
+	snprintf(ret_z, SLOT_KEY_SIZE, "%" PRIu32 "/%s", instance, uid);
+	return str_of(ret_z);
+}
+
 static struct slot *find_slot(const struct partitions *p, const char *uid, uint32_t instance)
 {
-	const struct owner *o = map_get(p->owners, str_of(uid));
+	char key[SLOT_KEY_SIZE];
 
-	if (!o)
-		return NULL;
-	LIST_FOREACH(pos, tmp, &o->slots) {
-		struct slot *s = CONTAINER_OF(pos, struct slot, link);
-
-		if (s->ask.instance == instance)
-			return s;
-	}
-	return NULL;
+	return map_get(p->slots, slot_key(uid, instance, key));
 }
 
 static struct slot *need_slot(struct partitions *p, const struct partition_ask *ask)
 {
 	struct slot *s = find_slot(p, ask->owner.uid, ask->instance);
+	char key[SLOT_KEY_SIZE];
 
 	if (s)
 		return s;
 	s = xcalloc(1, sizeof(*s));
+	map_put(p->slots, slot_key(ask->owner.uid, ask->instance, key), s);
 	s->owner = need_owner(p, &ask->owner);
 	partition_ask_copy(&s->ask, ask);
 	s->since_ms = clock_wall_ms();
@@ -68,8 +71,11 @@ static struct slot *need_slot(struct partitions *p, const struct partition_ask *
 
 static void free_slot(struct slot *s)
 {
+	char key[SLOT_KEY_SIZE];
+
 	LIST_FOREACH(pos, tmp, &s->items)
 		item_free(CONTAINER_OF(pos, struct item, link));
+	map_del(s->owner->p->slots, slot_key(s->ask.owner.uid, s->ask.instance, key));
 	list_unlink(&s->queue);
 	list_unlink(&s->link);
 	partition_ask_done(&s->ask);
@@ -371,6 +377,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->on_change = on_change;
 	p->arg = arg;
 	p->owners = map_new();
+	p->slots = map_new();
 	p->items = map_new();
 	list_init(&p->changed);
 	queue_init(p);
@@ -393,6 +400,7 @@ void partitions_free(struct partitions *p)
 		free_owner(it.value);
 	queue_done(p);
 	map_free(p->owners);
+	map_free(p->slots);
 	map_free(p->items);
 	tracker_free(p->tracker);
 	free(p);

@@ -14,23 +14,63 @@
 
 #define FRESH_MS     1000 /* a view older than this is asked for again before a create */
 #define SAY_AGAIN_MS 60000
+#define MAX_ASKING   64 /* creates that one controller is asked for at a time */
+#define SIZES        17 /* 1 to 65536 IPUs */
 
-/* What was recorded for a controller and isn't in its list yet takes room there too. */
-static unsigned blocks_pending(const struct partitions *p, const struct vipu_controller *c,
-			       uint32_t size)
+/* What was recorded for one controller and isn't in its list yet: it takes room there too. Counted
+ * once a pass, and kept up as the pass goes on. */
+struct pending {
+	unsigned by_size[SIZES]; /* partitions of 1, 2, 4 … IPUs */
+	unsigned unanswered;     /* creates that it hasn't answered */
+};
+
+static unsigned log2_of(uint32_t size)
 {
-	struct map_iter it = MAP_ITER(p->items);
-	unsigned n = 0;
+	unsigned k = 0;
 
+	while (k + 1 < SIZES && (UINT32_C(1) << k) < size)
+		k++;
+	return k;
+}
+
+/* Blocks of size that the pending ones take away, at most. */
+static unsigned blocks_pending(const struct pending *pending, uint32_t size)
+{
+	unsigned j = log2_of(size), n = 0;
+
+	for (unsigned k = 0; k < SIZES; k++)
+		n += pending->by_size[k] << (k > j ? k - j : 0);
+	return n;
+}
+
+static void count_item(struct pending *pending, const struct item *item)
+{
+	if (item->entry->phase != PARTITION_CREATING || item->forgotten)
+		return;
+	if (item->facts.listed != PARTITION_PRESENT)
+		pending->by_size[log2_of(item->entry->ask.ipus)]++;
+	pending->unanswered += item->facts.answer == PARTITION_UNSENT;
+}
+
+/* One for each controller of the fleet, in its order; the caller frees. */
+static struct pending *count_pending(const struct partitions *p)
+{
+	size_t n = vipu_fleet_len(p->fleet);
+	struct pending *all = xcalloc(n + 1, sizeof(*all));
+	struct map *by_name = map_new();
+	struct map_iter it = MAP_ITER(p->items);
+
+	for (size_t i = 0; i < n; i++)
+		map_put(by_name, str_of(vipu_fleet_at(p->fleet, i)->name), &all[i]);
 	while (map_next(&it)) {
 		const struct item *item = it.value;
+		struct pending *pending = map_get(by_name, str_of(item->entry->controller));
 
-		if (item->entry->phase == PARTITION_CREATING && !item->forgotten &&
-		    strcmp(item->entry->controller, c->name) == 0 &&
-		    !vipu_partitions_find(&c->partitions, str_of(item->entry->id)))
-			n += (item->entry->ask.ipus + size - 1) / size;
+		if (pending)
+			count_item(pending, item);
 	}
-	return n;
+	map_free(by_name);
+	return all;
 }
 
 /* A pass then at the latest. */
@@ -153,7 +193,8 @@ static bool is_fresh(struct partitions *p, const struct vipu_controller *c)
 	return false;
 }
 
-static void consider(struct slot *s)
+/* pending: one for each controller. */
+static void consider(struct slot *s, struct pending *pending)
 {
 	struct partitions *p = s->owner->p;
 	struct vipu_fleet_sums sums;
@@ -167,11 +208,13 @@ static void consider(struct slot *s)
 		if (c->capacity.total_ipus > largest_pod)
 			largest_pod = c->capacity.total_ipus;
 		if (vipu_capacity_fits(&c->capacity, s->ask.ipus) <=
-		    blocks_pending(p, c, s->ask.ipus))
+		    blocks_pending(&pending[i], s->ask.ipus))
 			continue;
-		if (!is_fresh(p, c))
-			return; /* the pass comes again with its answer */
+		/* The pass comes again with the controller's answers. */
+		if (pending[i].unanswered >= MAX_ASKING || !is_fresh(p, c))
+			return;
 		serve(s, c);
+		count_item(&pending[i], s->serving);
 		return;
 	}
 	vipu_fleet_sum(p->fleet, &sums);
@@ -182,9 +225,12 @@ static void pass(struct loop_work *work, void *arg)
 {
 	struct partitions *p = arg;
 	int64_t now_ms = clock_mono_ms();
+	CLEANUP_FREE struct pending *pending = NULL;
 	bool waiting;
 
 	(void)work;
+	if (!list_empty(&p->queue))
+		pending = count_pending(p);
 	LIST_FOREACH(pos, tmp, &p->queue) {
 		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
 
@@ -194,7 +240,7 @@ static void pass(struct loop_work *work, void *arg)
 		} else if (s->not_before_ms > now_ms) {
 			pass_at(p, s->not_before_ms);
 		} else {
-			consider(s);
+			consider(s, pending);
 		}
 	}
 	waiting = !list_empty(&p->queue);

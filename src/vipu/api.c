@@ -186,12 +186,42 @@ void vipu_partitions_done(struct vipu_partitions *p)
 	*p = (struct vipu_partitions){0};
 }
 
+static int compare_ids(struct str a, struct str b)
+{
+	size_t common = a.len < b.len ? a.len : b.len;
+	int order = common ? memcmp(a.p, b.p, common) : 0;
+
+	return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 const struct vipu_partition *vipu_partitions_find(const struct vipu_partitions *p, struct str id)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (str_eqz(id, p->items[i].id))
-			return &p->items[i];
+	size_t low = 0, high = p->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = compare_ids(id, str_of(p->items[middle].id));
+
+		if (order == 0)
+			return &p->items[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
 	return NULL;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return compare_ids(str_of(((const struct vipu_partition *)a)->id),
+			   str_of(((const struct vipu_partition *)b)->id));
+}
+
+void vipu_partitions_sort(struct vipu_partitions *p)
+{
+	if (p->n > 1)
+		qsort(p->items, p->n, sizeof(*p->items), by_id);
 }
 
 static void free_pairs(struct vipu_pair *pairs, size_t n)

@@ -128,6 +128,7 @@ int vipu_decode_partitions(struct str bytes, struct vipu_partitions *ret, struct
 		vipu_partitions_done(&got);
 		return -1;
 	}
+	vipu_partitions_sort(&got);
 	*ret = got;
 	return 0;
 }
