@@ -295,12 +295,13 @@ static int use_user(const struct kc_at *at, struct kube_config *c, const struct 
 
 /* ---- the whole ---- */
 
-static int current_context(const struct kc *kc, const char **ret, struct err *err)
+static int current_context(const struct kc *kc, const char **ret, struct kc_at *ret_at,
+			   struct err *err)
 {
 	*ret = NULL;
 	for (size_t i = 0; i < kc->n && !*ret; i++) {
-		struct kc_at at = {.file = &kc->files[i], .obj = kc->files[i].root};
-		if (kc_str(&at, "current-context", ret, err) < 0)
+		*ret_at = (struct kc_at){.file = &kc->files[i], .obj = kc->files[i].root};
+		if (kc_str(ret_at, "current-context", ret, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -327,12 +328,12 @@ static void name_contexts(const struct kc *kc, char *text, size_t size)
 
 static int follow(const struct kc *kc, const char *context, struct kube_config *c, struct err *err)
 {
-	struct kc_at ctx, cluster, user = {.obj = NULL};
+	struct kc_at at, ctx, cluster, user = {.obj = NULL};
 	const char *cluster_name, *user_name, *ns, *wanted = context;
 	char others[120];
 	bool found;
 
-	if (!wanted && current_context(kc, &wanted, err) < 0)
+	if (!wanted && current_context(kc, &wanted, &at, err) < 0)
 		return -1;
 	name_contexts(kc, others, sizeof(others));
 	if (!wanted)
@@ -341,10 +342,13 @@ static int follow(const struct kc *kc, const char *context, struct kube_config *
 			       kc->files[0].path, others);
 	if (find(kc, "contexts", "context", wanted, &ctx, &found, err) < 0)
 		return -1;
-	if (!found)
+	if (!found && context)
 		return err_set(err, ERR_INVALID, 0,
 			       "%s: there is no context \"%.60s\" (there are: %s)",
 			       kc->files[0].path, wanted, others);
+	if (!found)
+		return kc_error(&at, "current-context", err,
+				"there is no context \"%.60s\" (there are: %s)", wanted, others);
 	if (kc_str(&ctx, "cluster", &cluster_name, err) < 0 ||
 	    kc_str(&ctx, "user", &user_name, err) < 0 || kc_str(&ctx, "namespace", &ns, err) < 0)
 		return -1;

@@ -165,7 +165,7 @@ static const struct {
 	{"no current-context", "contexts: [{name: a}, {name: b}]\n",
 	 " has no current-context: name one of its contexts (a, b)"},
 	{"an unknown context", "current-context: z\ncontexts: [{name: a}]\n",
-	 ": there is no context \"z\" (there are: a)"},
+	 ":1:18: there is no context \"z\" (there are: a)"},
 	{"contexts of another type", "current-context: z\ncontexts: {a: b}\n",
 	 ":2:11: contexts must be a list, and this is an object"},
 	{"a context without a cluster",
