@@ -41,6 +41,7 @@ struct vipu_address {
 struct vipu_address_problem {
 	char *text;   /* the entry as it was written, cut to something printable */
 	char *reason; /* for people: "port 80900 is not between 1 and 65535" */
+	size_t entry; /* its place in a list, from 1; 0: it isn't in one */
 };
 
 struct vipu_address_list {

@@ -248,32 +248,50 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 
 /* ---- the file ---- */
 
-static int set_roles_list(struct config *c, const struct json *v, struct err *err)
+/* Which entry of a list a message is about, as the end of a JSON pointer. */
+#define PLACE_SIZE 32
+
+static void set_place(char ret_place[PLACE_SIZE], size_t index)
+{
+	snprintf(ret_place, PLACE_SIZE, "/%zu", index);
+}
+
+static int set_roles_list(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
+			  struct err *err)
 {
 	struct json_iter it = json_iter(v);
 
 	c->roles = 0;
 	while (json_next(&it)) {
-		if (add_role(c, json_str(it.value), err) < 0)
+		if (add_role(c, json_str(it.value), err) < 0) {
+			set_place(ret_place, it.index);
 			return -1;
+		}
 	}
 	return c->roles ? 0 : err_set(err, ERR_INVALID, 0, "roles: must name at least one role");
 }
 
+static int set_controllers_list(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
+				struct err *err)
+{
+	vipu_address_list_done(&c->controllers);
+	vipu_address_from_json(v, &c->controllers);
+	if (c->controllers.n_problems > 0 && c->controllers.problems[0].entry > 0)
+		set_place(ret_place, c->controllers.problems[0].entry - 1);
+	return check_controllers(&c->controllers, err);
+}
+
 /* The value of a key as the file has it: its type counts, a quoted number is no number. */
 static int set_by_json(struct config *c, const struct key *key, const struct json *v,
-		       struct err *err)
+		       char ret_place[PLACE_SIZE], struct err *err)
 {
 	enum json_type type = json_type(v);
 	char z[32];
 
-	if (key->type == KEY_CONTROLLERS) {
-		vipu_address_list_done(&c->controllers);
-		vipu_address_from_json(v, &c->controllers);
-		return check_controllers(&c->controllers, err);
-	}
+	if (key->type == KEY_CONTROLLERS)
+		return set_controllers_list(c, v, ret_place, err);
 	if (key->type == KEY_ROLES && type == JSON_ARRAY)
-		return set_roles_list(c, v, err);
+		return set_roles_list(c, v, ret_place, err);
 	if (key->type == KEY_NUMBER && type == JSON_INT) {
 		snprintf(z, sizeof(z), "%" PRId64, json_int(v, 0));
 		return set_by_text(c, key, str_of(z), err);
@@ -319,11 +337,15 @@ static int read_object(struct config *c, const struct yaml *y, const struct json
 		CLEANUP_FREE char *at = xasprintf("%s/%.*s", pointer, STR_ARG(it.key));
 		CLEANUP_FREE char *inner = xasprintf("%s.", name);
 		const struct key *key = find_key(str_of(name));
+		char place[PLACE_SIZE] = "";
 
 		if (!key && !is_section(name))
 			return yaml_key_error(y, 0, at, err, "%s: there is no such key", name);
-		if (key && set_by_json(c, key, it.value, err) < 0)
-			return at_place(y, at, err);
+		if (key && set_by_json(c, key, it.value, place, err) < 0) {
+			CLEANUP_FREE char *whole = xasprintf("%s%s", at, place);
+
+			return at_place(y, whole, err);
+		}
 		if (key)
 			continue;
 		if (json_type(it.value) != JSON_OBJECT && json_type(it.value) != JSON_NULL)

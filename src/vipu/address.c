@@ -59,8 +59,8 @@ static void add_problem(struct vipu_address_list *list, struct str text, const c
 	if (list->n_problems == MAX_PROBLEMS)
 		return;
 	list->problems = xrealloc(list->problems, (list->n_problems + 1) * sizeof(*list->problems));
-	list->problems[list->n_problems++] = (struct vipu_address_problem){shown(text),
-									   xstrdup(reason)};
+	list->problems[list->n_problems++] = (struct vipu_address_problem){
+		.text = shown(text), .reason = xstrdup(reason)};
 }
 
 /* Takes the address over. */
@@ -385,11 +385,31 @@ static int parse_object(const struct json *obj, struct vipu_address *a, struct e
 	return rc;
 }
 
+static void from_entry(const struct json *v, size_t entry, struct vipu_address_list *ret)
+{
+	struct str text = json_str(json_get(v, "address"));
+	struct err err = ERR_INIT;
+	struct vipu_address a;
+	char place[48];
+
+	if (json_type(v) == JSON_STRING) {
+		parse_flat(json_str(v), ret);
+		return;
+	}
+	snprintf(place, sizeof(place), "entry %zu of the list", entry);
+	if (!text.p)
+		text = str_of(place);
+	if (json_type(v) != JSON_OBJECT)
+		add_problem(ret, text, "an entry is a string or an object");
+	else if (parse_object(v, &a, &err) < 0)
+		add_problem(ret, text, err.msg);
+	else
+		add_address(ret, text, &a);
+}
+
 void vipu_address_from_json(const struct json *v, struct vipu_address_list *ret)
 {
 	struct json_iter it = json_iter(v);
-	struct vipu_address a;
-	char place[48];
 
 	*ret = (struct vipu_address_list){0};
 	if (json_type(v) == JSON_STRING) {
@@ -403,21 +423,11 @@ void vipu_address_from_json(const struct json *v, struct vipu_address_list *ret)
 		return;
 	}
 	while (json_next(&it)) {
-		struct err err = ERR_INIT;
-		struct str text = json_str(json_get(it.value, "address"));
-		if (json_type(it.value) == JSON_STRING) {
-			parse_flat(json_str(it.value), ret);
-			continue;
-		}
-		snprintf(place, sizeof(place), "entry %zu of the list", it.index + 1);
-		if (!text.p)
-			text = str_of(place);
-		if (json_type(it.value) != JSON_OBJECT)
-			add_problem(ret, text, "an entry is a string or an object");
-		else if (parse_object(it.value, &a, &err) < 0)
-			add_problem(ret, text, err.msg);
-		else
-			add_address(ret, text, &a);
+		size_t known = ret->n_problems;
+
+		from_entry(it.value, it.index + 1, ret);
+		for (; known < ret->n_problems; known++)
+			ret->problems[known].entry = it.index + 1;
 	}
 }
 
