@@ -171,13 +171,16 @@ static int write_ports(const struct daemon *d, const char *path, struct err *err
 	FILE *f = fopen(temporary, "we");
 
 	if (!f)
-		return err_errno(err, errno, "%s", temporary);
+		return err_errno(err, errno, "%s", path);
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
 		if (ports[i].port)
 			fprintf(f, "%s %u\n", ports[i].name, ports[i].port);
 	}
-	if (fclose(f) != 0 || rename(temporary, path) != 0)
-		return err_errno(err, errno, "%s", path);
+	if (fclose(f) != 0 || rename(temporary, path) != 0) {
+		err_errno(err, errno, "%s", path);
+		(void)unlink(temporary);
+		return -1;
+	}
 	return 0;
 }
 

@@ -150,7 +150,7 @@ int sim_file_write(const char *dir, const char *name, struct str text, struct er
 	int failed;
 
 	if (fd < 0)
-		return err_errno(err, errno, "%s", temporary);
+		return err_errno(err, errno, "%s", path);
 	failed = write_all(fd, text) < 0 ? errno : 0;
 	if (close(fd) < 0 && !failed)
 		failed = errno;

@@ -269,21 +269,41 @@ static int write_lines(const struct program *p, struct err *err)
 	return result;
 }
 
-static int write_files(const struct program *p, struct err *err)
+static int write_dir(const struct program *p, struct err *err)
 {
 	const char *dir = p->options->dir;
+	CLEANUP_FREE char *text = sim_kubeconfig_text(p->api_host, p->api_port, p->cert_pem,
+						      p->token);
 
-	if (dir) {
-		CLEANUP_FREE char *text = sim_kubeconfig_text(p->api_host, p->api_port, p->cert_pem,
-							      p->token);
+	if (sim_dir_make(dir, err) < 0 ||
+	    sim_file_write(dir, "kubeconfig", str_of(text), err) < 0 ||
+	    sim_file_write(dir, "token", str_of(p->token), err) < 0)
+		return -1;
+	return write_json(p, err);
+}
 
-		if (sim_dir_make(dir, err) < 0 ||
-		    sim_file_write(dir, "kubeconfig", str_of(text), err) < 0 ||
-		    sim_file_write(dir, "token", str_of(p->token), err) < 0 ||
-		    write_json(p, err) < 0)
-			return -1;
+/* Nothing half-done stays: a folder that holds other things does. */
+static void remove_dir(const char *dir)
+{
+	static const char *const names[] = {"kubeconfig", "token", "ports.json"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		CLEANUP_FREE char *path = xasprintf("%s/%s", dir, names[i]);
+
+		(void)unlink(path);
 	}
-	return p->options->ports_file ? write_lines(p, err) : 0;
+	(void)rmdir(dir);
+}
+
+static int write_files(const struct program *p, struct err *err)
+{
+	const struct sim_options *o = p->options;
+
+	if ((!o->dir || write_dir(p, err) == 0) && (!o->ports_file || write_lines(p, err) == 0))
+		return 0;
+	if (o->dir)
+		remove_dir(o->dir);
+	return -1;
 }
 
 /* ---- life ---- */
