@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # ipu-operator as a program: its listeners against /stats and /query as they are documented, health
-# and readiness, metrics, its end; and what it says of wrong input, line by line.
+# and readiness, metrics, and its end.
 
 use strict;
 use warnings;
@@ -121,43 +121,6 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 current-context: c
 END
 }
-
-# Each: what is wrong; what the files hold; arguments; what the one line says.
-subtest 'wrong input' => sub {
-	my $good = "apiVersion: v1\nkind: Config\n";
-	for my $row (
-		['an unknown option', {}, ['--frobnicate'], qr/^ipu-operator: --frobnicate: there is no such option/],
-		['an argument', {}, ['serve'], qr/^ipu-operator: serve: not an option/],
-		['a missing value', {}, ['--config'], qr/^ipu-operator: --config: needs a value/],
-		['a missing file', {}, ['--config', '/nonexistent/operator.yaml'], qr{/nonexistent/operator\.yaml}],
-		['an unknown key', {c => "proxy:\n  lisen: x\n"}, ['--config', 'c'], qr/c:2:3: proxy\.lisen: there is no such key/],
-		['a wrong number', {c => "vipu:\n  callTimeoutSeconds: 0\n"}, ['--config', 'c'],
-			qr/c:2:23: vipu\.callTimeoutSeconds: must be from 1 to 300/],
-		['broken YAML', {c => "proxy: [\n"}, ['--config', 'c'], qr/c:\d+:\d+: /],
-		['a key that comes twice', {c => "roles: [proxy]\nroles: [proxy]\n"}, ['--config', 'c'], qr/c:2:1: .*roles/],
-		['a wrong controller', {c => "controllers: pod:99999\n"}, ['--config', 'c'], qr/c:1:\d+: .*99999/],
-		['no namespace', {k => slurp(dead_kubeconfig())}, ['--kubeconfig', 'k', '--set', 'operatorNamespace='],
-			qr/operatorNamespace: must be given outside a cluster/],
-		['no such context', {k => slurp(dead_kubeconfig())}, ['--kubeconfig', 'k', '--context', 'other'], qr/k:?.*other/],
-		['a kubeconfig without clusters', {k => $good}, ['--kubeconfig', 'k'], qr/k/],
-		['a broken kubeconfig', {k => "clusters:\n- name: c\n   cluster: x\n"}, ['--kubeconfig', 'k'], qr/k:\d+:\d+: /],
-		['a missing certificate', {k => slurp(dead_kubeconfig()) =~ s/server: "[^"]*"/server: "https:\/\/127.0.0.1:9", certificate-authority: nothing.pem/r},
-			['--kubeconfig', 'k'], qr/nothing\.pem/],
-	) {
-		my ($what, $files, $args, $says) = @$row;
-		my $here = test_dir() . '/wrong';
-		mkdir $here;
-		spit("$here/$_", $files->{$_}) for keys %$files;
-		my @args = map { exists $files->{$_} ? "$here/$_" : $_ } @$args;
-		my $ran = run([program('ipu-operator'), '--set', 'operatorNamespace=x', '--ports-file', "$here/ports", @args],
-			env => {KUBECONFIG => undef, HOME => $here});
-		is($ran->{status}, 2, "$what: exit status 2");
-		like($ran->{err}, $says, '... one clear line') or diag($ran->{err});
-		is(scalar(() = $ran->{err} =~ /\n/g), 1, '... and one only');
-		is($ran->{out}, '', '... nothing else');
-		ok(!-e "$here/ports", '... and nothing was begun');
-	}
-};
 
 $sim->stop(status => 0);
 done_testing();
