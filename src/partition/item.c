@@ -130,8 +130,8 @@ static void describe_refused(struct item *item, const struct err *err)
 			 e->controller);
 	else
 		snprintf(item->message, sizeof(item->message),
-			 "%s refuses partition %s with %u IPUs: %.120s", e->controller, e->id,
-			 e->ask.ipus, err->msg);
+			 "%s refuses partition %s with %u IPU%s: %.120s", e->controller, e->id,
+			 e->ask.ipus, e->ask.ipus == 1 ? "" : "s", err->msg);
 }
 
 static void on_created(void *arg, const struct err *err, const char *id)
