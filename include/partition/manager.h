@@ -70,6 +70,10 @@ void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *a
 typedef void partitions_entry_fn(const struct partition_entry *entry, void *arg);
 void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg);
 
+/* Does an entry hold IPUs? Not on a controller that is gone, nor when it is on its way out and the
+ * controller's list, asked since then, has it no more: its IPUs may be somebody else's by now. */
+bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry);
+
 size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */
 
 #endif

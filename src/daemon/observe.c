@@ -78,6 +78,7 @@ static const char *const phase_labels[] = {"creating", "active", "resetting", "r
 					   "orphan"};
 
 struct sums {
+	const struct partitions *partitions;
 	const char *controller;
 	int64_t used;
 	unsigned phases[5];
@@ -88,7 +89,8 @@ static void add_used(const struct partition_entry *e, void *arg)
 	struct sums *s = arg;
 
 	s->phases[e->phase]++;
-	if (s->controller && strcmp(s->controller, e->controller) == 0)
+	if (s->controller && strcmp(s->controller, e->controller) == 0 &&
+	    partition_holds_ipus(s->partitions, e))
 		s->used += e->ask.ipus;
 }
 
@@ -103,7 +105,7 @@ static void collect_fleet(const struct daemon *d)
 {
 	for (size_t i = 0; i < vipu_fleet_len(d->fleet); i++) {
 		const struct vipu_controller *c = vipu_fleet_at(d->fleet, i);
-		struct sums s = {.controller = c->name};
+		struct sums s = {.partitions = d->partitions, .controller = c->name};
 		const char *values[] = {c->name};
 
 		partitions_each_entry(d->partitions, add_used, &s);

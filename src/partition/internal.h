@@ -87,6 +87,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loa
 void item_free(struct item *item);
 void item_touch(struct item *item); /* something about it changed: look again */
 bool item_is_orphan(const struct item *item);
+bool item_is_unlisted(const struct item *item); /* not in its controller's newest list */
 
 /* ---- manager.c, called by item.c ---- */
 

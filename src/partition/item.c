@@ -47,6 +47,17 @@ static void facts_of_list(struct partition_facts *f, const struct item *item,
 	f->listed_broken = part->ready == VIPU_PS_ERROR;
 }
 
+bool item_is_unlisted(const struct item *item)
+{
+	const struct vipu_controller *c = controller_of(item);
+	struct partition_facts f;
+
+	if (!c)
+		return false;
+	facts_of_list(&f, item, c);
+	return f.listed == PARTITION_NOT_FOUND;
+}
+
 static void gather(struct item *item)
 {
 	struct partition_facts *f = &item->facts;

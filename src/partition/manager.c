@@ -565,6 +565,15 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
 	}
 }
 
+bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry)
+{
+	const struct item *item = map_get(p->items, str_of(entry->id));
+
+	if (entry->phase == PARTITION_ORPHAN)
+		return false;
+	return !item || entry->phase != PARTITION_RELEASING || !item_is_unlisted(item);
+}
+
 size_t partitions_waiting(const struct partitions *p)
 {
 	size_t n = 0;

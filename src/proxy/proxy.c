@@ -29,6 +29,7 @@ static void reply_json(struct http_exchange *ex, const struct jmut *root)
 /* ---- /stats ---- */
 
 struct used {
+	const struct partitions *partitions;
 	struct map *by_ns; /* namespace → count, as a pointer to int64_t */
 	int64_t total;
 };
@@ -39,8 +40,8 @@ static void add_entry(const struct partition_entry *e, void *arg)
 	struct str ns = str_of(e->ask.owner.ns);
 	int64_t *n;
 
-	if (e->phase == PARTITION_ORPHAN)
-		return; /* on a controller that is gone, and its IPUs with it */
+	if (!partition_holds_ipus(u->partitions, e))
+		return;
 	n = map_get(u->by_ns, ns);
 	if (!n) {
 		n = xcalloc(1, sizeof(*n));
@@ -78,7 +79,7 @@ static void handle_stats(struct http_exchange *ex, void *arg)
 	const struct proxy *p = arg;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc);
-	struct used used = {.by_ns = map_new()};
+	struct used used = {.partitions = p->partitions, .by_ns = map_new()};
 	struct map_iter it = MAP_ITER(used.by_ns);
 	int64_t available;
 

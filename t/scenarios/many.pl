@@ -25,6 +25,7 @@ sub ($s) {
 		return $done == $jobs;
 	}, seconds => 90);
 	my $took = time - $begin;
+	cmp_ok($most, '<=', 512, '/stats never tells of more IPUs than there are');
 	is(scalar(grep { $_->{status}{launcherStatus} eq 'Completed' } $s->list('ipujobs')), $jobs,
 		'all are Completed');
 	$s->wait_for('all partitions to go', sub { !%{ $s->tracker } });
