@@ -237,7 +237,7 @@ subtest 'signals' => sub {
 	}
 	my $terminal = start('quickstart', path => program_or_skip('setsid'), ports => 0, env => \%env,
 		args => [$quickstart, arguments(@fast, sim => '--pod-run-ms=0')]);
-	wait_until('the story to say JobRunning', sub { $terminal->out =~ /JobRunning/ });
+	wait_until('the story to say JobRunning', sub { ($terminal->out // '') =~ /JobRunning/ });
 	kill('INT', -$terminal->pid);
 	wait_until('the quickstart to end', sub { !$terminal->is_alive }, while_alive => []);
 	unlike($terminal->err, qr/ended by itself/, 'Ctrl-C in a terminal: nobody is blamed');
