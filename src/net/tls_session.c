@@ -226,6 +226,8 @@ enum io_status tls_session_read(struct tls_session *s, void *p, size_t len, size
 				struct err *err)
 {
 	int status;
+	/* A write may have failed before: what the peer said ahead of that still counts. */
+	s->io_errno = 0;
 	do
 		status = mbedtls_ssl_read(&s->ssl, p, len);
 	while (status == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET);
