@@ -17,7 +17,7 @@ libpartition_a_SOURCES = \
 	src/partition/queue.c \
 	src/partition/manager.c
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
-partition_ldadd = libpartition.a libcert.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
+partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 
 partition_tests = t/unit/partition_plan_test t/unit/partition_types_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
