@@ -32,6 +32,15 @@ struct partition_ask {
 	uint32_t instance;
 	uint32_t ipus; /* a power of two */
 	struct partition_options options;
+
+	/* Of the waiting; none of it makes another partition necessary when it changes. */
+	int32_t priority;    /* higher goes first */
+	int64_t deadline_ms; /* from becoming active, the longest time it's used; 0: not known */
+	/* A partition that the owner knows to be its own (its Pods name it): taken over where the
+	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over only
+	 * after that operator's tracker was, by owners older than that. Owned; NULL: none. */
+	char *adopt, *legacy;
+	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */
 };
 
 enum partition_phase {
@@ -50,7 +59,36 @@ struct partition_entry {
 	enum partition_phase phase;
 	int64_t since_ms;  /* when this phase was recorded */
 	int64_t settle_ms; /* from here on nothing sent for it can take effect */
+	int64_t active_ms; /* when it became active first; 0: not yet */
 	char *reason;      /* why it's releasing, for people; owned, may be NULL */
+};
+
+/* Why an ask waits, or a partition failed: words for machines beside the message for people. */
+enum partition_why {
+	PARTITION_WHY_NONE,
+	PARTITION_WHY_STARTING,      /* the tracker or the fleet hasn't been read yet */
+	PARTITION_WHY_NO_CONTROLLER, /* none is configured */
+	PARTITION_WHY_UNREACHABLE,   /* none answers */
+	PARTITION_WHY_TOO_LARGE,     /* larger than any controller that answers */
+	PARTITION_WHY_NO_ROOM,       /* fits, but not now */
+	PARTITION_WHY_QUEUED,        /* would fit, but the IPUs are kept for one ahead of it */
+	PARTITION_WHY_QUOTA,         /* its namespace has as many IPUs as it may */
+	PARTITION_WHY_POLICY,        /* more IPUs, or longer, than a job there may */
+	PARTITION_WHY_REFUSED,       /* a controller said no to the create */
+	PARTITION_WHY_ERROR,    /* PS_ERROR, a failed operation, or too slow to become active */
+	PARTITION_WHY_VANISHED, /* gone from its controller without our doing */
+	PARTITION_WHY_TAKEN,    /* the identifier belongs to a partition that isn't ours */
+	PARTITION_WHY_TRACKER,  /* the tracker ConfigMap can't be written */
+	PARTITION_WHY_PROXY,    /* the process that decides about partitions doesn't answer */
+};
+
+/* An ask that nothing serves, as the tracker records it: it keeps its place in the queue when
+ * another process goes on, and tells those that watch. */
+struct partition_wait {
+	struct partition_ask ask;
+	int64_t since_ms; /* wall: its arrival in the queue */
+	bool failed;      /* its partition vanished while in use: waits for its owner's word */
+	enum partition_why why;
 };
 
 enum partition_state {
@@ -63,21 +101,6 @@ enum partition_state {
 	PARTITION_STATE_RELEASING,
 };
 
-/* Why an ask waits, or a partition failed: words for machines beside the message for people. */
-enum partition_why {
-	PARTITION_WHY_NONE,
-	PARTITION_WHY_STARTING,      /* the tracker or the fleet hasn't been read yet */
-	PARTITION_WHY_NO_CONTROLLER, /* none is configured */
-	PARTITION_WHY_UNREACHABLE,   /* none answers */
-	PARTITION_WHY_TOO_LARGE,     /* larger than any controller that answers */
-	PARTITION_WHY_NO_ROOM,       /* fits, but not now */
-	PARTITION_WHY_REFUSED,       /* a controller said no to the create */
-	PARTITION_WHY_ERROR,    /* PS_ERROR, a failed operation, or too slow to become active */
-	PARTITION_WHY_VANISHED, /* gone from its controller without our doing */
-	PARTITION_WHY_TAKEN,    /* the identifier belongs to a partition that isn't ours */
-	PARTITION_WHY_TRACKER,  /* the tracker ConfigMap can't be written */
-};
-
 /* What an owner sees of one instance. Strings are borrowed until the next turn of the loop. */
 struct partition_status {
 	enum partition_state state;
@@ -88,6 +111,9 @@ struct partition_status {
 	const char *host;       /* for IPUOF_VIPU_API_HOST, or NULL */
 	uint16_t port;
 	const char *label_key, *label_value; /* node selector of that controller, or NULL */
+	bool by_file;      /* its Pods get the IPUoF configuration as a file, not the address */
+	bool draining;     /* its controller is being emptied: the owner should move */
+	unsigned position; /* in the queue, from 1; 0: isn't in it */
 	/* What is asked for, as it was asked; NULL: nothing. */
 	const struct partition_ask *ask;
 	uint32_t resets; /* resets that have been completed since this process started */
@@ -102,6 +128,8 @@ bool partition_ask_same_need(const struct partition_ask *a, const struct partiti
 void partition_entry_free(struct partition_entry *e); /* NULL is fine */
 
 const char *partition_phase_name(enum partition_phase phase); /* "creating", … */
+int partition_phase_parse(struct str s, enum partition_phase *ret, struct err *err);
+int partition_why_parse(struct str s, enum partition_why *ret, struct err *err);
 const char *partition_state_name(enum partition_state state);
 const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Event's reason */
 
@@ -110,6 +138,21 @@ const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Eve
  * letter. */
 void partition_id_make(const struct partition_owner *owner, uint32_t instance, uint64_t incarnation,
 		       char ret_id[PARTITION_ID_MAX + 1]);
+
+/* The key of a wait in the tracker: "ask." and hex digits; no identifier has a dot. */
+#define PARTITION_WAIT_KEY_SIZE 24
+void partition_wait_key(const char *owner_uid, uint32_t instance,
+			char ret_key[PARTITION_WAIT_KEY_SIZE]);
+bool partition_is_wait_key(struct str key);
+void partition_wait_done(struct partition_wait *w);
+int partition_wait_encode(const struct partition_wait *w, struct buf *out, struct err *err);
+int partition_wait_decode(struct str json, struct partition_wait *ret, struct err *err);
+
+/* An ask as members of a JSON object (owner, instance, ipus, options, priority …), for the tracker
+ * and for REST. Decoding takes one member at a time; ERR_INVALID for one that isn't an ask's. */
+void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct partition_ask *ask);
+int partition_ask_decode_member(struct partition_ask *ask, struct str key, const struct json *v,
+				struct err *err);
 
 /* The tracker's form of an entry: one JSON object. Unknown members are refused (ERR_INVALID):
  * the ConfigMap's format version says what may be there. */

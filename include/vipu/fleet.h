@@ -39,6 +39,8 @@ struct vipu_controller {
 	struct vipu_address address;
 	struct vipu_client *client;
 	bool configured; /* false: gone from the configuration, and held */
+	bool cordoned;   /* no new partitions here */
+	bool draining;   /* cordoned, and those that are here should go elsewhere */
 	unsigned holds;
 
 	enum vipu_reach reach;
@@ -69,6 +71,7 @@ struct vipu_fleet_entry {
 	const struct vipu_address *address;
 	struct tls_config *tls;                            /* NULL: none; a reference is taken */
 	const char *user_key, *access_key, *user, *access; /* as in vipu_client_config */
+	bool cordoned, draining;                           /* draining implies cordoned */
 };
 /* The whole list as it is to be from now on. Controllers that are in both keep connection and view
  * (other credentials or TLS settings reach the next calls); new ones are asked at once; ones that
@@ -109,7 +112,8 @@ struct vipu_fleet_sums {
 	unsigned total_ipus, taken_ipus, free_ipus, largest;
 };
 void vipu_fleet_sum(const struct vipu_fleet *fleet, struct vipu_fleet_sums *ret);
-/* Partitions of size that could be made now (0 for what isn't a power of two): for /query. */
+/* Partitions of size that could be made now (0 for what isn't a power of two), cordoned controllers
+ * left out: for /query. */
 unsigned vipu_fleet_count_fits(const struct vipu_fleet *fleet, uint32_t size);
 
 /* Called from the loop after any controller's reach, capacity, partitions or configuration changed;

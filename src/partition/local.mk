@@ -8,6 +8,7 @@ libpartition_a_SOURCES = \
 	include/partition/plan.h \
 	include/partition/manager.h \
 	src/partition/types.c \
+	src/partition/record.c \
 	src/partition/plan.c \
 	src/partition/tracker.h \
 	src/partition/tracker.c \

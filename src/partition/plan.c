@@ -252,6 +252,8 @@ void partition_entry_stamp(struct partition_entry *entry, enum partition_phase p
 		settle_ms += times->window_ms + times->call_ms + times->margin_ms;
 	if (certain || settle_ms > entry->settle_ms)
 		entry->settle_ms = settle_ms;
+	if (phase == PARTITION_ACTIVE && !entry->active_ms)
+		entry->active_ms = now_ms;
 	entry->phase = phase;
 	entry->since_ms = now_ms;
 }

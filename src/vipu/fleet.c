@@ -207,18 +207,23 @@ static void update_member(struct fleet_member *m, const struct vipu_fleet_entry 
 		.access = e->access,
 	};
 	struct tls_config *old_tls = m->tls;
-	bool changed = !m->c.configured || !vipu_address_equal(&m->c.address, e->address);
+	bool cordoned = e->cordoned || e->draining;
+	bool moved = !m->c.configured || !vipu_address_equal(&m->c.address, e->address);
+	bool changed = moved || m->c.cordoned != cordoned || m->c.draining != e->draining;
 
 	m->c.configured = true;
+	m->c.cordoned = cordoned;
+	m->c.draining = e->draining;
 	vipu_client_set_auth(m->c.client, &auth);
 	m->tls = tls_config_ref(e->tls);
 	tls_config_unref(old_tls);
-	if (changed) {
+	if (moved) {
 		struct vipu_address fresh;
 		vipu_address_copy(e->address, &fresh);
 		fleet_member_set_address(m, &fresh);
-		fleet_member_changed(m);
 	}
+	if (changed)
+		fleet_member_changed(m);
 }
 
 void vipu_fleet_configure(struct vipu_fleet *fleet, const struct vipu_fleet_entry *entries,
@@ -230,9 +235,7 @@ void vipu_fleet_configure(struct vipu_fleet *fleet, const struct vipu_fleet_entr
 		struct fleet_member *m = find_member(fleet, entries[i].address->name);
 		if (!m)
 			m = add_member(fleet, entries[i].address, &entries[i]);
-		else
-			update_member(m, &entries[i]);
-		m->c.configured = true;
+		update_member(m, &entries[i]);
 		list_unlink(&m->place);
 		list_append(&wanted, &m->place);
 	}
@@ -392,7 +395,7 @@ unsigned vipu_fleet_count_fits(const struct vipu_fleet *fleet, uint32_t size)
 
 	LIST_FOREACH(pos, tmp, &fleet->members) {
 		const struct vipu_controller *c = &CONTAINER_OF(pos, struct fleet_member, place)->c;
-		if (c->configured && c->reach == VIPU_REACH_YES)
+		if (c->configured && !c->cordoned && c->reach == VIPU_REACH_YES)
 			n += vipu_capacity_fits(&c->capacity, size);
 	}
 	return n;

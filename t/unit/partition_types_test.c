@@ -93,6 +93,12 @@ static struct partition_entry *sample(void)
 	e->phase = PARTITION_RESETTING;
 	e->since_ms = 1709290000123;
 	e->settle_ms = 1709290025123;
+	e->active_ms = 1709290001000;
+	e->ask.priority = -5;
+	e->ask.deadline_ms = 3600000;
+	e->ask.adopt = xstrdup("mine-0-0123456789");
+	e->ask.legacy = xstrdup("p-job-ns-3");
+	e->ask.created_ms = 1709290000000;
 	e->reason = xstrdup("a \"reason\"");
 	return e;
 }
@@ -118,6 +124,12 @@ static void test_round_trip(void)
 	is_int(back->phase, e->phase, "phase");
 	is_int(back->since_ms, e->since_ms, "since, to the millisecond");
 	is_int(back->settle_ms, e->settle_ms, "settle, to the millisecond");
+	is_int(back->active_ms, e->active_ms, "active");
+	is_int(back->ask.priority, -5, "priority");
+	is_int(back->ask.deadline_ms, 3600000, "deadline");
+	is_str(back->ask.adopt, "mine-0-0123456789", "to adopt");
+	is_str(back->ask.legacy, "p-job-ns-3", "its older name");
+	is_int(back->ask.created_ms, e->ask.created_ms, "the owner's creation");
 	is_str(back->reason, e->reason, "reason");
 	partition_entry_free(e);
 	partition_entry_free(back);
@@ -155,8 +167,47 @@ static void test_bad_entries(void)
 	}
 }
 
+static void test_waits(void)
+{
+	struct partition_entry *e = sample();
+	struct partition_wait w = {.since_ms = 1709290000123, .why = PARTITION_WHY_NO_ROOM}, back;
+	char key[PARTITION_WAIT_KEY_SIZE], other[PARTITION_WAIT_KEY_SIZE];
+	struct buf out = BUF_INIT(4096);
+	struct err err = ERR_INIT;
+
+	partition_wait_key("u-1", 3, key);
+	partition_wait_key("u-1", 4, other);
+	ok(strcmp(key, other) != 0, "another instance, another key");
+	is_int(strlen(key), PARTITION_WAIT_KEY_SIZE - 4, "20 characters: %s", key);
+	ok(partition_is_wait_key(str_of(key)) && !partition_is_wait_key(str_of(e->id)),
+	   "a key of a wait is no identifier");
+	partition_ask_copy(&w.ask, &e->ask);
+	for (int failed = 0; failed < 2; failed++) {
+		w.failed = failed;
+		buf_clear(&out);
+		ok(partition_wait_encode(&w, &out, &err) == 0, "encodes");
+		if (!ok(partition_wait_decode(buf_str(&out), &back, &err) == 0, "decodes: %s",
+			err.msg))
+			continue;
+		ok(back.failed == failed, "failed or waiting");
+		is_int(back.since_ms, w.since_ms, "since");
+		is_int(back.why, w.why, "why");
+		ok(partition_ask_same_need(&back.ask, &e->ask), "what is asked for");
+		is_str(back.ask.owner.uid, "u-1", "by whom");
+		partition_wait_done(&back);
+	}
+	is_int(partition_wait_decode(STR("{\"phase\":\"waiting\"}"), &back, &err), -1,
+	       "nothing in it");
+	is_int(partition_wait_decode(STR("{\"phase\":\"dreaming\"}"), &back, &err), -1,
+	       "an unknown phase");
+	partition_wait_done(&w);
+	partition_entry_free(e);
+	buf_done(&out);
+}
+
 int main(void)
 {
+	test_waits();
 	test_ids();
 	test_ids_differ();
 	test_round_trip();
