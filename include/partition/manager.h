@@ -23,6 +23,12 @@ struct partitions_config {
 	const char *ns;           /* of the tracker ConfigMap */
 	const char *tracker_name; /* "ipu-partitions-tracker" */
 	struct partition_times times;
+	/* Another process leads: this one shows what the tracker says, and does nothing. Asks are
+	 * not taken. To lead, it's made anew. */
+	bool follow;
+	/* The fleet isn't configured yet: nothing new is made, and no controller counts as gone,
+	 * until partitions_fleet_known(). */
+	bool fleet_pending;
 };
 
 /* The tracker has been read: partitions_synced() is true from here on. Once. */
@@ -40,6 +46,8 @@ void partitions_free(struct partitions *p); /* cancels everything; what is recor
 
 /* The tracker has been read: until then asks are taken and wait. */
 bool partitions_synced(const struct partitions *p);
+
+void partitions_fleet_known(struct partitions *p);
 
 /* Asks for a partition, or goes on asking: idempotent. A different size or other options than what
  * the serving entry has: that entry is released, and another is made. */

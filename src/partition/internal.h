@@ -35,6 +35,9 @@ struct slot {
 	enum partition_why why;
 	char message[256];
 	int64_t since_ms;      /* wall: of its present state */
+	int64_t arrived_ms;    /* wall: when it was asked for; its place among its priority */
+	bool adopted;          /* what could be taken over was looked for */
+	char *wait;            /* its record in the tracker while it waits; NULL: none there */
 	int64_t said_ms;       /* mono: when it was said last why it waits */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
@@ -72,6 +75,8 @@ struct partitions {
 	struct map *items;  /* by partition id */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;
+	bool following;    /* another process acts: this one only shows what the tracker says */
+	bool fleet_known;  /* the list of controllers has been read */
 	bool waiting;      /* the fleet has been told that something waits */
 	struct map *looks; /* by controller: views that the queue asked for */
 	struct vipu_fleet_watch fleet_watch;
@@ -91,6 +96,10 @@ bool item_is_unlisted(const struct item *item); /* not in its controller's newes
 
 /* ---- manager.c, called by item.c ---- */
 
+/* The entry serves the slot from now on; it's taken over. loaded: others may have asked for it. */
+void slot_serve(struct slot *slot, struct partition_entry *entry, bool loaded);
+/* It waits, and for what: words of a reason that stays move at most once a minute. */
+void slot_wait_because(struct slot *slot, enum partition_why why, const char *message);
 /* The item, in phase was until now, no longer serves its slot. why NONE: its owner wanted it so. */
 void slot_lost_item(struct slot *slot, struct item *item, enum partition_phase was,
 		    enum partition_why why);

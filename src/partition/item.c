@@ -70,7 +70,7 @@ static void gather(struct item *item)
 	if (item->entry->phase == PARTITION_ACTIVE && f->recorded)
 		item->usable = true;
 	f->reset_wanted = slot->reset_wanted;
-	f->configured = c && c->configured;
+	f->configured = c && (c->configured || !item->p->fleet_known);
 	if (!c) {
 		f->listed = PARTITION_UNSEEN;
 		f->unreachable_since_ms = item->entry->since_ms;
@@ -382,6 +382,8 @@ static void run(struct loop_work *work, void *arg)
 	struct partition_plan plan;
 
 	(void)work;
+	if (item->p->following)
+		return;
 	if (item->forgotten) {
 		if (tracker_is_recorded(item->p->tracker, item->entry->id))
 			slot_item_gone(item->slot, item);

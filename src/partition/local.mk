@@ -14,6 +14,8 @@ libpartition_a_SOURCES = \
 	src/partition/tracker.c \
 	src/partition/internal.h \
 	src/partition/item.c \
+	src/partition/adopt.h \
+	src/partition/adopt.c \
 	src/partition/queue.h \
 	src/partition/queue.c \
 	src/partition/manager.c

@@ -17,6 +17,7 @@
 
 #define SLOT_BACKOFF_MS     1000
 #define SLOT_BACKOFF_MAX_MS 60000
+#define SAY_AGAIN_MS        60000
 
 /* ---- owners and slots ---- */
 
@@ -61,7 +62,7 @@ static struct slot *need_slot(struct partitions *p, const struct partition_ask *
 	map_put(p->slots, slot_key(ask->owner.uid, ask->instance, key), s);
 	s->owner = need_owner(p, &ask->owner);
 	partition_ask_copy(&s->ask, ask);
-	s->since_ms = clock_wall_ms();
+	s->since_ms = s->arrived_ms = clock_wall_ms();
 	s->backoff = (struct backoff)BACKOFF_INIT(SLOT_BACKOFF_MS, SLOT_BACKOFF_MAX_MS);
 	list_init(&s->queue);
 	list_init(&s->items);
@@ -79,6 +80,7 @@ static void free_slot(struct slot *s)
 	list_unlink(&s->queue);
 	list_unlink(&s->link);
 	partition_ask_done(&s->ask);
+	free(s->wait);
 	free(s);
 }
 
@@ -170,6 +172,8 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 			ret->port = c->address.port;
 			ret->label_key = c->address.label[0] ? c->address.label : NULL;
 			ret->label_value = c->address.label[0] ? c->address.value : NULL;
+			ret->by_file = vipu_address_ipuof(&c->address) == VIPU_IPUOF_FILE;
+			ret->draining = c->draining;
 		}
 		ret->why = is_failed(s) ? PARTITION_WHY_ERROR : PARTITION_WHY_NONE;
 		message = s->serving->message;
@@ -186,15 +190,43 @@ static uint64_t digest_of(const struct partition_status *st)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	const char *texts[] = {st->id ? st->id : "", st->message};
-	unsigned numbers[] = {(unsigned)st->state, (unsigned)st->why, st->resets};
+	unsigned numbers[] = {(unsigned)st->state, (unsigned)st->why, st->resets, st->draining};
 
 	for (size_t i = 0; i < 2; i++) {
 		for (const char *z = texts[i]; *z; z++)
 			h = (h ^ (unsigned char)*z) * UINT64_C(1099511628211);
 	}
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < 4; i++)
 		h = (h ^ numbers[i]) * UINT64_C(1099511628211);
 	return h;
+}
+
+/* While it waits, the tracker says so: a successor keeps its place, and other processes hear of it.
+ * When it's served, the record goes with the write that brings its entry. */
+static void record_wait(struct slot *s)
+{
+	struct partitions *p = s->owner->p;
+	struct partition_wait w = {s->ask, s->arrived_ms, s->failed, s->why};
+	bool waits = s->asking && !s->serving && s->why && s->why != PARTITION_WHY_STARTING;
+	struct buf json = BUF_INIT(16384);
+	char key[PARTITION_WAIT_KEY_SIZE];
+	struct err err;
+
+	if (!tracker_is_synced(p->tracker) || (!waits && !s->wait))
+		return;
+	partition_wait_key(s->ask.owner.uid, s->ask.instance, key);
+	if (!waits) {
+		tracker_drop(p->tracker, key);
+		free(s->wait);
+		s->wait = NULL;
+	} else if (partition_wait_encode(&w, &json, &err) < 0) {
+		log_error("partition", key, "can't be written down: %s", err.msg);
+	} else if (!s->wait || !str_eqz(buf_str(&json), s->wait)) {
+		free(s->wait);
+		s->wait = str_dup(buf_str(&json));
+		tracker_put(p->tracker, key, buf_str(&json));
+	}
+	buf_done(&json);
 }
 
 void slot_changed(struct slot *s)
@@ -202,6 +234,7 @@ void slot_changed(struct slot *s)
 	struct partition_status st;
 	uint64_t digest;
 
+	record_wait(s);
 	fill_status(s, &st);
 	digest = digest_of(&st);
 	if (digest == s->told)
@@ -238,6 +271,36 @@ static void notify(struct loop_work *work, void *arg)
 		p->on_change(&who, p->arg);
 		partition_owner_done(&who);
 	}
+}
+
+/* ---- what the queue tells ---- */
+
+/* Every change of words is a write of the owner's status, and with many waiting, figures change
+ * with every partition that comes or goes. */
+void slot_wait_because(struct slot *s, enum partition_why why, const char *message)
+{
+	int64_t now_ms = clock_mono_ms();
+
+	if (s->why == why && strcmp(s->message, message) == 0)
+		return;
+	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS) {
+		queue_pass_at(s->owner->p, s->said_ms + SAY_AGAIN_MS);
+		return;
+	}
+	s->said_ms = now_ms;
+	s->why = why;
+	snprintf(s->message, sizeof(s->message), "%s", message);
+	slot_changed(s);
+}
+
+void slot_serve(struct slot *s, struct partition_entry *e, bool loaded)
+{
+	queue_remove(s);
+	s->why = PARTITION_WHY_NONE;
+	s->message[0] = '\0';
+	s->since_ms = clock_wall_ms();
+	s->serving = item_new(s, e, loaded);
+	slot_changed(s);
 }
 
 /* ---- what items tell ---- */
@@ -277,6 +340,34 @@ void slot_item_gone(struct slot *s, struct item *item)
 
 /* ---- the tracker ---- */
 
+static void on_found_wait(struct partitions *p, const char *key, struct str json)
+{
+	struct partition_wait w;
+	struct slot *s;
+	struct err err;
+
+	if (partition_wait_decode(json, &w, &err) < 0) {
+		log_error("partition", key, "a wait in the tracker can't be read, it's kept: %s",
+			  err.msg);
+		return;
+	}
+	s = need_slot(p, &w.ask);
+	tracker_put(p->tracker, key, json);
+	free(s->wait);
+	s->wait = str_dup(json);
+	if (w.since_ms < s->arrived_ms)
+		s->arrived_ms = w.since_ms;
+	if (!s->serving && !s->asking) {
+		s->asking = true; /* its owner asked, and may ask otherwise now */
+		s->failed = w.failed;
+		s->why = w.why;
+		if (!s->failed)
+			queue_add(s);
+	}
+	partition_wait_done(&w);
+	slot_changed(s);
+}
+
 static void on_found(void *arg, const char *id, struct str json)
 {
 	struct partitions *p = arg;
@@ -288,6 +379,10 @@ static void on_found(void *arg, const char *id, struct str json)
 
 	if (map_get(p->items, str_of(id)))
 		return;
+	if (partition_is_wait_key(str_of(id))) {
+		on_found_wait(p, id, json);
+		return;
+	}
 	if (partition_entry_decode(id, json, &e, &err) < 0) {
 		log_error("partition", id, "an entry of the tracker can't be read, it's kept: %s",
 			  err.msg);
@@ -302,6 +397,7 @@ static void on_found(void *arg, const char *id, struct str json)
 	if (serves) {
 		s->serving = item;
 		s->asking = true; /* its owner asked, and may ask otherwise now */
+		s->failed = false;
 		queue_remove(s);
 	}
 	log_info("partition", id, "found in the tracker: %s, controller=%s owner=%s/%s",
@@ -373,6 +469,8 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->loop = loop;
 	p->fleet = fleet;
 	p->times = config->times;
+	p->following = config->follow;
+	p->fleet_known = !config->fleet_pending;
 	p->on_synced = on_synced;
 	p->on_change = on_change;
 	p->arg = arg;
@@ -411,6 +509,14 @@ bool partitions_synced(const struct partitions *p)
 	return tracker_is_synced(p->tracker);
 }
 
+void partitions_fleet_known(struct partitions *p)
+{
+	if (p->fleet_known)
+		return;
+	p->fleet_known = true;
+	on_fleet_change(p, NULL);
+}
+
 void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 {
 	struct slot *s = need_slot(p, ask);
@@ -427,12 +533,13 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
 	s->asking = true;
+	s->adopted = false;
 	s->message[0] = '\0'; /* it was about another need */
 	if (news) {
 		s->failed = false;
 		s->why = PARTITION_WHY_NONE;
 		s->message[0] = '\0';
-		s->since_ms = clock_wall_ms();
+		s->since_ms = s->arrived_ms = clock_wall_ms();
 	}
 	if (s->serving)
 		item_touch(s->serving);

@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/log.h"
+#include "partition/adopt.h"
 
-#define FRESH_MS     1000 /* a view older than this is asked for again before a create */
-#define SAY_AGAIN_MS 60000
-#define MAX_ASKING   64 /* creates that one controller is asked for at a time */
-#define SIZES        17 /* 1 to 65536 IPUs */
+#define FRESH_MS   1000 /* a view older than this is asked for again before a create */
+#define MAX_ASKING 64   /* creates that one controller is asked for at a time */
+#define SIZES      17   /* 1 to 65536 IPUs */
 
 /* What was recorded for one controller and isn't in its list yet: it takes room there too. Counted
  * once a pass, and kept up as the pass goes on. */
@@ -73,29 +72,10 @@ static struct pending *count_pending(const struct partitions *p)
 	return all;
 }
 
-/* A pass then at the latest. */
-static void pass_at(struct partitions *p, int64_t mono_ms)
+void queue_pass_at(struct partitions *p, int64_t mono_ms)
 {
 	if (!loop_timer_active(&p->pass_timer) || p->pass_timer.at_ms > mono_ms)
 		loop_timer_start_at(&p->pass_timer, mono_ms);
-}
-
-/* The words of a reason that stays move at most once a minute: every change is a write of the
- * owner's status, and with many waiting, figures change with every partition that comes or goes. */
-static void wait_because(struct slot *s, enum partition_why why, const char *message)
-{
-	int64_t now_ms = clock_mono_ms();
-
-	if (s->why == why && strcmp(s->message, message) == 0)
-		return;
-	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS) {
-		pass_at(s->owner->p, s->said_ms + SAY_AGAIN_MS);
-		return;
-	}
-	s->said_ms = now_ms;
-	s->why = why;
-	snprintf(s->message, sizeof(s->message), "%s", message);
-	slot_changed(s);
 }
 
 /* Why nothing has room, in words. */
@@ -111,22 +91,23 @@ static void explain(struct slot *s, const struct vipu_fleet_sums *sums, unsigned
 			first = c->reason;
 	}
 	if (sums->controllers == 0) {
-		wait_because(s, PARTITION_WHY_NO_CONTROLLER, "no V-IPU controller is configured");
+		slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER,
+				  "no V-IPU controller is configured");
 	} else if (sums->reachable == 0) {
 		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s",
 			 first ? first : "they haven't been asked to the end yet");
-		wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+		slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
 	} else if (s->ask.ipus > largest_pod && sums->reachable == sums->controllers) {
 		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",
 			 s->ask.ipus, largest_pod);
-		wait_because(s, PARTITION_WHY_TOO_LARGE, z);
+		slot_wait_because(s, PARTITION_WHY_TOO_LARGE, z);
 	} else {
 		snprintf(z, sizeof(z),
 			 "waiting for %u free IPUs side by side: %u of %u are free, at most %u "
 			 "together%s%.100s",
 			 s->ask.ipus, sums->free_ipus, sums->total_ipus, sums->largest,
 			 first ? "; " : "", first ? first : "");
-		wait_because(s, PARTITION_WHY_NO_ROOM, z);
+		slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
 	}
 }
 
@@ -145,12 +126,7 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 	e->controller = xstrdup(c->name);
 	partition_id_make(&s->ask.owner, s->ask.instance, incarnation, e->id);
 	partition_entry_stamp(e, PARTITION_CREATING, true, clock_wall_ms(), &p->times);
-	queue_remove(s);
-	s->why = PARTITION_WHY_NONE;
-	s->message[0] = '\0';
-	s->since_ms = clock_wall_ms();
-	s->serving = item_new(s, e, false);
-	slot_changed(s);
+	slot_serve(s, e, false);
 }
 
 /* A look at one controller for the queue's sake. */
@@ -200,10 +176,12 @@ static void consider(struct slot *s, struct pending *pending)
 	struct vipu_fleet_sums sums;
 	unsigned largest_pod = 0;
 
+	if (adopt_try(s))
+		return;
 	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
 		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
 
-		if (!c->configured || c->reach != VIPU_REACH_YES)
+		if (!c->configured || c->cordoned || c->reach != VIPU_REACH_YES)
 			continue;
 		if (c->capacity.total_ipus > largest_pod)
 			largest_pod = c->capacity.total_ipus;
@@ -229,16 +207,20 @@ static void pass(struct loop_work *work, void *arg)
 	bool waiting;
 
 	(void)work;
+	if (p->following)
+		return;
 	if (!list_empty(&p->queue))
 		pending = count_pending(p);
 	LIST_FOREACH(pos, tmp, &p->queue) {
 		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
 
-		if (!tracker_is_synced(p->tracker)) {
-			wait_because(s, PARTITION_WHY_STARTING,
-				     "the operator is reading the partition tracker");
+		if (!tracker_is_synced(p->tracker) || !p->fleet_known) {
+			slot_wait_because(
+				s, PARTITION_WHY_STARTING,
+				"the operator is reading the partition tracker and the list "
+				"of V-IPU controllers");
 		} else if (s->not_before_ms > now_ms) {
-			pass_at(p, s->not_before_ms);
+			queue_pass_at(p, s->not_before_ms);
 		} else {
 			consider(s, pending);
 		}

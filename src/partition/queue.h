@@ -10,7 +10,8 @@
 
 void queue_init(struct partitions *p);
 void queue_done(struct partitions *p);
-void queue_add(struct slot *s);    /* at the end, unless it's in there */
-void queue_remove(struct slot *s); /* harmless if it isn't */
+void queue_add(struct slot *s);                            /* at the end, unless it's in there */
+void queue_pass_at(struct partitions *p, int64_t mono_ms); /* a pass then at the latest */
+void queue_remove(struct slot *s);                         /* harmless if it isn't */
 
 #endif

@@ -59,6 +59,7 @@ struct tracker {
 	struct loop_work step_work;
 	struct loop_timer retry;
 	struct backoff backoff;
+	int64_t taken_over_ms;
 	unsigned long writes;
 };
 
@@ -485,6 +486,11 @@ bool tracker_is_recorded(const struct tracker *t, const char *id)
 	const struct record *r = map_get(t->records, str_of(id));
 
 	return r ? same(r->want, r->stored) : true;
+}
+
+int64_t tracker_taken_over_ms(const struct tracker *t)
+{
+	return t->taken_over_ms;
 }
 
 unsigned long tracker_writes(const struct tracker *t)

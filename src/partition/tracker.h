@@ -41,6 +41,9 @@ void tracker_put(struct tracker *t, const char *id, struct str json);
 void tracker_drop(struct tracker *t, const char *id);
 bool tracker_is_recorded(const struct tracker *t, const char *id);
 
+/* When the tracker of another operator was taken over; 0: never. */
+int64_t tracker_taken_over_ms(const struct tracker *t);
+
 /* Writes that the API server took, for tests of the group commit. */
 unsigned long tracker_writes(const struct tracker *t);
 

@@ -59,7 +59,17 @@ static inline const struct json *tracker_data(void)
 
 static inline size_t n_entries(void)
 {
-	return json_len(tracker_data());
+	struct json_iter it = json_iter(tracker_data());
+	size_t n = 0;
+
+	while (json_next(&it))
+		n += !partition_is_wait_key(it.key);
+	return n;
+}
+
+static inline size_t n_waits(void)
+{
+	return json_len(tracker_data()) - n_entries();
 }
 
 /* Somebody's kubectl edit: a merge patch of the whole object. */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes partitions over: by the name that the owner's Pods have, where it's one that this owner's
+ * instance could have been given, and by the name that Graphcore's operator gave it, where that
+ * operator's tracker was taken over. What isn't certain is left alone and said.
+ */
+#include "partition/adopt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "partition/queue.h"
+
+#define HASH_LEN 10 /* hex digits at an identifier's end: the incarnation is in there */
+
+/* Could this owner's instance have been given that identifier? All but the hash is known. */
+static bool could_be_its(const struct partition_ask *ask, const char *id)
+{
+	char other[PARTITION_ID_MAX + 1];
+	size_t len = strlen(id);
+
+	partition_id_make(&ask->owner, ask->instance, 0, other);
+	return len == strlen(other) && len > HASH_LEN && memcmp(id, other, len - HASH_LEN) == 0 &&
+	       strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN;
+}
+
+/* A partition of that operator's: its owner was there before its tracker became ours. */
+static bool could_be_older(const struct slot *s)
+{
+	int64_t taken_ms = tracker_taken_over_ms(s->owner->p->tracker);
+
+	return taken_ms && s->ask.created_ms && s->ask.created_ms < taken_ms;
+}
+
+static const struct vipu_partition *find_on(const struct vipu_controller *c, const char *id)
+{
+	const struct vipu_partition *part = c->fresh_ms ? vipu_partitions_find(&c->partitions,
+									       str_of(id))
+							: NULL;
+
+	return part && part->ready != VIPU_PS_REMOVED ? part : NULL;
+}
+
+static void take(struct slot *s, const struct vipu_controller *c, const char *id)
+{
+	struct partitions *p = s->owner->p;
+	struct partition_entry *e = xcalloc(1, sizeof(*e));
+	int64_t now_ms = clock_wall_ms();
+
+	snprintf(e->id, sizeof(e->id), "%s", id);
+	partition_ask_copy(&e->ask, &s->ask);
+	e->controller = xstrdup(c->name);
+	/* Whoever made it may have asked for more that hasn't taken effect yet. */
+	partition_entry_stamp(e, PARTITION_CREATING, false, now_ms, &p->times);
+	partition_entry_stamp(e, PARTITION_ACTIVE, false, now_ms, &p->times);
+	log_warn("partition", id, "taken over: controller=%s ipus=%u owner=%s/%s", c->name,
+		 s->ask.ipus, s->ask.owner.ns, s->ask.owner.name);
+	slot_serve(s, e, true);
+}
+
+/* True: found and taken, or found and not to be taken. */
+static bool try_id(struct slot *s, const char *id, bool *ret_taken)
+{
+	struct partitions *p = s->owner->p;
+
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
+		const struct vipu_partition *part = find_on(c, id);
+
+		if (!part)
+			continue;
+		*ret_taken = part->n_ipus == s->ask.ipus;
+		if (*ret_taken)
+			take(s, c, id);
+		else
+			log_warn("partition", id,
+				 "is on %s with %zu IPUs, and %s/%s asks for %u: left alone",
+				 c->name, part->n_ipus, s->ask.owner.ns, s->ask.owner.name,
+				 s->ask.ipus);
+		return true;
+	}
+	return false;
+}
+
+/* The first configured controller that hasn't been heard since this process began. */
+static const struct vipu_controller *first_unheard(const struct partitions *p)
+{
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
+
+		if (c->configured && !c->fresh_ms)
+			return c;
+	}
+	return NULL;
+}
+
+bool adopt_try(struct slot *s)
+{
+	struct partitions *p = s->owner->p;
+	const char *ids[] = {s->ask.adopt, s->ask.legacy};
+	bool may[] = {s->ask.adopt && could_be_its(&s->ask, s->ask.adopt),
+		      s->ask.legacy && could_be_older(s)};
+	const struct vipu_controller *unheard;
+	bool taken = false;
+	char z[256];
+
+	if (s->adopted)
+		return false;
+	for (size_t i = 0; i < 2; i++) {
+		/* One that the tracker knows is on its way out: it isn't lost. */
+		may[i] = may[i] && !map_get(p->items, str_of(ids[i]));
+		if (may[i] && try_id(s, ids[i], &taken)) {
+			s->adopted = true;
+			return taken;
+		}
+	}
+	unheard = first_unheard(p);
+	if ((may[0] || may[1]) && unheard && clock_wall_ms() < s->since_ms + p->times.orphan_ms) {
+		snprintf(z, sizeof(z),
+			 "its partition %s isn't in the tracker: it may be on %s, which hasn't "
+			 "answered yet%s%.100s",
+			 may[0] ? ids[0] : ids[1], unheard->name, unheard->reason[0] ? ": " : "",
+			 unheard->reason);
+		slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+		return true;
+	}
+	s->adopted = true;
+	return false;
+}
