@@ -36,6 +36,18 @@ enum partition_look { PARTITION_UNSEEN, PARTITION_PRESENT, PARTITION_NOT_FOUND }
 
 enum partition_health { PARTITION_PENDING, PARTITION_HEALTHY, PARTITION_BROKEN, PARTITION_LEAVING };
 
+enum partition_step {
+	PARTITION_WAIT,
+	PARTITION_RECORD, /* the entry changes to .phase, with new times and .reason */
+	PARTITION_FORGET, /* the entry leaves the tracker */
+	PARTITION_CALL_CREATE,
+	PARTITION_CALL_STATUS,
+	PARTITION_CALL_LIST,
+	PARTITION_CALL_RESET,
+	PARTITION_CALL_REMOVE,
+	PARTITION_CALL_REMOVE_FORCED,
+};
+
 /* What is known about an entry. Wall-clock milliseconds. Answers and looks count from the moment
  * when the entry's present phase was recorded. */
 struct partition_facts {
@@ -43,8 +55,10 @@ struct partition_facts {
 	bool recorded;
 	bool wanted;
 	bool reset_wanted;
-	bool busy;             /* a call about it is in flight */
-	int64_t not_before_ms; /* back-off of the last call */
+	bool busy;                   /* a call about it is in flight: */
+	enum partition_step calling; /* … this one, */
+	int64_t asked_ms;            /* … sent then */
+	int64_t not_before_ms;       /* back-off of the last call */
 
 	bool configured;              /* its controller is in the configuration */
 	int64_t unreachable_since_ms; /* 0: it answers, or hasn't been tried */
@@ -61,18 +75,6 @@ struct partition_facts {
 	int64_t listed_asked_ms;
 	uint32_t listed_ipus; /* its size there, 0: unknown */
 	bool listed_broken;   /* PS_ERROR there */
-};
-
-enum partition_step {
-	PARTITION_WAIT,
-	PARTITION_RECORD, /* the entry changes to .phase, with new times and .reason */
-	PARTITION_FORGET, /* the entry leaves the tracker */
-	PARTITION_CALL_CREATE,
-	PARTITION_CALL_STATUS,
-	PARTITION_CALL_LIST,
-	PARTITION_CALL_RESET,
-	PARTITION_CALL_REMOVE,
-	PARTITION_CALL_REMOVE_FORCED,
 };
 
 struct partition_plan {

@@ -11,6 +11,7 @@
 #include "loop/backoff.h"
 #include "loop/loop.h"
 #include "loop/op.h"
+#include "partition/facts.h"
 #include "partition/manager.h"
 #include "partition/tracker.h"
 
@@ -50,8 +51,6 @@ struct item {
 	struct list link; /* in slot->items */
 	struct partition_entry *entry;
 	struct partition_facts facts; /* answer, status and health; the rest is made at each look */
-	enum partition_step calling;  /* what facts.busy stands for */
-	int64_t asked_ms;             /* wall: when that was sent */
 	struct backoff backoff;
 	struct scope calls;
 	struct loop_work work;

@@ -27,24 +27,12 @@ static int64_t wall_of_mono(int64_t mono_ms)
 static void facts_of_list(struct partition_facts *f, const struct item *item,
 			  const struct vipu_controller *c)
 {
-	const struct vipu_partition *part;
 	/* Two clocks, read one after the other: on the safe side by their grain. */
 	int64_t asked_ms = c->fresh_ms ? wall_of_mono(c->fresh_ms) - 2 : 0;
 
-	f->listed = PARTITION_UNSEEN;
-	f->listed_broken = false;
-	f->listed_ipus = 0;
-	if (!c->fresh_ms || asked_ms < item->entry->since_ms)
-		return;
-	f->listed_asked_ms = asked_ms;
-	part = vipu_partitions_find(&c->partitions, str_of(item->entry->id));
-	if (!part || part->ready == VIPU_PS_REMOVED) {
-		f->listed = PARTITION_NOT_FOUND;
-		return;
-	}
-	f->listed = PARTITION_PRESENT;
-	f->listed_ipus = (uint32_t)part->n_ipus;
-	f->listed_broken = part->ready == VIPU_PS_ERROR;
+	partition_facts_listed(f, item->entry,
+			       vipu_partitions_find(&c->partitions, str_of(item->entry->id)),
+			       asked_ms);
 }
 
 bool item_is_unlisted(const struct item *item)
@@ -88,47 +76,33 @@ static void call_failed(struct item *item, const struct err *err)
 {
 	snprintf(item->message, sizeof(item->message), "%s", err->msg);
 	item->facts.not_before_ms = clock_wall_ms() + backoff_next_ms(&item->backoff, err);
-	log_debug("partition", item->entry->id, "%s on %s: %s", partition_step_name(item->calling),
-		  item->entry->controller, err->msg);
+	log_debug("partition", item->entry->id, "%s on %s: %s",
+		  partition_step_name(item->facts.calling), item->entry->controller, err->msg);
 }
 
+/* The call's answer, put into the facts, is no failure, or err. */
 static void call_ended(struct item *item, const struct err *err)
 {
-	item->facts.busy = false;
+	const struct partition_facts *f = &item->facts;
+
 	if (err) {
 		call_failed(item, err);
 	} else {
 		/* A look that finds nothing is no progress: a request that fails between such looks
 		 * keeps backing off. */
-		if (item->calling != PARTITION_CALL_STATUS ||
-		    item->facts.status == PARTITION_PRESENT)
+		if (f->calling != PARTITION_CALL_STATUS || f->status == PARTITION_PRESENT)
 			backoff_reset(&item->backoff);
-		item->facts.not_before_ms = 0;
-		if (item->facts.status != PARTITION_PRESENT ||
-		    item->facts.health != PARTITION_BROKEN)
+		if (f->status != PARTITION_PRESENT || f->health != PARTITION_BROKEN)
 			item->message[0] = '\0';
 	}
 	item_touch(item);
 }
 
-static enum partition_answer answer_of(const struct err *err)
+static void take_answer(struct item *item, const struct err *err, const struct vipu_status *status)
 {
-	if (!err)
-		return PARTITION_OK;
-	if (err->kind == ERR_EXISTS)
-		return PARTITION_EXISTS;
-	return err->maybe_applied ? PARTITION_UNKNOWN : PARTITION_REFUSED;
-}
+	bool failed = partition_facts_answered(&item->facts, err, status, clock_wall_ms());
 
-static void note_answer(struct item *item, enum partition_answer answer)
-{
-	struct partition_facts *f = &item->facts;
-
-	if (f->answer == PARTITION_UNKNOWN)
-		f->was_unknown = true;
-	f->answer = answer;
-	f->answered_ms = clock_wall_ms();
-	f->status = PARTITION_UNSEEN; /* what was seen before it counts no more */
+	call_ended(item, failed ? err : NULL);
 }
 
 static void describe_refused(struct item *item, const struct err *err)
@@ -150,40 +124,15 @@ static void on_created(void *arg, const struct err *err, const char *id)
 	struct item *item = arg;
 
 	(void)id;
-	note_answer(item, answer_of(err));
 	vipu_fleet_refresh(item->p->fleet, item->entry->controller);
-	call_ended(item, err);
+	take_answer(item, err, NULL);
 	if (err)
 		describe_refused(item, err);
 }
 
-static void on_reset(void *arg, const struct err *err)
+static void on_done(void *arg, const struct err *err)
 {
-	struct item *item = arg;
-
-	note_answer(item, answer_of(err));
-	call_ended(item, err);
-}
-
-static void on_removed(void *arg, const struct err *err)
-{
-	struct item *item = arg;
-	bool gone = err && err->kind == ERR_NOT_FOUND;
-
-	note_answer(item, gone ? PARTITION_OK : answer_of(err));
-	call_ended(item, gone ? NULL : err);
-}
-
-static enum partition_health health_of(const struct vipu_status *s)
-{
-	if (s->ready == VIPU_PS_REMOVED || s->operation == VIPU_POS_REMOVING)
-		return PARTITION_LEAVING;
-	if (s->ready == VIPU_PS_ERROR || s->operation == VIPU_POS_FAILED)
-		return PARTITION_BROKEN;
-	if (s->ready == VIPU_PS_ACTIVE &&
-	    (s->operation == VIPU_POS_IDLE || s->operation == VIPU_POS_UNDEFINED))
-		return PARTITION_HEALTHY;
-	return PARTITION_PENDING;
+	take_answer(arg, err, NULL);
 }
 
 static void describe_broken(struct item *item, const struct vipu_status *s)
@@ -204,28 +153,16 @@ static void describe_broken(struct item *item, const struct vipu_status *s)
 static void on_status(void *arg, const struct err *err, struct vipu_status *got)
 {
 	struct item *item = arg;
-	struct partition_facts *f = &item->facts;
 
-	if (!err) {
-		f->health = health_of(got);
-		/* Removed and at rest is gone, however long the controller remembers it. */
-		f->status = got->ready == VIPU_PS_REMOVED && got->operation != VIPU_POS_REMOVING
-				    ? PARTITION_NOT_FOUND
-				    : PARTITION_PRESENT;
-		if (f->health == PARTITION_BROKEN)
-			describe_broken(item, got);
-	} else if (err->kind == ERR_NOT_FOUND) {
-		f->status = PARTITION_NOT_FOUND;
-		err = NULL;
-	}
-	f->status_asked_ms = item->asked_ms;
-	call_ended(item, err);
+	take_answer(item, err, got);
+	if (!err && item->facts.health == PARTITION_BROKEN)
+		describe_broken(item, got);
 }
 
 static void on_list(void *arg, const struct err *err, const struct vipu_controller *c)
 {
 	(void)c;
-	call_ended(arg, err);
+	take_answer(arg, err, NULL);
 }
 
 static void call_create(struct item *item, struct vipu_client *client,
@@ -270,9 +207,7 @@ static void call(struct item *item, enum partition_step step)
 		loop_timer_start_in(&item->timer, item->p->times.orphan_ms);
 		return;
 	}
-	item->calling = step;
-	item->facts.busy = true;
-	item->asked_ms = clock_wall_ms();
+	partition_facts_sent(&item->facts, step, clock_wall_ms());
 	switch (step) {
 	case PARTITION_CALL_CREATE:
 		call_create(item, c->client, c);
@@ -285,11 +220,11 @@ static void call(struct item *item, enum partition_step step)
 		vipu_fleet_refresh_start(item->p->fleet, c->name, on_list, item, &item->calls);
 		break;
 	case PARTITION_CALL_RESET:
-		vipu_reset_partition_start(c->client, &reset, deadline_ms, on_reset, item,
+		vipu_reset_partition_start(c->client, &reset, deadline_ms, on_done, item,
 					   &item->calls);
 		break;
 	default:
-		vipu_remove_partition_start(c->client, &remove, deadline_ms, on_removed, item,
+		vipu_remove_partition_start(c->client, &remove, deadline_ms, on_done, item,
 					    &item->calls);
 		break;
 	}
@@ -309,17 +244,6 @@ static void put(struct item *item)
 	buf_done(&json);
 }
 
-/* A call that is cut off may still take effect. */
-static void cut_call(struct item *item)
-{
-	if (!item->facts.busy)
-		return;
-	scope_cancel(&item->calls);
-	item->facts.busy = false;
-	if (item->calling == PARTITION_CALL_CREATE || item->calling == PARTITION_CALL_RESET)
-		item->facts.was_unknown = true;
-}
-
 static const char *reason_of(const struct item *item, enum partition_why why)
 {
 	return why == PARTITION_WHY_NONE ? NULL
@@ -331,17 +255,10 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 {
 	struct partition_entry *e = item->entry;
 	enum partition_phase from = e->phase;
-	bool certain;
 
-	cut_call(item);
+	scope_cancel(&item->calls);
 	item->usable = false;
-	certain = !item->facts.was_unknown && item->facts.answer != PARTITION_UNKNOWN;
-	partition_entry_stamp(e, plan->phase, certain, clock_wall_ms(), &item->p->times);
-	if (item->facts.answer == PARTITION_UNKNOWN)
-		item->facts.was_unknown = true;
-	item->facts.answer = PARTITION_UNSENT;
-	item->facts.status = PARTITION_UNSEEN;
-	item->facts.not_before_ms = 0;
+	partition_facts_record(&item->facts, e, plan->phase, clock_wall_ms(), &item->p->times);
 	backoff_reset(&item->backoff);
 	if (plan->phase == PARTITION_RELEASING) {
 		free(e->reason);
@@ -364,7 +281,8 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 
 static void step_forget(struct item *item, enum partition_why why)
 {
-	cut_call(item);
+	scope_cancel(&item->calls);
+	partition_facts_cut(&item->facts);
 	item->forgotten = true;
 	log_info("partition", item->entry->id, "leaves the tracker: was %s%s%s",
 		 partition_phase_name(item->entry->phase), why ? ", " : "",
@@ -437,10 +355,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loa
 	item->slot = slot;
 	item->entry = entry;
 	item->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
-	if (loaded && (entry->phase == PARTITION_CREATING || entry->phase == PARTITION_RESETTING))
-		item->facts.answer = PARTITION_UNKNOWN;
-	if (loaded)
-		item->facts.was_unknown = true;
+	partition_facts_init(&item->facts, entry->phase, loaded);
 	item->usable = loaded && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);
 	loop_work_init(&item->work, p->loop, run, item);

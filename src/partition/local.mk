@@ -6,10 +6,12 @@ noinst_LIBRARIES += libpartition.a
 libpartition_a_SOURCES = \
 	include/partition/types.h \
 	include/partition/plan.h \
+	include/partition/facts.h \
 	include/partition/manager.h \
 	src/partition/types.c \
 	src/partition/record.c \
 	src/partition/plan.c \
+	src/partition/facts.c \
 	src/partition/tracker.h \
 	src/partition/tracker.c \
 	src/partition/internal.h \
