@@ -84,4 +84,22 @@ bool partition_holds_ipus(const struct partitions *p, const struct partition_ent
 
 size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */
 
+/* One that waits, as the queue sees it. Borrowed until the callback returns. */
+struct partition_waiting {
+	unsigned position; /* from 1 */
+	const struct partition_ask *ask;
+	int64_t since_ms; /* wall: its arrival */
+	enum partition_why why;
+	const char *message;
+};
+/* Over all that wait, in the queue's order (doc/design/queue.md); fn mustn't change them. */
+typedef void partitions_waiting_fn(const struct partition_waiting *waiting, void *arg);
+void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, void *arg);
+
+/* Free IPUs of a controller ("host:port") that are kept for who is first in the queue. */
+unsigned partitions_reserved(struct partitions *p, const char *controller);
+/* Partitions of size that a new ask could be given now, reservations and what has just been asked
+ * for taken off; 0 for what isn't a power of two. Cheap: for /query. */
+unsigned partitions_count_fits(struct partitions *p, uint32_t size);
+
 #endif

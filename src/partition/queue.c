@@ -279,3 +279,33 @@ void queue_remove(struct slot *s)
 	list_unlink(&s->queue);
 	partitions_pass_soon(s->owner->p);
 }
+
+/* ---- for those who look on ---- */
+
+void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, void *arg)
+{
+	struct partition_waiting w = {0};
+
+	LIST_FOREACH(pos, tmp, &p->queue) {
+		const struct slot *s = CONTAINER_OF(pos, struct slot, queue);
+
+		w.position++;
+		w.ask = &s->ask;
+		w.since_ms = s->arrived_ms;
+		w.why = s->why;
+		w.message = s->message;
+		fn(&w, arg);
+	}
+}
+
+unsigned partitions_reserved(struct partitions *p, const char *controller)
+{
+	(void)p;
+	(void)controller;
+	return 0;
+}
+
+unsigned partitions_count_fits(struct partitions *p, uint32_t size)
+{
+	return vipu_fleet_count_fits(p->fleet, size);
+}

@@ -133,7 +133,7 @@ static void handle_query(struct http_exchange *ex, void *arg)
 	power = n <= UINT32_MAX && vipu_is_power_of_two((uint32_t)n);
 	jmut_set_bool(doc, root, "available", answers);
 	jmut_set_int(doc, root, "numOfPartitions",
-		     power ? vipu_fleet_count_fits(p->fleet, (uint32_t)n) : 0);
+		     power ? partitions_count_fits(p->partitions, (uint32_t)n) : 0);
 	jmut_set_str(doc, root, "message",
 		     !power     ? "the size of a partition is a power of two: 1, 2, 4, 8 and so on"
 		     : !answers ? "no V-IPU controller answers"
