@@ -240,7 +240,8 @@ static void put(struct item *item)
 	if (partition_entry_encode(item->entry, &json, &err) < 0)
 		log_error("partition", item->entry->id, "can't be written down: %s", err.msg);
 	else
-		tracker_put(item->p->tracker, item->entry->id, buf_str(&json));
+		tracker_put(item->p->tracker, item->entry->id, item->entry->ask.owner.uid,
+			    buf_str(&json));
 	buf_done(&json);
 }
 

@@ -224,7 +224,7 @@ static void record_wait(struct slot *s)
 	} else if (!s->wait || !str_eqz(buf_str(&json), s->wait)) {
 		free(s->wait);
 		s->wait = str_dup(buf_str(&json));
-		tracker_put(p->tracker, key, buf_str(&json));
+		tracker_put(p->tracker, key, s->ask.owner.uid, buf_str(&json));
 	}
 	buf_done(&json);
 }
@@ -347,12 +347,11 @@ static void on_found_wait(struct partitions *p, const char *key, struct str json
 	struct err err;
 
 	if (partition_wait_decode(json, &w, &err) < 0) {
-		log_error("partition", key, "a wait in the tracker can't be read, it's kept: %s",
-			  err.msg);
+		tracker_reject(p->tracker, key, &err);
 		return;
 	}
 	s = need_slot(p, &w.ask);
-	tracker_put(p->tracker, key, json);
+	tracker_put(p->tracker, key, w.ask.owner.uid, json);
 	free(s->wait);
 	s->wait = str_dup(json);
 	if (w.since_ms < s->arrived_ms)
@@ -384,15 +383,14 @@ static void on_found(void *arg, const char *id, struct str json)
 		return;
 	}
 	if (partition_entry_decode(id, json, &e, &err) < 0) {
-		log_error("partition", id, "an entry of the tracker can't be read, it's kept: %s",
-			  err.msg);
+		tracker_reject(p->tracker, id, &err);
 		return;
 	}
 	s = need_slot(p, &e->ask);
 	serves = !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN &&
 		 (!s->asking || partition_ask_same_need(&s->ask, &e->ask));
 	/* From now on it's ours to keep there, whoever takes it out. */
-	tracker_put(p->tracker, id, json);
+	tracker_put(p->tracker, id, e->ask.owner.uid, json);
 	item = item_new(s, e, true);
 	if (serves) {
 		s->serving = item;
@@ -464,6 +462,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 		.on_recorded = on_recorded,
 		.on_error = on_tracker_error,
 	};
+	struct tracker_opts tracker = {.ns = config->ns, .name = config->tracker_name};
 	struct partitions *p = xcalloc(1, sizeof(*p));
 
 	p->loop = loop;
@@ -480,7 +479,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	list_init(&p->changed);
 	queue_init(p);
 	loop_work_init(&p->notify_work, loop, notify, p);
-	p->tracker = tracker_new(kube, config->ns, config->tracker_name, &ops, p);
+	p->tracker = tracker_new(kube, &tracker, &ops, p);
 	vipu_fleet_watch_start(fleet, &p->fleet_watch, on_fleet_change, p);
 	return p;
 }

@@ -43,6 +43,7 @@ struct tracker {
 	struct kube_watch *watch; /* in scope */
 	struct loop *loop;
 	char *ns, *name;
+	bool follow;
 	struct tracker_ops ops;
 	void *arg;
 	struct map *records; /* id → struct record */
@@ -121,8 +122,11 @@ static void note_stored(struct tracker *t, struct str id, const char *json)
 		t->ops.on_recorded(t->arg, key);
 	}
 	r = map_get(t->records, str_of(key));
-	if (r && !r->stored && (!r->want || !r->put))
+	if (r && !r->stored && (!r->want || !r->put)) {
+		if (!r->put && t->ops.on_gone)
+			t->ops.on_gone(t->arg, key);
 		free_record(map_del(t->records, str_of(key)));
+	}
 	free(key);
 }
 
@@ -341,7 +345,7 @@ static void step(struct loop_work *work, void *arg)
 		return;
 	}
 	doc = jmut_doc_new();
-	data = differences(t, doc);
+	data = t->follow ? NULL : differences(t, doc);
 	if (data) {
 		start_write(t, doc, data);
 		return;
@@ -400,21 +404,22 @@ static const struct kube_watch_ops watch_ops = {
 	.on_state = on_watch_state,
 };
 
-struct tracker *tracker_new(struct kube_client *kube, const char *ns, const char *name,
+struct tracker *tracker_new(struct kube_client *kube, const struct tracker_opts *opts,
 			    const struct tracker_ops *ops, void *arg)
 {
 	struct tracker *t = xcalloc(1, sizeof(*t));
-	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", name);
-	struct kube_watch_opts opts = {
+	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", opts->name);
+	struct kube_watch_opts watch_opts = {
 		.resource = &KUBE_CONFIGMAPS,
-		.ns = ns,
+		.ns = opts->ns,
 		.field_selector = selector,
 	};
 
 	t->kube = kube;
 	t->loop = kube_client_loop(kube);
-	t->ns = xstrdup(ns);
-	t->name = xstrdup(name);
+	t->ns = xstrdup(opts->ns);
+	t->name = xstrdup(opts->name);
+	t->follow = opts->follow;
 	t->ops = *ops;
 	t->arg = arg;
 	t->records = map_new();
@@ -422,7 +427,7 @@ struct tracker *tracker_new(struct kube_client *kube, const char *ns, const char
 	scope_init(&t->scope);
 	loop_work_init(&t->step_work, t->loop, step, t);
 	loop_timer_init(&t->retry, t->loop, on_retry, t);
-	t->watch = kube_watch_start(kube, &opts, &watch_ops, t, &t->scope);
+	t->watch = kube_watch_start(kube, &watch_opts, &watch_ops, t, &t->scope);
 	return t;
 }
 
@@ -456,10 +461,24 @@ const struct err *tracker_error(const struct tracker *t)
 	return &t->err;
 }
 
-void tracker_put(struct tracker *t, const char *id, struct str json)
+bool tracker_is_superseded(const struct tracker *t)
+{
+	(void)t;
+	return false;
+}
+
+void tracker_reject(struct tracker *t, const char *key, const struct err *why)
+{
+	(void)t;
+	log_error("partition", key, "an entry of the tracker can't be read, it's kept: %s",
+		  why->msg);
+}
+
+void tracker_put(struct tracker *t, const char *id, const char *owner_uid, struct str json)
 {
 	struct record *r = need_record(t, str_of(id));
 
+	(void)owner_uid;
 	free(r->want);
 	r->want = str_dup(json);
 	r->put = true;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracker ConfigMap: what is wanted in it and what is there, brought together by one write at a
- * time that carries all that has gathered (group commit), under its resourceVersion.
- * It knows keys and their JSON, not what they mean. Uses kube.
+ * The tracker: keys and their JSON in ConfigMaps NAME, NAME-1 …, what is wanted in them and what is
+ * there brought together by writes that carry all that has gathered, one at a time for each
+ * ConfigMap, under its resourceVersion. doc/design/tracker.md is its protocol. It doesn't know what
+ * the JSON means. Uses kube.
  */
 #ifndef IPU_PARTITION_TRACKER_H
 #define IPU_PARTITION_TRACKER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/err.h"
 #include "core/str.h"
@@ -16,35 +18,62 @@
 
 struct tracker;
 
-/* All from the loop, never from within a call of the owner's. */
+/* All from the loop, never from within a call of the owner's; all may call any function of the
+ * tracker but tracker_free(). Those marked "may be NULL" may. */
 struct tracker_ops {
-	/* The ConfigMap has been read (or isn't there yet): once. All on_found came before. */
+	/* All that there is has been read, newer than anything that an earlier writer wrote or may
+	 * yet write: once. All on_found came before. */
 	void (*on_synced)(void *arg);
-	/* A key that the owner hasn't put: at the start, and when somebody adds one. It stays as it
-	 * is until the owner puts or drops it. */
-	void (*on_found)(void *arg, const char *id, struct str json);
-	/* The ConfigMap now has what is wanted for this key (for a drop: hasn't got it). */
-	void (*on_recorded)(void *arg, const char *id);
+	/* A key that the owner hasn't put is new or has another value: at the start, and when
+	 * somebody else wrote it. It stays as it is until the owner puts or drops it. */
+	void (*on_found)(void *arg, const char *key, struct str json);
+	/* Such a key is no longer there. May be NULL. */
+	void (*on_gone)(void *arg, const char *key);
+	/* The ConfigMap now has what is wanted for this key (for a drop: hasn't got it). May be
+	 * NULL when following. */
+	void (*on_recorded)(void *arg, const char *key);
 	/* tracker_error() changed between well and not well. */
 	void (*on_error)(void *arg);
+	/* Something that people should hear of, once each: reason is an Event's (names.md), object
+	 * the ConfigMap's name. It has been logged. May be NULL. */
+	void (*on_report)(void *arg, const char *reason, const char *object, const char *message);
+	/* Is this a value that the owner may have written? Asked about a ConfigMap that has lost
+	 * its annotations. NULL: none is. */
+	bool (*is_ours)(void *arg, const char *key, struct str json);
 };
 
-struct tracker *tracker_new(struct kube_client *kube, const char *ns, const char *name,
+struct tracker_opts {
+	const char *ns, *name;
+	/* Only look: for a replica that doesn't lead. Nothing is written, on_found and on_gone tell
+	 * every change, put and drop mustn't be called. Becoming the leader: free it, make a new
+	 * one once the Lease is held. */
+	bool follow;
+};
+
+/* Starts reading at once; everything is copied. */
+struct tracker *tracker_new(struct kube_client *kube, const struct tracker_opts *opts,
 			    const struct tracker_ops *ops, void *arg);
-void tracker_free(struct tracker *t); /* NULL is fine */
+void tracker_free(struct tracker *t); /* NULL is fine; what is recorded stays so */
 
 bool tracker_is_synced(const struct tracker *t);
 /* What keeps it from being read or written; kind ERR_NONE when all is well. */
 const struct err *tracker_error(const struct tracker *t);
-
-void tracker_put(struct tracker *t, const char *id, struct str json);
-void tracker_drop(struct tracker *t, const char *id);
-bool tracker_is_recorded(const struct tracker *t, const char *id);
-
-/* When the tracker of another operator was taken over; 0: never. */
+/* Another process has taken the tracker since: nothing is written any more and nothing counts as
+ * recorded, for good. The owner ends, or makes a new tracker if the Lease is still its own. */
+bool tracker_is_superseded(const struct tracker *t);
+/* When contents that weren't ours (Graphcore's 1.2) were put aside, wall clock; 0: never. */
 int64_t tracker_taken_over_ms(const struct tracker *t);
 
-/* Writes that the API server took, for tests of the group commit. */
+/* What is wanted for this key. owner_uid spreads new keys over the ConfigMaps. */
+void tracker_put(struct tracker *t, const char *key, const char *owner_uid, struct str json);
+void tracker_drop(struct tracker *t, const char *key);
+/* Is the last word about this key (put or drop) what the API server has? An unknown key: yes. */
+bool tracker_is_recorded(const struct tracker *t, const char *key);
+/* The value that on_found told can't be understood: it's kept as it is, and reported. A later
+ * put, or another value, ends that. */
+void tracker_reject(struct tracker *t, const char *key, const struct err *why);
+
+/* Writes that the API server took. */
 unsigned long tracker_writes(const struct tracker *t);
 
 #endif

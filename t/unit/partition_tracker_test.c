@@ -331,18 +331,21 @@ static void count_error(void *arg)
 
 static void test_alone(void)
 {
-	static const struct tracker_ops ops = {count_synced, count_found, count_recorded,
-					       count_error};
+	static const struct tracker_ops ops = {.on_synced = count_synced,
+					       .on_found = count_found,
+					       .on_recorded = count_recorded,
+					       .on_error = count_error};
+	static const struct tracker_opts opts = {.ns = NS, .name = TRACKER};
 	struct tracker *t;
 	bool read = false;
 	char id[16];
 
 	row_begin("alone");
 	rig_begin(16);
-	t = tracker_new(kube, NS, TRACKER, &ops, &read);
+	t = tracker_new(kube, &opts, &ops, &read);
 	for (int i = 0; i < 100; i++) {
 		snprintf(id, sizeof(id), "id-%d", i);
-		tracker_put(t, id, STR("{}"));
+		tracker_put(t, id, "uid", STR("{}"));
 		ok(!tracker_is_recorded(t, id), "not recorded at once");
 	}
 	ok(WITHIN(5000, recorded == 100), "all recorded");
@@ -350,7 +353,7 @@ static void test_alone(void)
 	for (int i = 0; i < 50; i++) {
 		snprintf(id, sizeof(id), "id-%d", i);
 		tracker_drop(t, id);
-		tracker_put(t, id, STR("{\"x\":1}"));
+		tracker_put(t, id, "uid", STR("{\"x\":1}"));
 		if (i % 2)
 			tracker_drop(t, id);
 	}
