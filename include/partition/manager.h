@@ -73,6 +73,13 @@ size_t partition_asked_from(const struct partitions *p, const char *owner_uid, u
 typedef void partitions_each_fn(const struct partition_ask *ask,
 				const struct partition_status *status, void *arg);
 void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg);
+/* The same over one owner's instances. */
+void partitions_each_of(const struct partitions *p, const char *owner_uid, partitions_each_fn *fn,
+			void *arg);
+/* Grows with every change of what any function here tells of owners and entries; what the fleet
+ * adds (partition_holds_ipus, the queue's numbers) may change without. For those who keep what they
+ * made of it. */
+uint64_t partitions_generation(const struct partitions *p);
 
 /* Over all entries of the tracker, what is on its way out included: for statistics. */
 typedef void partitions_entry_fn(const struct partition_entry *entry, void *arg);

@@ -74,10 +74,11 @@ struct partitions {
 	struct map *items;  /* by partition id */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;
-	bool following;    /* another process acts: this one only shows what the tracker says */
-	bool fleet_known;  /* the list of controllers has been read */
-	bool waiting;      /* the fleet has been told that something waits */
-	struct map *looks; /* by controller: views that the queue asked for */
+	uint64_t generation; /* of all that others can see */
+	bool following;      /* another process acts: this one only shows what the tracker says */
+	bool fleet_known;    /* the list of controllers has been read */
+	bool waiting;        /* the fleet has been told that something waits */
+	struct map *looks;   /* by controller: views that the queue asked for */
 	struct vipu_fleet_watch fleet_watch;
 	struct scope calls;
 	struct loop_work pass_work, notify_work;

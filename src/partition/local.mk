@@ -20,7 +20,8 @@ libpartition_a_SOURCES = \
 	src/partition/adopt.c \
 	src/partition/queue.h \
 	src/partition/queue.c \
-	src/partition/manager.c
+	src/partition/manager.c \
+	src/partition/view.c
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 

@@ -77,6 +77,7 @@ static void free_slot(struct slot *s)
 	LIST_FOREACH(pos, tmp, &s->items)
 		item_free(CONTAINER_OF(pos, struct item, link));
 	map_del(s->owner->p->slots, slot_key(s->ask.owner.uid, s->ask.instance, key));
+	s->owner->p->generation++;
 	list_unlink(&s->queue);
 	list_unlink(&s->link);
 	partition_ask_done(&s->ask);
@@ -122,6 +123,9 @@ static enum partition_state state_of(const struct slot *s)
 {
 	if (!s->asking)
 		return PARTITION_STATE_RELEASING;
+	/* An owner that has asked for a reset must not take what is there for its result. */
+	if (s->serving && s->reset_wanted && s->serving->entry->phase == PARTITION_ACTIVE)
+		return PARTITION_STATE_RESETTING;
 	if (is_failed(s))
 		return PARTITION_STATE_FAILED;
 	if (!s->serving)
@@ -234,6 +238,7 @@ void slot_changed(struct slot *s)
 	struct partition_status st;
 	uint64_t digest;
 
+	s->owner->p->generation++;
 	record_wait(s);
 	fill_status(s, &st);
 	digest = digest_of(&st);

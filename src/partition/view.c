@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For those who look on: one owner's instances, and whether anything has changed since the last
+ * look. Owns nothing. Uses core only.
+ */
+#include "partition/internal.h"
+
+void partitions_each_of(const struct partitions *p, const char *owner_uid, partitions_each_fn *fn,
+			void *arg)
+{
+	const struct owner *o = map_get(p->owners, str_of(owner_uid));
+
+	if (!o)
+		return;
+	LIST_FOREACH(pos, tmp, &o->slots) {
+		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+		struct partition_status st;
+
+		partition_get_status(p, owner_uid, s->ask.instance, &st);
+		fn(&s->ask, &st, arg);
+	}
+}
+
+uint64_t partitions_generation(const struct partitions *p)
+{
+	return p->generation;
+}
