@@ -315,4 +315,49 @@ subtest "grpcio's client: faults, TLS and credentials of our controller" => sub 
 	$server->stop;
 };
 
+subtest "grpcio's client and ipu-sim's secure controllers" => sub {
+	my $sim = start('ipu-sim', args => ['--vipu-only', '--controllers=3', '--create-ms=10',
+		'--vipu-secure', '0:' . json_encode({clientCert => JSON::PP::true, userId => 'me', accessKey => 'first',
+			userIdMetadata => 'x-who', accessKeyMetadata => 'x-what'}),
+		'--vipu-secure', '1:{"userId":"you","accessKey":"other"}']);
+	my ($first, $second, $plain) = map { '127.0.0.1:' . $sim->port("vipu$_") } 0 .. 2;
+	my $secure = sub { my ($n, @json) = @_;
+		return http(@json ? 'POST' : 'GET', $sim->url('admin', "/sim/vipu/$n/secure"), map { (json => $_) } @json) };
+	my $shown = $secure->(0)->{json};
+	my @mine = ('--server-name', 'localhost', '--ca', spit("$dir/sim-ca.pem", $shown->{ca}));
+	my @cert = ('--cert', spit("$dir/sim-client.pem", $shown->{cert}), '--key', spit("$dir/sim-client.key", $shown->{key}));
+	my $metadata = sub { my %pairs = @_; return map { ('--metadata', "$_=$pairs{$_}") } sort keys %pairs };
+	my @key = $metadata->('x-who' => 'me', 'x-what' => 'first');
+	my $ask = sub { my ($address, @options) = @_;
+		my ($answer) = ask_with_grpcio($address, \@options, {method => 'GetVersion'});
+		return $answer->{status} // 'OK' };
+
+	is($ask->($first, @mine, @cert, @key), 'OK', 'with CA, client certificate, user id and access key');
+	is($ask->($first, @mine, @key), 'UNAVAILABLE', 'without a client certificate');
+	is($ask->($first, @mine, @cert), 'UNAUTHENTICATED', 'without user id and key');
+	is($ask->($first, @mine, @cert, $metadata->('x-who' => 'me')), 'UNAUTHENTICATED', 'without the key');
+	is($ask->($first, @mine, @cert, $metadata->('api-user-id' => 'me', 'api-access-key' => 'first')),
+		'UNAUTHENTICATED', 'under the usual names, which aren\'t its own');
+	is($ask->($first, @mine, @cert, $metadata->('x-who' => 'me', 'x-what' => 'second')), 'PERMISSION_DENIED',
+		'with a wrong key');
+	is($secure->(0, {accessKey => 'second'})->{status}, 204, 'another key');
+	is($ask->($first, @mine, @cert, @key), 'PERMISSION_DENIED', '… and the old one is refused');
+	is($ask->($first, @mine, @cert, $metadata->('x-who' => 'me', 'x-what' => 'second')), 'OK', '… the new one isn\'t');
+
+	my @yours = $metadata->('api-user-id' => 'you', 'api-access-key' => 'other');
+	is($ask->($second, @mine, @yours), 'UNAVAILABLE', 'the second controller has a CA of its own');
+	@mine[2, 3] = ('--ca', spit("$dir/sim-ca-1.pem", $secure->(1)->{json}{ca}));
+	is($ask->($second, @mine, @yours), 'OK', '… and users, and wants no client certificate');
+	is($secure->(1, {newCertificate => JSON::PP::true})->{status}, 204, 'another certificate');
+	is($ask->($second, @mine, @yours), 'UNAVAILABLE', '… which the old CA hasn\'t signed');
+	is($ask->($plain), 'OK', 'the third one asks for nothing');
+	is($secure->(2)->{json}{tls}, JSON::PP::false, '… and says so');
+
+	for my $bad ({tsl => JSON::PP::true}, {tls => 'yes'}, {cert => 'x'}, {cert => 'x', key => 'y'}) {
+		is($secure->(2, $bad)->{status}, 400, 'not ' . json_encode($bad));
+	}
+	is($ask->($plain), 'OK', 'what was refused changed nothing');
+	$sim->stop;
+};
+
 done_testing();

@@ -339,10 +339,15 @@ static int do_drain(struct request *req, struct err *err)
 	return 0;
 }
 
+static int do_secure(struct request *req, struct err *err)
+{
+	return vipu_sim_secure(req->vipu, req->body, err);
+}
+
 /* POST /sim/vipu/{n}/{action} */
 static const struct vipu_action {
 	const char *name;
-	const char *keys[8];
+	const char *keys[10];
 	action_fn *action;
 } vipu_actions[] = {
 	{"faults",
@@ -357,6 +362,10 @@ static const struct vipu_action {
 	{"up", {NULL}, do_up},
 	{"cut", {NULL}, do_cut},
 	{"drain", {NULL}, do_drain},
+	{"secure",
+	 {"tls", "clientCert", "newCertificate", "userId", "accessKey", "userIdMetadata",
+	  "accessKeyMetadata", "cert", "key"},
+	 do_secure},
 };
 
 static void post_vipu(struct http_exchange *ex, void *arg)
@@ -370,6 +379,18 @@ static void post_vipu(struct http_exchange *ex, void *arg)
 		}
 	}
 	http_reply_problem(ex, 404, "a controller can't be told to \"%s\"", name);
+}
+
+static void get_secure(struct http_exchange *ex, void *arg)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct request req = {.ex = ex, .admin = arg};
+	struct err err;
+
+	if (find_vipu(&req, &err) < 0)
+		http_reply_err(ex, &err);
+	else
+		reply_json(ex, vipu_sim_secure_to_json(req.vipu, doc));
 }
 
 static void delete_vipu_faults(struct http_exchange *ex, void *arg)
@@ -392,6 +413,7 @@ void sim_admin_handle(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_DELETE, "/sim/api/faults", delete_api_faults},
 		{HTTP_METHOD_POST, "/sim/api/cut-watches", post_cut_watches},
 		{HTTP_METHOD_POST, "/sim/api/compact", post_compact},
+		{HTTP_METHOD_GET, "/sim/vipu/{n}/secure", get_secure},
 		{HTTP_METHOD_POST, "/sim/vipu/{n}/{action}", post_vipu},
 		{HTTP_METHOD_DELETE, "/sim/vipu/{n}/faults", delete_vipu_faults},
 		{HTTP_METHOD_DELETE, "/sim/vipu/{n}/partitions/{id}", delete_partition},

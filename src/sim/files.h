@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ipu-sim puts on disk for those who use it, and the certificate that stands in there.
+ * What ipu-sim puts on disk for those who use it.
  */
 #ifndef IPU_SIM_FILES_H
 #define IPU_SIM_FILES_H
@@ -9,11 +9,6 @@
 
 #include "core/err.h"
 #include "core/str.h"
-
-/* A new key and a certificate signed by itself, for localhost, the loopback addresses and the
- * numeric host (NULL: no more). Both PEM, the caller's to free. */
-int sim_certificate_make(const char *host, char **ret_cert_pem, char **ret_key_pem,
-			 struct err *err);
 
 /* Whole or not at all: who waits for the file never reads half of it. Only its owner may read it.
  */

@@ -27,18 +27,21 @@ libsim_a_SOURCES = \
 	src/sim/pod_status.c \
 	src/sim/admin.h \
 	src/sim/admin.c \
+	src/sim/certificate.h \
+	src/sim/certificate.c \
 	src/sim/vipu_model.c \
 	src/sim/vipu_model.h \
 	src/sim/vipu_model_list.c \
 	src/sim/vipu_sim.c \
 	src/sim/vipu_sim.h \
 	src/sim/vipu_sim_fault.c \
+	src/sim/vipu_sim_secure.c \
 	src/sim/vipu_sim_impl.h
-libsim_a_CPPFLAGS = $(AM_CPPFLAGS)
+libsim_a_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 sim_ldadd = libsim.a libjob.a $(partition_ldadd)
 
 bin_PROGRAMS += ipu-sim
 ipu_sim_SOURCES = src/sim/main.c src/sim/options.h src/sim/options.c src/sim/files.h src/sim/files.c
-ipu_sim_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS) -DIPU_DATA_DIR='"$(pkgdatadir)"' \
+ipu_sim_CPPFLAGS = $(AM_CPPFLAGS) -DIPU_DATA_DIR='"$(pkgdatadir)"' \
 	-DIPU_BUILD_DIR='"$(abs_top_builddir)"' -DIPU_SOURCE_DIR='"$(abs_top_srcdir)"'
 ipu_sim_LDADD = $(sim_ldadd)

@@ -17,6 +17,7 @@
 #include "net/tls.h"
 #include "sim/admin.h"
 #include "sim/api.h"
+#include "sim/certificate.h"
 #include "sim/files.h"
 #include "sim/kubelet.h"
 #include "sim/options.h"
@@ -77,6 +78,28 @@ static int set_faults(struct vipu_sim *vipu, const struct sim_texts *faults, str
 	return 0;
 }
 
+/* "[N:]JSON": without N, for all. */
+static int set_secure(const struct program *p, struct str text, struct err *err)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	struct str head, rest;
+	int64_t only = -1;
+
+	if (!str_has_prefix(text, STR("{")) && str_cut(text, ':', &head, &rest)) {
+		if (str_to_int(head, 0, (int64_t)p->n_vipu - 1, &only, NULL) < 0)
+			return err_set(err, ERR_INVALID, 0, "there is no controller %.*s",
+				       STR_ARG(head));
+		text = rest;
+	}
+	if (json_parse(text, &doc, err) < 0)
+		return -1;
+	for (size_t i = 0; i < p->n_vipu; i++)
+		if ((only < 0 || (size_t)only == i) &&
+		    vipu_sim_secure(p->vipu[i], json_root(doc), err) < 0)
+			return -1;
+	return 0;
+}
+
 static int make_vipu(struct program *p, struct err *err)
 {
 	const struct sim_options *o = p->options;
@@ -95,6 +118,9 @@ static int make_vipu(struct program *p, struct err *err)
 		if (set_faults(p->vipu[i], &o->vipu_faults, err) < 0)
 			return -1;
 	}
+	for (size_t i = 0; i < o->vipu_secure.n; i++)
+		if (set_secure(p, str_of(o->vipu_secure.items[i]), err) < 0)
+			return err_wrap(err, "--vipu-secure");
 	return 0;
 }
 
@@ -269,6 +295,25 @@ static int write_lines(const struct program *p, struct err *err)
 	return result;
 }
 
+/* What a controller's callers need, as files: the end-point that shows it, cut into its parts. */
+static int write_secure(const struct program *p, size_t i, struct err *err)
+{
+	static const struct {
+		const char *key, *file;
+	} parts[] = {{"ca", "ca"}, {"cert", "client"}, {"key", "client-key"}};
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	const struct json *v = jmut_view(vipu_sim_secure_to_json(p->vipu[i], doc));
+
+	for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+		CLEANUP_FREE char *name = xasprintf("vipu%zu-%s.pem", i, parts[k].file);
+		struct str pem = json_str(json_get(v, parts[k].key));
+
+		if (pem.p && sim_file_write(p->options->dir, name, pem, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int write_dir(const struct program *p, struct err *err)
 {
 	const char *dir = p->options->dir;
@@ -279,16 +324,25 @@ static int write_dir(const struct program *p, struct err *err)
 	    sim_file_write(dir, "kubeconfig", str_of(text), err) < 0 ||
 	    sim_file_write(dir, "token", str_of(p->token), err) < 0)
 		return -1;
+	for (size_t i = 0; i < p->n_vipu; i++)
+		if (write_secure(p, i, err) < 0)
+			return -1;
 	return write_json(p, err);
 }
 
 /* Nothing half-done stays: a folder that holds other things does. */
-static void remove_dir(const char *dir)
+static void remove_dir(const char *dir, size_t n_vipu)
 {
 	static const char *const names[] = {"kubeconfig", "token", "ports.json"};
+	static const char *const parts[] = {"ca", "client", "client-key"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		CLEANUP_FREE char *path = xasprintf("%s/%s", dir, names[i]);
+
+		(void)unlink(path);
+	}
+	for (size_t i = 0; i < 3 * n_vipu; i++) {
+		CLEANUP_FREE char *path = xasprintf("%s/vipu%zu-%s.pem", dir, i / 3, parts[i % 3]);
 
 		(void)unlink(path);
 	}
@@ -302,7 +356,7 @@ static int write_files(const struct program *p, struct err *err)
 	if ((!o->dir || write_dir(p, err) == 0) && (!o->ports_file || write_lines(p, err) == 0))
 		return 0;
 	if (o->dir)
-		remove_dir(o->dir);
+		remove_dir(o->dir, p->n_vipu);
 	return -1;
 }
 

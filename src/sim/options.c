@@ -59,6 +59,11 @@ static const struct known {
 	 "what POST /sim/vipu/N/faults takes, for each controller from the\n"
 	 "                               start; may be given several times",
 	 KIND_TEXTS, AT(vipu_faults), 0, 0},
+	{"vipu-secure", "[N:]JSON",
+	 "what POST /sim/vipu/N/secure takes, from the start, for controller N\n"
+	 "                               or all: TLS, user id, access key; may be given several\n"
+	 "                               times",
+	 KIND_TEXTS, AT(vipu_secure), 0, 0},
 	{"api-listen", "ADDR", "the API over TLS (default 127.0.0.1:0)", KIND_TEXT, AT(api_listen),
 	 0, 0},
 	{"api-plain-listen", "ADDR", "the API without TLS (default 127.0.0.1:0)", KIND_TEXT,
@@ -207,5 +212,6 @@ void sim_options_done(struct sim_options *o)
 	free(o->node_labels.items);
 	free(o->pod_settings.items);
 	free(o->vipu_faults.items);
+	free(o->vipu_secure.items);
 	*o = (struct sim_options){0};
 }

@@ -137,8 +137,9 @@ static void fill_device(const struct model_partition *p, uint32_t index, uint32_
 
 	*to = (struct vipu_device){
 		.ip = xasprintf("10.1.%u.%u", agent / 250, agent % 250 + 1),
-		.server_port = 12000 + ipu % MODEL_AGENT_IPUS,
-		.rdma_port = 13000 + ipu % MODEL_AGENT_IPUS,
+		/* The IPUs' servers start anew at a reset, and listen where they find room. */
+		.server_port = 12000 + p->resets % 100 * MODEL_AGENT_IPUS + ipu % MODEL_AGENT_IPUS,
+		.rdma_port = 13000 + p->resets % 100 * MODEL_AGENT_IPUS + ipu % MODEL_AGENT_IPUS,
 		.device_id = device_id,
 		.segment_id = index / MODEL_DOMAIN_IPUS,
 		.routing_id = index,

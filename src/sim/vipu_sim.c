@@ -265,18 +265,13 @@ static void meet_fault(struct vipu_sim *sim, struct grpc_server_call *call, enum
 		grpc_server_call_fail(call, f->status, f->message);
 }
 
-static bool is_allowed(const struct vipu_sim *sim, const struct grpc_server_call *call)
-{
-	return (!sim->user || str_eqz(grpc_server_call_metadata(call, VIPU_USER_KEY), sim->user)) &&
-	       (!sim->access ||
-		str_eqz(grpc_server_call_metadata(call, VIPU_ACCESS_KEY), sim->access));
-}
-
 static void on_call(void *arg, struct grpc_server_call *call)
 {
 	struct vipu_sim *sim = arg;
 	int method = vipu_method_from_path(grpc_server_call_path(call));
+	enum grpc_status admitted;
 	struct vipu_sim_fault fault;
+	const char *why;
 	struct outcome o;
 
 	if (method < 0) {
@@ -284,9 +279,9 @@ static void on_call(void *arg, struct grpc_server_call *call)
 		return;
 	}
 	sim->calls[method]++;
-	if (!is_allowed(sim, call)) {
-		grpc_server_call_fail(call, GRPC_UNAUTHENTICATED,
-				      "user id or access key is missing or wrong");
+	admitted = vipu_sim_admit(sim, call, &why);
+	if (admitted != GRPC_OK) {
+		grpc_server_call_fail(call, (int)admitted, why);
 		return;
 	}
 	char *text = NULL;
@@ -330,6 +325,8 @@ int vipu_sim_new(struct net *net, const struct vipu_sim_config *c, struct vipu_s
 	sim->host = xstrdup(host);
 	sim->user = xstrdup(c->user);
 	sim->access = xstrdup(c->access);
+	sim->user_key = xstrdup(VIPU_USER_KEY);
+	sim->access_key = xstrdup(VIPU_ACCESS_KEY);
 	sim->cluster = xstrdup(c->cluster ? c->cluster : "sim");
 	sim->allocation = xstrdup(c->allocation ? c->allocation : "");
 	sim->version = xstrdup(c->version ? c->version : "1.18.0");
@@ -367,6 +364,12 @@ static void free_sim(void *p)
 	free(sim->name);
 	free(sim->user);
 	free(sim->access);
+	free(sim->user_key);
+	free(sim->access_key);
+	free(sim->cert_pem);
+	free(sim->key_pem);
+	free(sim->client_pem);
+	free(sim->client_key_pem);
 	free(sim->cluster);
 	free(sim->allocation);
 	free(sim->version);

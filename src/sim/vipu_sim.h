@@ -103,6 +103,18 @@ size_t vipu_sim_faults(const struct vipu_sim *sim); /* still waiting */
  * "message":"…","delayMs":…}: what an admin end-point takes. */
 int vipu_sim_inject_json(struct vipu_sim *sim, const struct json *v, struct err *err);
 
+/* ---- secure mode ---- */
+
+/* {"tls":true,"clientCert":true,"userId":"…","accessKey":"…","userIdMetadata":"…",
+ * "accessKeyMetadata":"…","cert":PEM,"key":PEM,"newCertificate":true}: what is named counts from
+ * now on, the rest stays. The first time, TLS is on unless said otherwise; a certificate is made
+ * where none is given. A change of TLS closes all connections; userId or accessKey "": not asked
+ * for. */
+int vipu_sim_secure(struct vipu_sim *sim, const struct json *v, struct err *err);
+/* What a caller needs: {"tls","clientCert","ca","cert","key" (the client's),"userId","accessKey",
+ * "userIdMetadata","accessKeyMetadata"}. */
+struct jmut *vipu_sim_secure_to_json(const struct vipu_sim *sim, struct jmut_doc *doc);
+
 /* Closes all connections / refuses to listen and closes / listens again on the same port. */
 void vipu_sim_cut(struct vipu_sim *sim);
 void vipu_sim_go_down(struct vipu_sim *sim);

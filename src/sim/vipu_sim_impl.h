@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the simulated controller: what its serving half (vipu_sim.c) and its faults and JSON
- * (vipu_sim_fault.c) share. Private to these two.
+ * Inside the simulated controller: what its serving half (vipu_sim.c), its faults and JSON
+ * (vipu_sim_fault.c) and what it asks of callers (vipu_sim_secure.c) share. Private to these.
  */
 #ifndef IPU_SIM_VIPU_SIM_IMPL_H
 #define IPU_SIM_VIPU_SIM_IMPL_H
 
 #include "core/list.h"
+#include "grpc/status.h"
 #include "loop/loop.h"
 #include "vipu_model.h"
 #include "vipu_sim.h"
+
+struct grpc_server_call;
 
 struct vipu_sim {
 	struct net *net;
@@ -18,7 +21,12 @@ struct vipu_sim {
 	struct grpc_server *server; /* NULL: down */
 	char *host, *name;          /* name: "host:port" */
 	uint16_t port;
-	char *user, *access; /* NULL: not asked for */
+	char *user, *access;         /* NULL: not asked for */
+	char *user_key, *access_key; /* the metadata that carries them */
+	bool secure;                 /* vipu_sim_secure was called: the rest is its own */
+	bool client_cert;            /* asked for */
+	char *cert_pem, *key_pem;    /* made or given; NULL: none yet */
+	char *client_pem, *client_key_pem;
 	char *cluster, *allocation, *version, *agent_prefix;
 	struct model model;
 	struct loop_timer timer; /* the model's next end of an operation */
@@ -32,5 +40,10 @@ struct vipu_sim {
 bool vipu_sim_take_fault(struct vipu_sim *sim, enum vipu_method method, struct vipu_sim_fault *ret,
 			 char **ret_text);
 void vipu_sim_end_held(struct vipu_sim *sim); /* resets them */
+
+/* Whether a call may be: GRPC_OK, UNAUTHENTICATED (something is missing) or PERMISSION_DENIED
+ * (something is wrong), with words. */
+enum grpc_status vipu_sim_admit(const struct vipu_sim *sim, const struct grpc_server_call *call,
+				const char **ret_why);
 
 #endif

@@ -16,6 +16,9 @@ from google.protobuf import json_format
 options = argparse.ArgumentParser()
 options.add_argument("--stubs", required=True)
 options.add_argument("--ca")
+options.add_argument("--cert")
+options.add_argument("--key")
+options.add_argument("--server-name", default="vipu.test")
 options.add_argument("--metadata", action="append", default=[])
 options.add_argument("--parallel", action="store_true")
 options.add_argument("address")
@@ -26,10 +29,17 @@ import vipu_pb2 as pb  # noqa: E402
 import vipu_pb2_grpc as stubs  # noqa: E402
 
 limits = [("grpc.max_receive_message_length", -1)]
+
+def read(path):
+    if not path:
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
 if args.ca:
-    with open(args.ca, "rb") as ca:
-        credentials = grpc.ssl_channel_credentials(ca.read())
-    limits.append(("grpc.ssl_target_name_override", "vipu.test"))
+    credentials = grpc.ssl_channel_credentials(read(args.ca), read(args.key), read(args.cert))
+    limits.append(("grpc.ssl_target_name_override", args.server_name))
     channel = grpc.secure_channel(args.address, credentials, limits)
 else:
     channel = grpc.insecure_channel(args.address, limits)

@@ -3,7 +3,8 @@
 # A V-IPU controller that shares nothing with ours: reference gRPC without stubs, messages read and
 # written by hand from the wire facts, its own model and its own habits. It takes IPUs from the far end,
 # answers lists slowly, is sometimes UNKNOWN, refuses a second removal while one is under way, remembers
-# what it removed for a while, and sends fields that nobody knows. Its state goes to a JSON file.
+# what it removed for a while, and sends fields that nobody knows. On demand it's secure: TLS, a client
+# certificate, metadata that each call must carry. Its state goes to a JSON file.
 
 import argparse
 import concurrent.futures
@@ -22,11 +23,16 @@ options.add_argument("--ports-file", required=True)
 options.add_argument("--state", required=True)
 options.add_argument("--machines", type=int, default=8)
 options.add_argument("--seed", type=int, default=1)
+options.add_argument("--cert")
+options.add_argument("--key")
+options.add_argument("--client-ca")
+options.add_argument("--metadata", action="append", default=[])
 args = options.parse_args()
 
 PENDING, ACTIVE, REMOVED, ERROR = 1, 2, 3, 4
 IDLE, CREATING, REMOVING = 1, 2, 3
 IPUS = args.machines * 4
+DEMANDS = dict(pair.split("=", 1) for pair in args.metadata)
 chance = random.Random(args.seed)
 
 
@@ -87,7 +93,8 @@ def fields(raw):
 
 lock = threading.Lock()
 partitions = {}
-counts = {"created": 0, "refused": 0, "unknown": 0, "removed": 0, "most": 0, "doubled": 0}
+counts = {"created": 0, "refused": 0, "unknown": 0, "removed": 0, "most": 0, "doubled": 0,
+          "configs": 0, "denied": 0}
 
 
 class Partition:
@@ -240,6 +247,31 @@ def remove(raw, context):
         return STRANGE
 
 
+def device(p, ipu, index):
+    out = data(1, f"fd00::{ipu // 4 + 1:x}") + number(2, 7000 + ipu) + number(3, 8000 + ipu)
+    return out + number(4, index) + number(6, ipu - p.first) + number(7, 2) + number(8, ipu % 4) + data(9, f"{ipu}") + STRANGE
+
+
+def ipuof_config(raw, context):
+    asked = fields(raw)
+    name = asked.get(1, b"").decode()
+    with lock:
+        settle()
+        p = find(name, context)
+        if ready_of(p) != ACTIVE:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{name} isn't ready")
+        sometimes_unknown(context, 0.2)
+        gcds = p.more.get(8, 0) or 1
+        wanted = [fields(asked[2]).get(1, 0)] if 2 in asked else range(gcds)
+        config = number(2, 2) + number(3, 1) + number(5, 1) + STRANGE
+        for gcd in reversed(wanted):  # in no order that anybody promised
+            ipus = sorted(p.ipus())[gcd * p.size // gcds : (gcd + 1) * p.size // gcds]
+            devices = b"".join(data(2, device(p, ipu, index)) for index, ipu in enumerate(ipus))
+            config += data(8, devices + data(3, data(1, "GCD Id") + data(2, f"{gcd}")) + STRANGE)
+        counts["configs"] += 1
+        return data(1, config) + STRANGE
+
+
 def not_here(raw, context):
     context.abort(grpc.StatusCode.UNIMPLEMENTED, "not on these shelves")
 
@@ -251,15 +283,38 @@ METHODS = {
     "/virmgrpc.UserService/CreatePartition": create,
     "/virmgrpc.UserService/RemovePartition": remove,
     "/virmgrpc.UserService/ResetPartition": not_here,
-    "/virmgrpc.UserService/GetPartitionIpuofConfig": not_here,
+    "/virmgrpc.UserService/GetPartitionIpuofConfig": ipuof_config,
     "/virmgrpc.UserService/GetPartitionStatus": status,
 }
+
+
+def guarded(method):
+    """The method, for callers that carry what is demanded."""
+
+    def call(raw, context):
+        got = dict(context.invocation_metadata())
+        lacks = [key for key in DEMANDS if key not in got]
+        if lacks or any(got[key] != value for key, value in DEMANDS.items()):
+            with lock:
+                counts["denied"] += 1
+            code = grpc.StatusCode.UNAUTHENTICATED if lacks else grpc.StatusCode.PERMISSION_DENIED
+            context.abort(code, "not for you")
+        return method(raw, context)
+
+    return call
 
 
 class Handler(grpc.GenericRpcHandler):
     def service(self, details):
         method = METHODS.get(details.method)
-        return grpc.unary_unary_rpc_method_handler(method) if method else None
+        return grpc.unary_unary_rpc_method_handler(guarded(method)) if method else None
+
+
+def read(path):
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def keep_state():
@@ -272,7 +327,13 @@ def keep_state():
 
 server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
 server.add_generic_rpc_handlers((Handler(),))
-port = server.add_insecure_port(f"{args.listen}:0")
+if args.cert:
+    pair = (read(args.key), read(args.cert))
+    demands_cert = args.client_ca is not None
+    credentials = grpc.ssl_server_credentials([pair], read(args.client_ca), demands_cert)
+    port = server.add_secure_port(f"{args.listen}:0", credentials)
+else:
+    port = server.add_insecure_port(f"{args.listen}:0")
 server.start()
 ended = threading.Event()
 note()
