@@ -100,6 +100,8 @@ const char *job_condition_name(enum job_condition_type type); /* "Pending", … 
 /* "NAME-worker-N", N counted through all instances. */
 char *job_worker_name(const struct job *job, uint32_t instance, uint32_t worker);
 char *job_selector(const struct job *job); /* for status.selector */
+/* What Graphcore's operator 1.2 called an instance's partition; the caller frees. */
+char *job_legacy_partition(const struct job *job, uint32_t instance);
 /* An instance's ask. Borrows from the job: use at once. */
 struct partition_ask job_ask(const struct job *job, uint32_t instance);
 

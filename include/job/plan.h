@@ -36,6 +36,7 @@ enum job_action_kind {
 	JOB_ENSURE,  /* instance */
 	JOB_RELEASE, /* instance */
 	JOB_RELEASE_ALL,
+	JOB_ADOPT,      /* instance, pod: the tracker has lost the partition that it runs on */
 	JOB_CREATE_POD, /* instance, worker */
 	JOB_DELETE_POD, /* pod */
 };

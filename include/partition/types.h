@@ -112,6 +112,8 @@ struct partition_status {
 	uint16_t port;
 	const char *label_key, *label_value; /* node selector of that controller, or NULL */
 	bool by_file;      /* its Pods get the IPUoF configuration as a file, not the address */
+	bool adopting;     /* what the owner knows as its own is being looked for */
+	bool adopted;      /* its partition was taken over, not made */
 	bool draining;     /* its controller is being emptied: the owner should move */
 	unsigned position; /* in the queue, from 1; 0: isn't in it */
 	/* What is asked for, as it was asked; NULL: nothing. */

@@ -353,6 +353,7 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 			 const struct job_action *a, const struct partition_status *partitions)
 {
 	struct partitions *p = ctx->c->opts.partitions;
+	CLEANUP_FREE char *legacy = NULL;
 	struct partition_ask ask;
 
 	log_debug("job", ctx->key, "%s instance=%u worker=%u", job_action_name(a->kind),
@@ -363,7 +364,10 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		patch_finalizer(ctx, item, a->kind == JOB_ADD_FINALIZER);
 		break;
 	case JOB_ENSURE:
+	case JOB_ADOPT:
 		ask = job_ask(item->job, a->instance);
+		ask.adopt = a->pod ? a->pod->partition : NULL;
+		ask.legacy = legacy = job_legacy_partition(item->job, a->instance);
 		partition_ensure(p, &ask);
 		break;
 	case JOB_RELEASE:

@@ -26,6 +26,7 @@ struct job_item {
 struct job_told {
 	enum partition_state state;
 	char *id, *controller;
+	bool draining;
 };
 
 struct job_ctx {

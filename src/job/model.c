@@ -251,6 +251,11 @@ char *job_selector(const struct job *job)
 	return xasprintf(JOB_LABEL_JOB "=%s," JOB_LABEL_ROLE "=" JOB_ROLE_WORKER, job->name);
 }
 
+char *job_legacy_partition(const struct job *job, uint32_t instance)
+{
+	return xasprintf("p-%s-%s-%" PRIu32, job->name, job->ns, instance);
+}
+
 struct partition_ask job_ask(const struct job *job, uint32_t instance)
 {
 	return (struct partition_ask){
@@ -261,5 +266,6 @@ struct partition_ask job_ask(const struct job *job, uint32_t instance)
 		.instance = instance,
 		.ipus = job->ipus,
 		.options = job->options,
+		.created_ms = job->created_ms,
 	};
 }

@@ -167,6 +167,7 @@ struct gang { /* the Pods of one instance, looked at together */
 	size_t there, missing, stale, running, succeeded, live;
 	bool leaving;
 	const struct job_pod *failed, *waiting, *conflict;
+	const struct job_pod *on; /* one that may run and says on which partition */
 };
 
 /* Made for another partition than the one that is there, or asked for, now. Where nothing is asked
@@ -175,7 +176,8 @@ static bool is_stale(const struct gang *g, const struct job_pod *pod)
 {
 	const struct partition_status *part = g->part;
 
-	if (part->state == PARTITION_STATE_NONE || part->state == PARTITION_STATE_RELEASING ||
+	if (part->adopting || part->state == PARTITION_STATE_NONE ||
+	    part->state == PARTITION_STATE_RELEASING ||
 	    (part->state == PARTITION_STATE_FAILED && !part->id) || !pod->partition)
 		return false;
 	return !part->id || strcmp(pod->partition, part->id) != 0;
@@ -193,6 +195,8 @@ static void look_at_pod(struct work *w, const struct job_pod *pod, struct gang *
 	}
 	g->there++;
 	g->live += may_run(pod);
+	if (may_run(pod) && pod->partition)
+		g->on = pod;
 	if (pod->deleting && may_run(pod))
 		g->leaving = true;
 	if (pod->phase == JOB_POD_FAILED && !g->failed)
@@ -378,6 +382,10 @@ static enum instance_state plan_unasked(struct work *w, const struct gang *g)
 	}
 	if (g->live == 0)
 		return succeed_instance(w, g);
+	if (g->on && g->part->state == PARTITION_STATE_NONE) {
+		act_instance(w, JOB_ADOPT, g->instance);
+		w->out->actions[w->out->n_actions - 1].pod = g->on;
+	}
 	return plan_going_on(w, g);
 }
 
@@ -399,6 +407,8 @@ static enum instance_state plan_waiting(struct work *w, const struct gang *g)
 
 	if (g->there == 0 && wants_otherwise(w, g))
 		act_instance(w, JOB_ENSURE, g->instance);
+	if (part->adopted && g->live && g->missing == 0)
+		return plan_going_on(w, g); /* its Pods run while it's being recorded */
 	if (part->message[0])
 		waits_for(w, partition_why_name(part->why), part->why, "%.240s", part->message);
 	return INSTANCE_WAITING;
@@ -428,7 +438,7 @@ static enum instance_state plan_gang(struct work *w, const struct gang *g)
 	case PARTITION_STATE_ACTIVE:
 		return plan_usable(w, g);
 	default:
-		return plan_waiting(w, g);
+		return g->part->adopting ? plan_unasked(w, g) : plan_waiting(w, g);
 	}
 }
 
@@ -696,6 +706,7 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_ENSURE] = "ensure",
 		[JOB_RELEASE] = "release",
 		[JOB_RELEASE_ALL] = "release-all",
+		[JOB_ADOPT] = "adopt",
 		[JOB_CREATE_POD] = "create-pod",
 		[JOB_DELETE_POD] = "delete-pod",
 	};

@@ -52,6 +52,7 @@ void job_told_free(struct job_ctx *ctx)
 static void remember(struct job_told *t, const struct partition_status *st)
 {
 	t->state = st->state;
+	t->draining = st->draining;
 	if (!st->id)
 		return; /* releasing: what it was stays known until it's gone */
 	if (t->id && strcmp(t->id, st->id) == 0)
@@ -80,7 +81,11 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 		tell_gone(ctx, job, t);
 		return;
 	}
-	if (st->id && !same_id)
+	if (st->id && !same_id && st->adopted)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "PartitionAdopted",
+			 "Partition %s with %u IPU%s on %s wasn't in the tracker and is taken over",
+			 st->id, job->ipus, job->ipus == 1 ? "" : "s", st->controller);
+	else if (st->id && !same_id)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionRequested",
 			 "Partition %s with %u IPU%s was asked of %s", st->id, job->ipus,
 			 job->ipus == 1 ? "" : "s", st->controller);
@@ -93,6 +98,11 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 	if (st->state == PARTITION_STATE_FAILED && t->state != PARTITION_STATE_FAILED)
 		job_tell(ctx, job, KUBE_EVENT_WARNING, partition_why_name(st->why), "%s",
 			 st->message);
+	if (st->draining && !(same_id && t->draining))
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "ControllerDraining",
+			 "V-IPU controller %s, which has partition %s, is being emptied: nothing "
+			 "new starts there, and this job should end or move",
+			 st->controller, st->id);
 	if (st->state == PARTITION_STATE_RELEASING && st->message[0] &&
 	    t->state != PARTITION_STATE_RELEASING)
 		job_tell(ctx, job, KUBE_EVENT_WARNING, "ReleaseDelayed", "%s", st->message);

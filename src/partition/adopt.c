@@ -59,10 +59,12 @@ static void take(struct slot *s, const struct vipu_controller *c, const char *id
 	log_warn("partition", id, "taken over: controller=%s ipus=%u owner=%s/%s", c->name,
 		 s->ask.ipus, s->ask.owner.ns, s->ask.owner.name);
 	slot_serve(s, e, true);
+	s->adopted = true;
 }
 
-/* True: found and taken, or found and not to be taken. */
-static bool try_id(struct slot *s, const char *id, bool *ret_taken)
+enum found { FOUND_NOT, FOUND_TAKEN, FOUND_OTHER };
+
+static enum found try_id(struct slot *s, const char *id)
 {
 	struct partitions *p = s->owner->p;
 
@@ -72,17 +74,16 @@ static bool try_id(struct slot *s, const char *id, bool *ret_taken)
 
 		if (!part)
 			continue;
-		*ret_taken = part->n_ipus == s->ask.ipus;
-		if (*ret_taken)
+		if (part->n_ipus == s->ask.ipus) {
 			take(s, c, id);
-		else
-			log_warn("partition", id,
-				 "is on %s with %zu IPUs, and %s/%s asks for %u: left alone",
-				 c->name, part->n_ipus, s->ask.owner.ns, s->ask.owner.name,
-				 s->ask.ipus);
-		return true;
+			return FOUND_TAKEN;
+		}
+		log_warn("partition", id,
+			 "is on %s with %zu IPUs, and %s/%s asks for %u: left alone", c->name,
+			 part->n_ipus, s->ask.owner.ns, s->ask.owner.name, s->ask.ipus);
+		return FOUND_OTHER;
 	}
-	return false;
+	return FOUND_NOT;
 }
 
 /* The first configured controller that hasn't been heard since this process began. */
@@ -97,36 +98,45 @@ static const struct vipu_controller *first_unheard(const struct partitions *p)
 	return NULL;
 }
 
-bool adopt_try(struct slot *s)
+/* Until all have been heard, but not for ever. */
+static bool must_wait(struct slot *s, const char *id)
 {
 	struct partitions *p = s->owner->p;
-	const char *ids[] = {s->ask.adopt, s->ask.legacy};
-	bool may[] = {s->ask.adopt && could_be_its(&s->ask, s->ask.adopt),
-		      s->ask.legacy && could_be_older(s)};
-	const struct vipu_controller *unheard;
-	bool taken = false;
+	const struct vipu_controller *c = first_unheard(p);
 	char z[256];
 
-	if (s->adopted)
+	if (!c || clock_wall_ms() >= s->since_ms + p->times.orphan_ms)
 		return false;
-	for (size_t i = 0; i < 2; i++) {
-		/* One that the tracker knows is on its way out: it isn't lost. */
-		may[i] = may[i] && !map_get(p->items, str_of(ids[i]));
-		if (may[i] && try_id(s, ids[i], &taken)) {
-			s->adopted = true;
-			return taken;
-		}
-	}
-	unheard = first_unheard(p);
-	if ((may[0] || may[1]) && unheard && clock_wall_ms() < s->since_ms + p->times.orphan_ms) {
-		snprintf(z, sizeof(z),
-			 "its partition %s isn't in the tracker: it may be on %s, which hasn't "
-			 "answered yet%s%.100s",
-			 may[0] ? ids[0] : ids[1], unheard->name, unheard->reason[0] ? ": " : "",
-			 unheard->reason);
-		slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+	snprintf(z, sizeof(z),
+		 "its partition %s isn't in the tracker: it may be on %s, which hasn't answered "
+		 "yet%s%.100s",
+		 id, c->name, c->reason[0] ? ": " : "", c->reason);
+	slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+	return true;
+}
+
+bool adopt_is_due(const struct slot *s)
+{
+	return !s->looked && s->ask.adopt && could_be_its(&s->ask, s->ask.adopt) &&
+	       !map_get(s->owner->p->items, str_of(s->ask.adopt));
+}
+
+bool adopt_try(struct slot *s)
+{
+	/* One that the tracker knows is on its way out: it isn't lost. */
+	bool due = adopt_is_due(s);
+	bool older = !s->looked && !due && s->ask.legacy && could_be_older(s) &&
+		     !map_get(s->owner->p->items, str_of(s->ask.legacy));
+	const char *id = due ? s->ask.adopt : s->ask.legacy;
+	enum found found;
+
+	if (!due && !older)
+		return false;
+	found = try_id(s, id);
+	if (found == FOUND_NOT && must_wait(s, id))
 		return true;
-	}
-	s->adopted = true;
-	return false;
+	s->looked = true;
+	if (found != FOUND_TAKEN && due)
+		slot_vanished(s, id);
+	return found == FOUND_TAKEN || due;
 }

@@ -13,5 +13,7 @@
 /* For a slot that is about to be given a partition. True: it has one now, or must wait until the
  * controllers have been heard (the slot says so); false: there is none to take over. */
 bool adopt_try(struct slot *s);
+/* Its Pods name a partition that hasn't been looked for to the end. */
+bool adopt_is_due(const struct slot *s);
 
 #endif

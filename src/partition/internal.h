@@ -37,7 +37,8 @@ struct slot {
 	char message[256];
 	int64_t since_ms;      /* wall: of its present state */
 	int64_t arrived_ms;    /* wall: when it was asked for; its place among its priority */
-	bool adopted;          /* what could be taken over was looked for */
+	bool looked;           /* for what could be taken over */
+	bool adopted;          /* what serves it was taken over */
 	char *wait;            /* its record in the tracker while it waits; NULL: none there */
 	int64_t said_ms;       /* mono: when it was said last why it waits */
 	int64_t not_before_ms; /* mono: back-off after a failure */
@@ -100,6 +101,8 @@ bool item_is_unlisted(const struct item *item); /* not in its controller's newes
 void slot_serve(struct slot *slot, struct partition_entry *entry, bool loaded);
 /* It waits, and for what: words of a reason that stays move at most once a minute. */
 void slot_wait_because(struct slot *slot, enum partition_why why, const char *message);
+/* A partition that its owner uses isn't there: the owner's word decides what comes next. */
+void slot_vanished(struct slot *slot, const char *id);
 /* The item, in phase was until now, no longer serves its slot. why NONE: its owner wanted it so. */
 void slot_lost_item(struct slot *slot, struct item *item, enum partition_phase was,
 		    enum partition_why why);

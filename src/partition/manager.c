@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "partition/adopt.h"
 #include "partition/internal.h"
 #include "partition/queue.h"
 
@@ -165,6 +166,8 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 		.resets = s->resets,
 		.since_ms = s->since_ms,
 	};
+	ret->adopting = ret->state == PARTITION_STATE_WAITING && adopt_is_due(s);
+	ret->adopted = s->serving && s->adopted;
 	if (ret->state == PARTITION_STATE_RELEASING)
 		message = releasing_message(s);
 	if (s->serving) {
@@ -304,7 +307,21 @@ void slot_serve(struct slot *s, struct partition_entry *e, bool loaded)
 	s->why = PARTITION_WHY_NONE;
 	s->message[0] = '\0';
 	s->since_ms = clock_wall_ms();
+	s->adopted = false;
 	s->serving = item_new(s, e, loaded);
+	slot_changed(s);
+}
+
+void slot_vanished(struct slot *s, const char *id)
+{
+	queue_remove(s);
+	s->failed = true;
+	s->since_ms = clock_wall_ms();
+	s->why = PARTITION_WHY_VANISHED;
+	snprintf(s->message, sizeof(s->message),
+		 "partition %s, which it uses, is neither in the tracker nor, with its size, on a "
+		 "V-IPU controller that answers",
+		 id);
 	slot_changed(s);
 }
 
@@ -537,7 +554,7 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
 	s->asking = true;
-	s->adopted = false;
+	s->looked = false;
 	s->message[0] = '\0'; /* it was about another need */
 	if (news) {
 		s->failed = false;

@@ -62,6 +62,10 @@ static const char *wrong_action(const struct world *w, const struct job_action *
 		if (is_used(w, a->instance))
 			return "another partition while a Pod may run";
 		return ended || w->deleting ? "a partition after the end" : NULL;
+	case JOB_ADOPT:
+		if (part->state != PARTITION_STATE_NONE)
+			return "taken over although something is asked for";
+		return ended || w->deleting ? "a partition after the end" : NULL;
 	case JOB_RELEASE:
 		return is_used(w, a->instance) ? "a partition in use goes" : NULL;
 	case JOB_RELEASE_ALL:
@@ -212,11 +216,18 @@ static void set_pod(struct wpod *pod, unsigned kind)
 }
 
 static const struct wpart part_kinds[] = {
-	{PARTITION_STATE_NONE, false, false},      {PARTITION_STATE_WAITING, false, false},
-	{PARTITION_STATE_WAITING, false, true},    {PARTITION_STATE_CREATING, false, false},
-	{PARTITION_STATE_ACTIVE, false, false},    {PARTITION_STATE_ACTIVE, false, true},
-	{PARTITION_STATE_RESETTING, false, false}, {PARTITION_STATE_FAILED, true, false},
-	{PARTITION_STATE_FAILED, false, false},    {PARTITION_STATE_RELEASING, false, false},
+	{.state = PARTITION_STATE_NONE},
+	{.state = PARTITION_STATE_WAITING},
+	{.state = PARTITION_STATE_WAITING, .otherwise = true},
+	{.state = PARTITION_STATE_WAITING, .adopting = true},
+	{.state = PARTITION_STATE_CREATING},
+	{.state = PARTITION_STATE_CREATING, .adopting = true},
+	{.state = PARTITION_STATE_ACTIVE},
+	{.state = PARTITION_STATE_ACTIVE, .otherwise = true},
+	{.state = PARTITION_STATE_RESETTING},
+	{.state = PARTITION_STATE_FAILED, .broken = true},
+	{.state = PARTITION_STATE_FAILED},
+	{.state = PARTITION_STATE_RELEASING},
 };
 #define PART_KINDS (sizeof(part_kinds) / sizeof(part_kinds[0]))
 
@@ -287,12 +298,17 @@ static void move_part(struct world *w, unsigned i, bool kindly)
 
 	switch (p->state) {
 	case PARTITION_STATE_WAITING:
+		if (p->adopting && !kindly && roll(3) == 0) { /* it's nowhere */
+			*p = (struct wpart){.state = PARTITION_STATE_FAILED};
+			break;
+		}
 		p->state = PARTITION_STATE_CREATING;
-		drop_pods_of_old(w, i);
+		if (!p->adopting)
+			drop_pods_of_old(w, i);
 		break;
 	case PARTITION_STATE_CREATING:
 	case PARTITION_STATE_RESETTING:
-		p->state = PARTITION_STATE_ACTIVE;
+		*p = (struct wpart){.state = PARTITION_STATE_ACTIVE};
 		break;
 	case PARTITION_STATE_RELEASING:
 		p->state = PARTITION_STATE_NONE;

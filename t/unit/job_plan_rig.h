@@ -20,6 +20,7 @@ struct wpart {
 	enum partition_state state;
 	bool broken;    /* failed, and still there: PS_ERROR */
 	bool otherwise; /* asked for with another size */
+	bool adopting;  /* being looked for, or taken over */
 };
 
 struct wpod {
@@ -117,6 +118,8 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 	s->asks[i].ipus *= p->otherwise ? 2 : 1;
 	*out = (struct partition_status){
 		.state = p->state,
+		.adopting = p->adopting && p->state == PARTITION_STATE_WAITING,
+		.adopted = p->adopting && p->state == PARTITION_STATE_CREATING,
 		.id = has_id(p) ? s->ids[i] : NULL,
 		.ask = is_asked(p) ? &s->asks[i] : NULL,
 	};
@@ -187,7 +190,7 @@ static inline void say_plan(const struct world *w, const struct job_plan *plan, 
 		len += (size_t)snprintf(z + len, size - len, "%s%s", len ? " " : "", name);
 		if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD)
 			len += (size_t)snprintf(z + len, size - len, "/%u", number_of_action(w, a));
-		else if (a->kind == JOB_ENSURE || a->kind == JOB_RELEASE)
+		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_RELEASE)
 			len += (size_t)snprintf(z + len, size - len, "/%u", a->instance);
 	}
 }
@@ -218,6 +221,10 @@ static inline void do_action(struct world *w, const struct job_action *a)
 	case JOB_ENSURE:
 		if (!is_asked(&w->parts[a->instance]) || w->parts[a->instance].otherwise)
 			w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING};
+		break;
+	case JOB_ADOPT:
+		w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING,
+						       .adopting = true};
 		break;
 	case JOB_RELEASE:
 		release_part(&w->parts[a->instance]);
@@ -267,7 +274,8 @@ static inline bool same_world(const struct world *a, const struct world *b)
 {
 	for (unsigned i = 0; i < MAX_INSTANCES; i++) {
 		if (a->parts[i].state != b->parts[i].state ||
-		    a->parts[i].otherwise != b->parts[i].otherwise)
+		    a->parts[i].otherwise != b->parts[i].otherwise ||
+		    a->parts[i].adopting != b->parts[i].adopting)
 			return false;
 	}
 	for (unsigned n = 0; n < MAX_PODS; n++) {

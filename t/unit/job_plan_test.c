@@ -89,7 +89,18 @@ static const struct row instance_rows[] = {
 	 "Failed", "was deleted before it ended"},
 	{"none: some made, others never", "1x2", "", "none", "1:running", "delete-pod/1", "Pending",
 	 "an earlier partition"},
-	{"none: Pods go on", "1x1", "1 1 0 0", "none", "0:running", "", "Running", "Running"},
+	{"none: Pods go on", "1x1", "1 1 0 0", "none", "0:running", "adopt/0", "Running",
+	 "Running"},
+	{"none: one of two goes on", "1x2", "1 2 0 0", "none", "0:succeeded 1:running", "adopt/0",
+	 "Running", "Running"},
+	{"adopting: Pods go on", "1x1", "1 1 0 0", "waiting@", "0:running", "", "Running",
+	 "Running"},
+	{"adopting: one failed", "1x2", "1 2 0 0", "waiting@", "0:running 1:failed", "delete-pod/0",
+	 "Failed", "exited with 3"},
+	{"adopting: lost", "1x1", "1 1 0 0", "waiting@", "", "", "Failed",
+	 "was deleted before it ended"},
+	{"adopted, not recorded yet", "1x1", "1 1 0 0", "creating@", "0:running", "", "Running",
+	 "Running"},
 	{"releasing: Pods go on", "1x1", "1 1 0 0", "releasing", "0:running!", "", "Running", ""},
 	{"none", "1x1", "", "none", "", "ensure/0", "Pending", WAITS},
 	{"releasing", "1x1", "", "releasing", "", "ensure/0", "Pending", WAITS},
@@ -251,7 +262,8 @@ static void read_parts(struct world *w, const char *z)
 		z = word(z, text, sizeof(text));
 		len = strlen(text);
 		p->otherwise = len && text[len - 1] == '*';
-		if (p->otherwise)
+		p->adopting = len && text[len - 1] == '@';
+		if (p->otherwise || p->adopting)
 			text[len - 1] = '\0';
 		p->broken = strcmp(text, "error") == 0;
 		if (p->broken || strcmp(text, "vanished") == 0) {
