@@ -58,8 +58,7 @@ static void take(struct slot *s, const struct vipu_controller *c, const char *id
 	partition_entry_stamp(e, PARTITION_ACTIVE, false, now_ms, &p->times);
 	log_warn("partition", id, "taken over: controller=%s ipus=%u owner=%s/%s", c->name,
 		 s->ask.ipus, s->ask.owner.ns, s->ask.owner.name);
-	slot_serve(s, e, true);
-	s->adopted = true;
+	slot_serve(s, e, ITEM_ADOPTED);
 }
 
 enum found { FOUND_NOT, FOUND_TAKEN, FOUND_OTHER };

@@ -46,6 +46,12 @@ struct slot {
 	uint64_t told; /* hash of what the owner was told last */
 };
 
+enum item_origin {
+	ITEM_MADE,    /* here and now */
+	ITEM_ADOPTED, /* found on a controller */
+	ITEM_READ,    /* from the tracker */
+};
+
 struct item {
 	struct partitions *p;
 	struct slot *slot;
@@ -88,8 +94,8 @@ struct partitions {
 
 /* ---- item.c ---- */
 
-/* Takes the entry. loaded: read from the tracker, its requests' outcomes are unknown. */
-struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loaded);
+/* Takes the entry. Of one that wasn't made here, it's unknown what was sent for it. */
+struct item *item_new(struct slot *slot, struct partition_entry *entry, enum item_origin origin);
 void item_free(struct item *item);
 void item_touch(struct item *item); /* something about it changed: look again */
 bool item_is_orphan(const struct item *item);
@@ -97,8 +103,8 @@ bool item_is_unlisted(const struct item *item); /* not in its controller's newes
 
 /* ---- manager.c, called by item.c ---- */
 
-/* The entry serves the slot from now on; it's taken over. loaded: others may have asked for it. */
-void slot_serve(struct slot *slot, struct partition_entry *entry, bool loaded);
+/* The entry, which isn't in the tracker yet, serves the slot from now on; it's taken over. */
+void slot_serve(struct slot *slot, struct partition_entry *entry, enum item_origin origin);
 /* It waits, and for what: words of a reason that stays move at most once a minute. */
 void slot_wait_because(struct slot *slot, enum partition_why why, const char *message);
 /* A partition that its owner uses isn't there: the owner's word decides what comes next. */

@@ -346,7 +346,7 @@ bool item_is_orphan(const struct item *item)
 	return item->entry->phase == PARTITION_ORPHAN;
 }
 
-struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loaded)
+struct item *item_new(struct slot *slot, struct partition_entry *entry, enum item_origin origin)
 {
 	struct item *item = xcalloc(1, sizeof(*item));
 	struct partitions *p = slot->owner->p;
@@ -356,8 +356,8 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loa
 	item->slot = slot;
 	item->entry = entry;
 	item->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
-	partition_facts_init(&item->facts, entry->phase, loaded);
-	item->usable = loaded && entry->phase == PARTITION_ACTIVE;
+	partition_facts_init(&item->facts, entry->phase, origin != ITEM_MADE);
+	item->usable = origin == ITEM_READ && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);
 	loop_work_init(&item->work, p->loop, run, item);
 	loop_timer_init(&item->timer, p->loop, on_timer, item);
@@ -366,7 +366,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, bool loa
 	item->held = vipu_fleet_hold(p->fleet, entry->controller, &err) == 0;
 	if (!item->held)
 		log_warn("partition", entry->id, "its controller in the tracker: %s", err.msg);
-	if (!loaded)
+	if (origin != ITEM_READ)
 		put(item);
 	item_touch(item);
 	return item;

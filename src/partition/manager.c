@@ -301,14 +301,14 @@ void slot_wait_because(struct slot *s, enum partition_why why, const char *messa
 	slot_changed(s);
 }
 
-void slot_serve(struct slot *s, struct partition_entry *e, bool loaded)
+void slot_serve(struct slot *s, struct partition_entry *e, enum item_origin origin)
 {
 	queue_remove(s);
 	s->why = PARTITION_WHY_NONE;
 	s->message[0] = '\0';
 	s->since_ms = clock_wall_ms();
-	s->adopted = false;
-	s->serving = item_new(s, e, loaded);
+	s->adopted = origin == ITEM_ADOPTED;
+	s->serving = item_new(s, e, origin);
 	slot_changed(s);
 }
 
@@ -413,7 +413,7 @@ static void on_found(void *arg, const char *id, struct str json)
 		 (!s->asking || partition_ask_same_need(&s->ask, &e->ask));
 	/* From now on it's ours to keep there, whoever takes it out. */
 	tracker_put(p->tracker, id, e->ask.owner.uid, json);
-	item = item_new(s, e, true);
+	item = item_new(s, e, ITEM_READ);
 	if (serves) {
 		s->serving = item;
 		s->asking = true; /* its owner asked, and may ask otherwise now */

@@ -126,7 +126,7 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 	e->controller = xstrdup(c->name);
 	partition_id_make(&s->ask.owner, s->ask.instance, incarnation, e->id);
 	partition_entry_stamp(e, PARTITION_CREATING, true, clock_wall_ms(), &p->times);
-	slot_serve(s, e, false);
+	slot_serve(s, e, ITEM_MADE);
 }
 
 /* A look at one controller for the queue's sake. */

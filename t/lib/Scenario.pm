@@ -355,9 +355,20 @@ sub tell_sim ($s, $path, %option) {
 }
 
 # The tracker's entries: id => entry. Empty if it isn't there.
-sub tracker ($s) {
+sub tracker_data ($s) {
 	my $map = $s->get('configmaps', $tracker_name, $tracker_ns) // return {};
 	return { map { $_ => json_decode($map->{data}{$_}) } keys %{ $map->{data} // {} } };
+}
+
+# Entries by partition id; and what waits, by its key.
+sub tracker ($s) {
+	my $data = $s->tracker_data;
+	return { map { $_ => $data->{$_} } grep { !/^ask\./ } keys %$data };
+}
+
+sub tracker_waits ($s) {
+	my $data = $s->tracker_data;
+	return { map { $_ => $data->{$_} } grep { /^ask\./ } keys %$data };
 }
 
 sub tracker_place ($s) { return ($tracker_name, $tracker_ns) }

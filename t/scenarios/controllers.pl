@@ -51,6 +51,8 @@ sub ($s) {
 		'a metric says so');
 	$s->end_pod('elsewhere');
 	$s->wait_job('elsewhere', 'Completed');
+	is_deeply([ map { "$_->{owner}{name} $_->{phase}" } values %{ $s->tracker_waits } ],
+		['patient waiting'], 'the tracker says who waits');
 	is(scalar keys %{ $s->tracker }, 1, 'a partition that can\'t be removed now stays in the tracker');
 	$s->tell_vipu('up', undef, $_) for 0, 1;
 	$s->wait_job('patient', 'Completed', seconds => 60);

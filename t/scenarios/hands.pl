@@ -73,9 +73,12 @@ sub ($s) {
 	$s->wait_ready;
 	is($s->get_job('watched')->{status}{launcherStatus}, 'Running',
 		'the tracker was lost while nobody looked: the Pod goes on');
+	like($s->wait_event('watched', 'PartitionAdopted')->{message}, qr/\Q$partition->{id}\E/,
+		'its partition is taken over');
+	$s->wait_for('it to be in the tracker', sub { $s->tracker->{ $partition->{id} } });
 	$s->end_pod('watched');
 	$s->wait_job('watched', 'Completed');
 	is($s->get_worker('watched')->{status}{phase}, 'Succeeded', '… to its end');
-	# Nothing says any more that its partition is the operator's: a person has to take it away.
-	$s->tell_sim("/sim/vipu/0/partitions/$partition->{id}", method => 'DELETE');
+	$s->wait_for('its partition to go', sub { !$s->partitions });
+	pass('… and its IPUs come back, since its Pod said which they are');
 };

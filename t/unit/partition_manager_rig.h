@@ -41,15 +41,28 @@ static inline void configure(bool with_sim)
 	vipu_address_list_done(&list);
 }
 
-static inline void process_begin(bool with_sim)
+static inline void process_begin_with(bool with_sim, bool pending)
 {
-	struct partitions_config config = {
-		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default};
+	struct partitions_config config = {.ns = NS,
+					   .tracker_name = TRACKER,
+					   .times = partition_times_default,
+					   .fleet_pending = pending};
 
 	synced = false;
 	fleet = vipu_fleet_new(net, NULL);
 	configure(with_sim);
 	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
+}
+
+static inline void process_begin(bool with_sim)
+{
+	process_begin_with(with_sim, false);
+}
+
+/* It hasn't heard yet which controllers there are. */
+static inline void process_begin_pending(void)
+{
+	process_begin_with(false, true);
 }
 
 /* As kill -9 leaves the world: what was sent may still take effect. */

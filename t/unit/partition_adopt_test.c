@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process finds when it goes on after another: waits in the tracker, and partitions that the
+ * tracker has lost and that their owners name.
+ */
+#include "partition_manager_rig.h"
+
+static void lose_tracker(void)
+{
+	sim_objects_remove(objects, tracker_object());
+}
+
+static void want_known(const char *uid, uint32_t ipus, const char *adopt)
+{
+	struct partition_ask ask = ask_of(uid, 0, ipus);
+
+	ask.adopt = TEXT(adopt);
+	partition_ensure(parts, &ask);
+}
+
+static void restart(void)
+{
+	process_kill();
+	process_begin(true);
+}
+
+static void test_waits_stay(void)
+{
+	row_begin("waits outlive the process, in their order");
+	begin();
+	want("full", 64);
+	ok(WITHIN(5000, is("full", PARTITION_STATE_ACTIVE)), "full");
+	is_int(n_waits(), 0, "nobody waits");
+	want("first", 32);
+	ok(WITHIN(5000, n_waits() == 1), "the first is written down");
+	clock_advance(1000);
+	want("second", 64);
+	ok(WITHIN(5000, n_waits() == 2), "so is the second");
+	restart();
+	ok(WITHIN(5000, synced), "read again");
+	ok(is("first", PARTITION_STATE_WAITING) && is("second", PARTITION_STATE_WAITING),
+	   "both wait although nobody has asked this process");
+	want("second", 64); /* asks again before the first does */
+	want("first", 32);
+	want("full", 64);
+	partition_release_all(parts, "full");
+	ok(WITHIN(20000, is("first", PARTITION_STATE_ACTIVE)), "the first is served first");
+	ok(is("second", PARTITION_STATE_WAITING), "the second goes on waiting");
+	is_int(n_waits(), 1, "whoever is served waits no more");
+	partition_release_all(parts, "second");
+	ok(WITHIN(5000, n_waits() == 0), "nor does who gives up");
+	end();
+}
+
+static void test_unwanted_wait(void)
+{
+	row_begin("a wait that nobody asks for any more");
+	begin();
+	want("full", 64);
+	want("gone", 8);
+	ok(WITHIN(5000, n_waits() == 1), "it waits");
+	restart();
+	ok(WITHIN(5000, is("gone", PARTITION_STATE_WAITING)), "it's found");
+	is_int(partition_held(parts, "gone"), 1, "its owner's keeper hears of it");
+	partition_release_all(parts, "gone");
+	ok(WITHIN(5000, n_waits() == 0 && partition_held(parts, "gone") == 0), "and lets it go");
+	end();
+}
+
+static void make_active(const char *uid, uint32_t ipus, char ret_id[PARTITION_ID_MAX + 1])
+{
+	want(uid, ipus);
+	ok(WITHIN(5000, is(uid, PARTITION_STATE_ACTIVE)), "active");
+	snprintf(ret_id, PARTITION_ID_MAX + 1, "%s", seen(uid).id ? seen(uid).id : "");
+}
+
+/* The controller's partitions are there without an entry until they are taken over. */
+static void lose_all(void)
+{
+	process_kill();
+	lose_tracker();
+	guarded = false;
+	process_begin(true);
+}
+
+static void test_adopt(void)
+{
+	char id[PARTITION_ID_MAX + 1];
+
+	row_begin("a partition that the tracker has lost");
+	begin();
+	make_active("u", 8, id);
+	lose_all();
+	want_known("u", 8, id);
+	ok(is("u", PARTITION_STATE_WAITING) && seen("u").adopting, "it's looked for");
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "and taken over");
+	is_str(seen("u").id, id, "that one");
+	ok(seen("u").adopted, "the owner can tell");
+	is_int(vipu_sim_created(sim), 1, "no other was made");
+	is_int(n_entries(), 1, "it's in the tracker");
+	guarded = true;
+	partition_release_all(parts, "u");
+	ok(WITHIN(60000, is_over("u")), "and goes when it isn't wanted");
+	end();
+}
+
+static void test_adopt_not(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t ipus;
+		bool other_owner, other_name;
+	} rows[] = {
+		{"another size", 4, false, false},
+		{"another owner's name", 8, true, false},
+		{"a name that no partition of its has", 8, false, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char id[PARTITION_ID_MAX + 1], *known = id;
+		struct partition_ask ask;
+
+		row_begin("%s", rows[i].name);
+		begin();
+		make_active("u", 8, id);
+		lose_all();
+		ask = ask_of("u", 0, rows[i].ipus);
+		ask.adopt = rows[i].other_name ? TEXT("production-0-0123456789") : known;
+		if (rows[i].other_owner)
+			ask.owner.name = TEXT("another");
+		partition_ensure(parts, &ask);
+		ok(!WITHIN(20000, seen("u").id && strcmp(seen("u").id, id) == 0), "not taken");
+		is_int(vipu_sim_len(sim) >= 1, 1, "and not removed");
+		partition_release_all(parts, "u");
+		ok(WITHIN(60000, partition_held(parts, "u") == 0), "nothing is held");
+		is_int(vipu_sim_len(sim), 1, "it's still there");
+		end();
+	}
+}
+
+static void test_nowhere(void)
+{
+	char id[PARTITION_ID_MAX + 1];
+	struct err err = ERR_INIT;
+	int64_t began_ms;
+
+	row_begin("a partition that is nowhere");
+	begin();
+	make_active("u", 8, id);
+	process_kill();
+	vipu_sim_remove_by_hand(sim, id, &err);
+	lose_tracker();
+	process_begin(true);
+	want_known("u", 8, id);
+	ok(WITHIN(5000, is_because("u", PARTITION_STATE_FAILED, PARTITION_WHY_VANISHED)),
+	   "its owner hears that it has vanished");
+	has_str(seen("u").message, id, "and which");
+	partition_reset(parts, "u", 0);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "another one, when it says so");
+	end();
+
+	row_begin("its controller doesn't answer");
+	begin();
+	make_active("u", 8, id);
+	lose_all();
+	vipu_sim_go_down(sim);
+	want_known("u", 8, id);
+	began_ms = clock_wall_ms();
+	ok(WITHIN(60000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_UNREACHABLE)),
+	   "it may be there");
+	ok(!WITHIN(60000, seen("u").id), "no other is made meanwhile");
+	vipu_sim_come_up(sim, &err);
+	ok(WITHIN(60000, is("u", PARTITION_STATE_ACTIVE)), "it was, after %lld s",
+	   (long long)(clock_wall_ms() - began_ms) / 1000);
+	is_str(seen("u").id, id, "and is the owner's again");
+	guarded = true;
+	end();
+}
+
+static void test_fleet_unknown(void)
+{
+	char id[PARTITION_ID_MAX + 1];
+
+	row_begin("the list of controllers isn't known yet");
+	begin();
+	make_active("u", 8, id);
+	process_kill();
+	process_begin_pending();
+	ok(WITHIN(5000, synced), "the tracker is read");
+	want("u", 8);
+	want("v", 8);
+	ok(!WITHIN(20000, !is("u", PARTITION_STATE_ACTIVE)), "what was active stays so");
+	ok(is_because("v", PARTITION_STATE_WAITING, PARTITION_WHY_STARTING), "nothing new is made");
+	configure(true);
+	partitions_fleet_known(parts);
+	ok(WITHIN(5000, is("v", PARTITION_STATE_ACTIVE)), "until it's known");
+	is_str(seen("u").id, id, "and nothing was lost");
+	end();
+}
+
+int main(void)
+{
+	test_waits_stay();
+	test_unwanted_wait();
+	test_adopt();
+	test_adopt_not();
+	test_nowhere();
+	test_fleet_unknown();
+	return done_testing();
+}
