@@ -19,6 +19,11 @@
 
 struct partitions;
 
+/* Something about the tracker that people should hear of, once each: an Event's reason, the
+ * ConfigMap's name, and what there is to say. */
+typedef void partitions_report_fn(const char *reason, const char *object, const char *message,
+				  void *arg);
+
 struct partitions_config {
 	const char *ns;           /* of the tracker ConfigMap */
 	const char *tracker_name; /* "ipu-partitions-tracker" */
@@ -29,6 +34,7 @@ struct partitions_config {
 	/* The fleet isn't configured yet: nothing new is made, and no controller counts as gone,
 	 * until partitions_fleet_known(). */
 	bool fleet_pending;
+	partitions_report_fn *on_report; /* NULL: it's only logged */
 };
 
 /* The tracker has been read: partitions_synced() is true from here on. Once. */
@@ -47,6 +53,10 @@ void partitions_free(struct partitions *p); /* cancels everything; what is recor
 /* The tracker has been read: until then asks are taken and wait. */
 bool partitions_synced(const struct partitions *p);
 
+/* Another process has taken the tracker although this one leads: nothing is recorded any more. It
+ * has to be made anew, if this process still leads. */
+bool partitions_superseded(const struct partitions *p);
+/* The fleet has been configured: ends fleet_pending. */
 void partitions_fleet_known(struct partitions *p);
 
 /* Asks for a partition, or goes on asking: idempotent. A different size or other options than what

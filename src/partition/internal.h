@@ -75,10 +75,12 @@ struct partitions {
 	struct tracker *tracker;
 	partitions_synced_fn *on_synced;
 	partitions_change_fn *on_change;
+	partitions_report_fn *on_report; /* or NULL */
 	void *arg;
 	struct map *owners; /* by UID */
 	struct map *slots;  /* by "instance/UID" */
 	struct map *items;  /* by partition id */
+	struct map *waits;  /* slots by their key in the tracker; only a follower needs it */
 	struct list queue;  /* slots that wait, in the order of their arrival */
 	struct list changed;
 	uint64_t generation; /* of all that others can see */
@@ -101,7 +103,14 @@ void item_touch(struct item *item); /* something about it changed: look again */
 bool item_is_orphan(const struct item *item);
 bool item_is_unlisted(const struct item *item); /* not in its controller's newest list */
 
-/* ---- manager.c, called by item.c ---- */
+/* ---- found.c ---- */
+
+extern const struct tracker_ops found_ops;
+
+/* ---- manager.c, called by the others ---- */
+
+struct slot *slot_need(struct partitions *p, const struct partition_ask *ask);
+void slot_sweep(struct slot *slot); /* frees it if it's neither asked for nor held */
 
 /* The entry, which isn't in the tracker yet, serves the slot from now on; it's taken over. */
 void slot_serve(struct slot *slot, struct partition_entry *entry, enum item_origin origin);

@@ -16,6 +16,7 @@ libpartition_a_SOURCES = \
 	src/partition/tracker.c \
 	src/partition/internal.h \
 	src/partition/item.c \
+	src/partition/found.c \
 	src/partition/adopt.h \
 	src/partition/adopt.c \
 	src/partition/queue.h \

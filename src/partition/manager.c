@@ -52,7 +52,7 @@ static struct slot *find_slot(const struct partitions *p, const char *uid, uint3
 	return map_get(p->slots, slot_key(uid, instance, key));
 }
 
-static struct slot *need_slot(struct partitions *p, const struct partition_ask *ask)
+struct slot *slot_need(struct partitions *p, const struct partition_ask *ask)
 {
 	struct slot *s = find_slot(p, ask->owner.uid, ask->instance);
 	char key[SLOT_KEY_SIZE];
@@ -96,7 +96,7 @@ static void free_owner(struct owner *o)
 }
 
 /* What is neither asked for nor held is forgotten; the owner is told once more, by a notice. */
-static void sweep_slot(struct slot *s)
+void slot_sweep(struct slot *s)
 {
 	struct owner *o = s->owner;
 
@@ -219,7 +219,7 @@ static void record_wait(struct slot *s)
 	char key[PARTITION_WAIT_KEY_SIZE];
 	struct err err;
 
-	if (!tracker_is_synced(p->tracker) || (!waits && !s->wait))
+	if (p->following || !tracker_is_synced(p->tracker) || (!waits && !s->wait))
 		return;
 	partition_wait_key(s->ask.owner.uid, s->ask.instance, key);
 	if (!waits) {
@@ -356,103 +356,8 @@ void slot_item_gone(struct slot *s, struct item *item)
 
 	item_free(item);
 	slot_changed(s);
-	sweep_slot(s); /* may free it */
+	slot_sweep(s); /* may free it */
 	partitions_pass_soon(p);
-}
-
-/* ---- the tracker ---- */
-
-static void on_found_wait(struct partitions *p, const char *key, struct str json)
-{
-	struct partition_wait w;
-	struct slot *s;
-	struct err err;
-
-	if (partition_wait_decode(json, &w, &err) < 0) {
-		tracker_reject(p->tracker, key, &err);
-		return;
-	}
-	s = need_slot(p, &w.ask);
-	tracker_put(p->tracker, key, w.ask.owner.uid, json);
-	free(s->wait);
-	s->wait = str_dup(json);
-	if (w.since_ms < s->arrived_ms)
-		s->arrived_ms = w.since_ms;
-	if (!s->serving && !s->asking) {
-		s->asking = true; /* its owner asked, and may ask otherwise now */
-		s->failed = w.failed;
-		s->why = w.why;
-		if (!s->failed)
-			queue_add(s);
-	}
-	partition_wait_done(&w);
-	slot_changed(s);
-}
-
-static void on_found(void *arg, const char *id, struct str json)
-{
-	struct partitions *p = arg;
-	struct partition_entry *e;
-	struct slot *s;
-	struct item *item;
-	bool serves;
-	struct err err;
-
-	if (map_get(p->items, str_of(id)))
-		return;
-	if (partition_is_wait_key(str_of(id))) {
-		on_found_wait(p, id, json);
-		return;
-	}
-	if (partition_entry_decode(id, json, &e, &err) < 0) {
-		tracker_reject(p->tracker, id, &err);
-		return;
-	}
-	s = need_slot(p, &e->ask);
-	serves = !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN &&
-		 (!s->asking || partition_ask_same_need(&s->ask, &e->ask));
-	/* From now on it's ours to keep there, whoever takes it out. */
-	tracker_put(p->tracker, id, e->ask.owner.uid, json);
-	item = item_new(s, e, ITEM_READ);
-	if (serves) {
-		s->serving = item;
-		s->asking = true; /* its owner asked, and may ask otherwise now */
-		s->failed = false;
-		queue_remove(s);
-	}
-	log_info("partition", id, "found in the tracker: %s, controller=%s owner=%s/%s",
-		 partition_phase_name(e->phase), e->controller, e->ask.owner.ns, e->ask.owner.name);
-	slot_changed(s);
-}
-
-static void on_recorded(void *arg, const char *id)
-{
-	struct partitions *p = arg;
-	struct item *item = map_get(p->items, str_of(id));
-
-	if (item)
-		item_touch(item);
-}
-
-static void on_tracker_synced(void *arg)
-{
-	struct partitions *p = arg;
-
-	partitions_pass_soon(p);
-	p->on_synced(p->arg);
-}
-
-static void on_tracker_error(void *arg)
-{
-	struct partitions *p = arg;
-	struct map_iter it = MAP_ITER(p->owners);
-
-	while (map_next(&it)) {
-		const struct owner *o = it.value;
-
-		LIST_FOREACH(pos, tmp, &o->slots)
-			slot_changed(CONTAINER_OF(pos, struct slot, link));
-	}
 }
 
 /* ---- the fleet ---- */
@@ -478,13 +383,8 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
 				  void *arg)
 {
-	static const struct tracker_ops ops = {
-		.on_synced = on_tracker_synced,
-		.on_found = on_found,
-		.on_recorded = on_recorded,
-		.on_error = on_tracker_error,
-	};
-	struct tracker_opts tracker = {.ns = config->ns, .name = config->tracker_name};
+	struct tracker_opts tracker = {
+		.ns = config->ns, .name = config->tracker_name, .follow = config->follow};
 	struct partitions *p = xcalloc(1, sizeof(*p));
 
 	p->loop = loop;
@@ -494,14 +394,16 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->fleet_known = !config->fleet_pending;
 	p->on_synced = on_synced;
 	p->on_change = on_change;
+	p->on_report = config->on_report;
 	p->arg = arg;
 	p->owners = map_new();
 	p->slots = map_new();
 	p->items = map_new();
+	p->waits = map_new();
 	list_init(&p->changed);
 	queue_init(p);
 	loop_work_init(&p->notify_work, loop, notify, p);
-	p->tracker = tracker_new(kube, &tracker, &ops, p);
+	p->tracker = tracker_new(kube, &tracker, &found_ops, p);
 	vipu_fleet_watch_start(fleet, &p->fleet_watch, on_fleet_change, p);
 	return p;
 }
@@ -521,6 +423,7 @@ void partitions_free(struct partitions *p)
 	map_free(p->owners);
 	map_free(p->slots);
 	map_free(p->items);
+	map_free(p->waits);
 	tracker_free(p->tracker);
 	free(p);
 }
@@ -528,6 +431,11 @@ void partitions_free(struct partitions *p)
 bool partitions_synced(const struct partitions *p)
 {
 	return tracker_is_synced(p->tracker);
+}
+
+bool partitions_superseded(const struct partitions *p)
+{
+	return tracker_is_superseded(p->tracker);
 }
 
 void partitions_fleet_known(struct partitions *p)
@@ -540,9 +448,13 @@ void partitions_fleet_known(struct partitions *p)
 
 void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 {
-	struct slot *s = need_slot(p, ask);
-	bool news = !s->asking;
+	struct slot *s;
+	bool news;
 
+	if (p->following)
+		return;
+	s = slot_need(p, ask);
+	news = !s->asking;
 	if (s->asking && partition_ask_same_need(&s->ask, ask))
 		return;
 	if (s->serving && !partition_ask_same_need(&s->serving->entry->ask, ask)) {
@@ -573,7 +485,7 @@ void partition_reset(struct partitions *p, const char *owner_uid, uint32_t insta
 {
 	struct slot *s = find_slot(p, owner_uid, instance);
 
-	if (!s || !s->asking)
+	if (!s || !s->asking || p->following)
 		return;
 	if (s->failed) {
 		s->failed = false;
@@ -589,7 +501,7 @@ static void release_slot(struct slot *s)
 {
 	struct item *item = s->serving;
 
-	if (!s->asking)
+	if (!s->asking || s->owner->p->following)
 		return;
 	s->asking = s->failed = s->reset_wanted = false;
 	s->since_ms = clock_wall_ms();
@@ -598,7 +510,7 @@ static void release_slot(struct slot *s)
 	if (item)
 		item_touch(item);
 	slot_changed(s);
-	sweep_slot(s);
+	slot_sweep(s);
 }
 
 void partition_release(struct partitions *p, const char *owner_uid, uint32_t instance)
