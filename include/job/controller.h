@@ -13,7 +13,7 @@
 #include "kube/client.h"
 #include "kube/event.h"
 #include "loop/loop.h"
-#include "partition/manager.h"
+#include "partition/service.h"
 
 struct job_controller;
 
@@ -22,7 +22,7 @@ struct job_controller_opts {
 	struct loop *loop;
 	struct kube_client *kube;
 	struct kube_recorder *recorder;
-	struct partitions *partitions;
+	struct partition_service *partitions;
 	const char *ns; /* only jobs of this namespace; NULL: of all */
 	struct job_pod_settings pods;
 };

@@ -14,6 +14,7 @@
 #include "kube/client.h"
 #include "loop/loop.h"
 #include "partition/plan.h"
+#include "partition/service.h"
 #include "partition/types.h"
 #include "vipu/fleet.h"
 
@@ -37,17 +38,12 @@ struct partitions_config {
 	partitions_report_fn *on_report; /* NULL: it's only logged */
 };
 
-/* The tracker has been read: partitions_synced() is true from here on. Once. */
-typedef void partitions_synced_fn(void *arg);
-/* An owner's state changed (its serving entry, its reason, or what it still holds): look again.
- * Called from the loop, never from within a call of the owner's. */
-typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
-
 /* Everything copied from config. Starts reading the tracker at once. */
 struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 				  struct vipu_fleet *fleet, const struct partitions_config *config,
 				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
 				  void *arg);
+struct partition_service *partitions_service(struct partitions *p);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
 
 /* The tracker has been read: until then asks are taken and wait. */
@@ -80,8 +76,6 @@ size_t partition_asked_from(const struct partitions *p, const char *owner_uid, u
 
 /* Over all owners that ask for or hold something, in no particular order; fn mustn't change them.
  * For owners to find what they left behind, and for statistics. */
-typedef void partitions_each_fn(const struct partition_ask *ask,
-				const struct partition_status *status, void *arg);
 void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *arg);
 /* The same over one owner's instances. */
 void partitions_each_of(const struct partitions *p, const char *owner_uid, partitions_each_fn *fn,

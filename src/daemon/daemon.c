@@ -85,7 +85,7 @@ static void make_jobs(struct daemon *d)
 		.loop = d->loop,
 		.kube = d->kube,
 		.recorder = d->recorder,
-		.partitions = d->partitions,
+		.partitions = partitions_service(d->partitions),
 		.pods =
 			{
 				.host_network = c->host_network,

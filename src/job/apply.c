@@ -352,7 +352,7 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 			 const struct job_action *a, const struct partition_status *partitions)
 {
-	struct partitions *p = ctx->c->opts.partitions;
+	struct partition_service *ps = ctx->c->opts.partitions;
 	CLEANUP_FREE char *legacy = NULL;
 	struct partition_ask ask;
 
@@ -368,13 +368,13 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		ask = job_ask(item->job, a->instance);
 		ask.adopt = a->pod ? a->pod->partition : NULL;
 		ask.legacy = legacy = job_legacy_partition(item->job, a->instance);
-		partition_ensure(p, &ask);
+		ps->ops->ensure(ps, &ask);
 		break;
 	case JOB_RELEASE:
-		partition_release(p, item->job->uid, a->instance);
+		ps->ops->release(ps, item->job->uid, a->instance);
 		break;
 	case JOB_RELEASE_ALL:
-		partition_release_all(p, item->job->uid);
+		ps->ops->release_all(ps, item->job->uid);
 		break;
 	case JOB_CREATE_POD:
 		create_pod(ctx, item, a, &partitions[a->instance]);

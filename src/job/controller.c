@@ -90,6 +90,7 @@ static size_t count_partitions(const struct job *job)
 static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 {
 	const struct job *job = item->job;
+	struct partition_service *ps = ctx->c->opts.partitions;
 	size_t n = count_partitions(job);
 	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
 	uint32_t surplus[SURPLUS_AT_ONCE];
@@ -98,8 +99,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	struct job_plan plan;
 
 	for (size_t i = 0; i < n; i++)
-		partition_get_status(ctx->c->opts.partitions, job->uid, (uint32_t)i,
-				     &partitions[i]);
+		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);
 	view = (struct job_view){
 		.job = job,
@@ -109,10 +109,10 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.partitions = partitions,
 		.n_partitions = n,
 		.surplus = surplus,
-		.n_surplus = n ? partition_asked_from(ctx->c->opts.partitions, job->uid,
-						      (uint32_t)n, surplus, SURPLUS_AT_ONCE)
+		.n_surplus = n ? ps->ops->asked_from(ps, job->uid, (uint32_t)n, surplus,
+						     SURPLUS_AT_ONCE)
 			       : 0,
-		.held = partition_held(ctx->c->opts.partitions, job->uid),
+		.held = ps->ops->held(ps, job->uid),
 		.trouble = ctx->trouble,
 		.trouble_event = ctx->trouble_event,
 	};
@@ -163,7 +163,7 @@ static void forget_job(struct job_controller *c, struct str key)
 	struct job_ctx *ctx = map_del(c->ctxs, key);
 
 	if (ctx) {
-		partition_release_all(c->opts.partitions, ctx->uid);
+		c->opts.partitions->ops->release_all(c->opts.partitions, ctx->uid);
 		free_ctx(ctx);
 	}
 }
@@ -227,7 +227,7 @@ static void on_job_change(void *arg, struct str key, const void *old, const void
 
 	/* Gone without our finalizer, by whatever means: its IPUs come back all the same. */
 	if (was && !item)
-		partition_release_all(c->opts.partitions, was->job->uid);
+		c->opts.partitions->ops->release_all(c->opts.partitions, was->job->uid);
 	kube_workqueue_add(c->queue, key);
 }
 
@@ -320,14 +320,15 @@ static void note_left_behind(const struct partition_ask *ask, const struct parti
 /* Partitions of jobs that went while nobody was looking. */
 static void release_left_behind(struct job_controller *c)
 {
+	struct partition_service *ps = c->opts.partitions;
 	struct uids uids = {0};
 	void *arg[] = {&uids, c};
 
-	partitions_each(c->opts.partitions, note_left_behind, arg);
+	ps->ops->each(ps, note_left_behind, arg);
 	for (size_t i = 0; i < uids.n; i++) {
 		log_info("job", NULL, "partitions of a job that is gone are released: uid=%s",
 			 uids.items[i]);
-		partition_release_all(c->opts.partitions, uids.items[i]);
+		ps->ops->release_all(ps, uids.items[i]);
 		free(uids.items[i]);
 	}
 	free(uids.items);
@@ -347,7 +348,7 @@ bool job_controller_ready(const struct job_controller *c, struct err *ret_why)
 			st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
 		return false;
 	}
-	if (!partitions_synced(c->opts.partitions)) {
+	if (!c->opts.partitions->ops->synced(c->opts.partitions)) {
 		err_set(ret_why, ERR_UNAVAILABLE, 0, "the partition tracker hasn't been read yet");
 		return false;
 	}

@@ -69,6 +69,7 @@ struct item {
 };
 
 struct partitions {
+	struct partition_service service;
 	struct loop *loop;
 	struct vipu_fleet *fleet;
 	struct partition_times times;

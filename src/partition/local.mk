@@ -8,6 +8,7 @@ libpartition_a_SOURCES = \
 	include/partition/plan.h \
 	include/partition/facts.h \
 	include/partition/manager.h \
+	include/partition/service.h \
 	src/partition/types.c \
 	src/partition/record.c \
 	src/partition/plan.c \
@@ -16,6 +17,7 @@ libpartition_a_SOURCES = \
 	src/partition/tracker.c \
 	src/partition/internal.h \
 	src/partition/item.c \
+	src/partition/service.c \
 	src/partition/found.c \
 	src/partition/adopt.h \
 	src/partition/adopt.c \

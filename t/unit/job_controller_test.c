@@ -60,7 +60,7 @@ static void process_begin(void)
 	recorder = kube_recorder_new(kube, "ipu-operator", "test");
 	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
 	opts.recorder = recorder;
-	opts.partitions = parts;
+	opts.partitions = partitions_service(parts);
 	jobs = job_controller_new(&opts);
 }
 
