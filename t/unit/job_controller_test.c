@@ -6,6 +6,8 @@
 #include "partition_rig.h"
 
 #include "job/controller.h"
+#include "partition/manager.h"
+#include "vipu/fleet.h"
 #include "kube/event.h"
 #include "sim/kubelet.h"
 #include "sim/schema.h"
