@@ -171,6 +171,11 @@ static struct jmut *cell_phase(struct jmut_doc *doc, const struct json *o)
 	return jmut_str(doc, json_str(json_at(o, "status", "phase", NULL)));
 }
 
+static struct jmut *cell_lease_holder(struct jmut_doc *doc, const struct json *o)
+{
+	return jmut_str(doc, json_str(json_at(o, "spec", "holderIdentity", NULL)));
+}
+
 static struct jmut *cell_node_status(struct jmut_doc *doc, const struct json *o)
 {
 	struct json_iter it = json_iter(json_at(o, "status", "conditions", NULL));
@@ -219,6 +224,13 @@ static const struct column node_columns[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+static const struct column lease_columns[] = {
+	{"Name", "string", 0, cell_name},
+	{"Holder", "string", 0, cell_lease_holder},
+	{"Age", "string", 0, cell_age},
+	{NULL, NULL, 0, NULL},
+};
+
 static const struct column other_columns[] = {
 	{"Name", "string", 0, cell_name},
 	{"Age", "string", 0, cell_age},
@@ -233,7 +245,7 @@ static const struct column *columns_of(const struct sim_resource *r)
 	} known[] = {
 		{"Pod", pod_columns},     {"ConfigMap", configmap_columns},
 		{"Event", event_columns}, {"Namespace", namespace_columns},
-		{"Node", node_columns},
+		{"Node", node_columns},   {"Lease", lease_columns},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
