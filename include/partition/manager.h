@@ -46,7 +46,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 struct partition_service *partitions_service(struct partitions *p);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
 
-/* The tracker has been read: until then asks are taken and wait. */
+/* Until then asks are taken and wait. */
 bool partitions_synced(const struct partitions *p);
 
 /* Another process has taken the tracker although this one leads: nothing is recorded any more. It
@@ -66,6 +66,12 @@ void partition_release_all(struct partitions *p, const char *owner_uid);
 
 void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
 			  struct partition_status *ret);
+/* The files that the Pods of an instance get whose status says by_file: fn with each name
+ * ("ipuof-<gcd>.conf") and text, borrowed; NULL: none is called. Returns how many there are; 0: it
+ * isn't active, not by file, or they haven't come yet (the status then says why, and on_change when
+ * they have). */
+size_t partition_ipuof_files(const struct partitions *p, const char *owner_uid, uint32_t instance,
+			     partition_file_fn *fn, void *arg);
 /* What this owner has asked for or still has in the tracker; orphans don't count. 0: nothing. */
 size_t partition_held(const struct partitions *p, const char *owner_uid);
 

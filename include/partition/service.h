@@ -19,7 +19,8 @@ typedef void partitions_each_fn(const struct partition_ask *ask,
 /* An owner's state changed (its serving entry, its reason, or what it still holds): look again.
  * Called from the loop, never from within a call of the owner's. */
 typedef void partitions_change_fn(const struct partition_owner *owner, void *arg);
-/* All that is asked for and held has been read. Once. */
+/* All that is asked for and held has been read, and the list of controllers: what is told of it is
+ * true, how Pods are to reach their controllers included. Once. */
 typedef void partitions_synced_fn(void *arg);
 
 struct partition_service; /* embedded in its implementation */
@@ -35,6 +36,8 @@ struct partition_service_ops {
 	size_t (*held)(const struct partition_service *s, const char *owner_uid);
 	size_t (*asked_from)(const struct partition_service *s, const char *owner_uid,
 			     uint32_t from, uint32_t *ret, size_t max);
+	size_t (*ipuof_files)(const struct partition_service *s, const char *owner_uid,
+			      uint32_t instance, partition_file_fn *fn, void *arg);
 	void (*each)(const struct partition_service *s, partitions_each_fn *fn, void *arg);
 };
 

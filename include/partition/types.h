@@ -79,6 +79,7 @@ enum partition_why {
 	PARTITION_WHY_VANISHED, /* gone from its controller without our doing */
 	PARTITION_WHY_TAKEN,    /* the identifier belongs to a partition that isn't ours */
 	PARTITION_WHY_TRACKER,  /* the tracker ConfigMap can't be written */
+	PARTITION_WHY_CONFIG,   /* active, but its IPUoF configuration can't be had */
 	PARTITION_WHY_PROXY,    /* the process that decides about partitions doesn't answer */
 };
 
@@ -114,6 +115,8 @@ struct partition_status {
 	bool by_file;      /* its Pods get the IPUoF configuration as a file, not the address */
 	bool adopting;     /* what the owner knows as its own is being looked for */
 	bool adopted;      /* its partition was taken over, not made */
+	uint64_t files;    /* by_file: what partition_ipuof_files gives, as a sum of hashes; 0: not
+			    * there yet */
 	bool draining;     /* its controller is being emptied: the owner should move */
 	unsigned position; /* in the queue, from 1; 0: isn't in it */
 	/* What is asked for, as it was asked; NULL: nothing. */
@@ -149,6 +152,15 @@ bool partition_is_wait_key(struct str key);
 void partition_wait_done(struct partition_wait *w);
 int partition_wait_encode(const struct partition_wait *w, struct buf *out, struct err *err);
 int partition_wait_decode(struct str json, struct partition_wait *ret, struct err *err);
+
+/* The IPUoF configuration as files, one for each GCD: the keys of a ConfigMap. */
+#define PARTITION_MAX_GCDS       4096
+#define PARTITION_FILES_BYTES    (960u << 10) /* all of them: a ConfigMap holds 1 MiB */
+#define PARTITION_FILE_NAME_SIZE 24
+void partition_file_name(uint32_t gcd, char ret_z[PARTITION_FILE_NAME_SIZE]); /* "ipuof-0.conf" */
+typedef void partition_file_fn(const char *name, struct str text, void *arg);
+/* Never 0. The sum over all files, whatever their order, tells whether they are the same. */
+uint64_t partition_file_hash(struct str name, struct str text);
 
 /* An ask as members of a JSON object (owner, instance, ipus, options, priority …), for the tracker
  * and for REST. Decoding takes one member at a time; ERR_INVALID for one that isn't an ask's. */

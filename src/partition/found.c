@@ -164,7 +164,8 @@ static void on_synced(void *arg)
 	struct partitions *p = arg;
 
 	partitions_pass_soon(p);
-	p->on_synced(p->arg);
+	if (p->fleet_known)
+		p->on_synced(p->arg);
 }
 
 static void on_error(void *arg)

@@ -52,6 +52,8 @@ enum item_origin {
 	ITEM_READ,    /* from the tracker */
 };
 
+struct ipuof;
+
 struct item {
 	struct partitions *p;
 	struct slot *slot;
@@ -62,8 +64,10 @@ struct item {
 	struct scope calls;
 	struct loop_work work;
 	struct loop_timer timer;
+	struct ipuof *ipuof;
 	bool held;         /* its controller is held in the fleet */
-	bool usable;       /* active, and the tracker has said so: its owner\'s Pods may use it */
+	bool usable;       /* active, the tracker has said so, and its files, where Pods need them,
+			    * have come: its owner's Pods may use it */
 	bool forgotten;    /* dropped from the tracker; goes when that's written */
 	char message[256]; /* the controller's last word on it, for people */
 };

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "partition/ipuof.h"
 
 static const struct vipu_controller *controller_of(const struct item *item)
 {
@@ -55,7 +56,8 @@ static void gather(struct item *item)
 	f->now_ms = clock_wall_ms();
 	f->recorded = tracker_is_recorded(item->p->tracker, item->entry->id);
 	f->wanted = slot->serving == item && slot->asking;
-	if (item->entry->phase == PARTITION_ACTIVE && f->recorded)
+	if (item->entry->phase == PARTITION_ACTIVE && f->recorded && f->wanted &&
+	    ipuof_step(item->ipuof, c))
 		item->usable = true;
 	f->reset_wanted = slot->reset_wanted;
 	f->configured = c && (c->configured || !item->p->fleet_known);
@@ -258,6 +260,7 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 	enum partition_phase from = e->phase;
 
 	scope_cancel(&item->calls);
+	ipuof_drop(item->ipuof);
 	item->usable = false;
 	partition_facts_record(&item->facts, e, plan->phase, clock_wall_ms(), &item->p->times);
 	backoff_reset(&item->backoff);
@@ -357,6 +360,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 	item->entry = entry;
 	item->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
 	partition_facts_init(&item->facts, entry->phase, origin != ITEM_MADE);
+	item->ipuof = ipuof_new(item);
 	item->usable = origin == ITEM_READ && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);
 	loop_work_init(&item->work, p->loop, run, item);
@@ -377,6 +381,7 @@ void item_free(struct item *item)
 	scope_cancel(&item->calls);
 	loop_work_cancel(&item->work);
 	loop_timer_stop(&item->timer);
+	ipuof_free(item->ipuof);
 	if (item->held)
 		vipu_fleet_release(item->p->fleet, item->entry->controller);
 	map_del(item->p->items, str_of(item->entry->id));

@@ -19,6 +19,8 @@ libpartition_a_SOURCES = \
 	src/partition/item.c \
 	src/partition/service.c \
 	src/partition/found.c \
+	src/partition/ipuof.h \
+	src/partition/ipuof.c \
 	src/partition/adopt.h \
 	src/partition/adopt.c \
 	src/partition/queue.h \
@@ -30,7 +32,8 @@ partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIB
 
 partition_tests = t/unit/partition_plan_test t/unit/partition_types_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
-	t/unit/partition_adopt_test t/unit/partition_tracker_test
+	t/unit/partition_adopt_test t/unit/partition_tracker_test \
+	t/unit/partition_ipuof_test
 check_PROGRAMS += $(partition_tests)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h
 t_unit_partition_plan_test_LDADD = $(partition_ldadd)
@@ -42,6 +45,9 @@ t_unit_partition_manager_test_LDADD = $(sim_ldadd)
 t_unit_partition_adopt_test_SOURCES = t/unit/partition_adopt_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_adopt_test_LDADD = $(sim_ldadd)
+t_unit_partition_ipuof_test_SOURCES = t/unit/partition_ipuof_test.c \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_partition_ipuof_test_LDADD = $(sim_ldadd)
 t_unit_partition_crash_test_SOURCES = t/unit/partition_crash_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_crash_test_LDADD = $(sim_ldadd)

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "partition/adopt.h"
 #include "partition/internal.h"
+#include "partition/ipuof.h"
 #include "partition/queue.h"
 
 #define SLOT_BACKOFF_MS     1000
@@ -183,7 +184,12 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 			ret->draining = c->draining;
 		}
 		ret->why = is_failed(s) ? PARTITION_WHY_ERROR : PARTITION_WHY_NONE;
+		ret->files = ipuof_hash(s->serving->ipuof);
 		message = s->serving->message;
+		if (!ret->why && !message[0] && ipuof_trouble(s->serving->ipuof)[0]) {
+			ret->why = PARTITION_WHY_CONFIG;
+			message = ipuof_trouble(s->serving->ipuof);
+		}
 	}
 	snprintf(ret->message, sizeof(ret->message), "%s", message);
 	if (tracker->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
@@ -197,13 +203,13 @@ static uint64_t digest_of(const struct partition_status *st)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	const char *texts[] = {st->id ? st->id : "", st->message};
-	unsigned numbers[] = {(unsigned)st->state, (unsigned)st->why, st->resets, st->draining};
+	uint64_t numbers[] = {st->state, st->why, st->resets, st->draining, st->files};
 
 	for (size_t i = 0; i < 2; i++) {
 		for (const char *z = texts[i]; *z; z++)
 			h = (h ^ (unsigned char)*z) * UINT64_C(1099511628211);
 	}
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		h = (h ^ numbers[i]) * UINT64_C(1099511628211);
 	return h;
 }
@@ -430,7 +436,7 @@ void partitions_free(struct partitions *p)
 
 bool partitions_synced(const struct partitions *p)
 {
-	return tracker_is_synced(p->tracker);
+	return p->fleet_known && tracker_is_synced(p->tracker);
 }
 
 bool partitions_superseded(const struct partitions *p)
@@ -444,6 +450,8 @@ void partitions_fleet_known(struct partitions *p)
 		return;
 	p->fleet_known = true;
 	on_fleet_change(p, NULL);
+	if (tracker_is_synced(p->tracker))
+		p->on_synced(p->arg);
 }
 
 void partition_ensure(struct partitions *p, const struct partition_ask *ask)
@@ -540,6 +548,14 @@ void partition_get_status(const struct partitions *p, const char *owner_uid, uin
 		fill_status(s, ret);
 	else
 		*ret = (struct partition_status){.state = PARTITION_STATE_NONE};
+}
+
+size_t partition_ipuof_files(const struct partitions *p, const char *owner_uid, uint32_t instance,
+			     partition_file_fn *fn, void *arg)
+{
+	const struct slot *s = find_slot(p, owner_uid, instance);
+
+	return s && s->serving ? ipuof_each(s->serving->ipuof, fn, arg) : 0;
 }
 
 size_t partition_held(const struct partitions *p, const char *owner_uid)

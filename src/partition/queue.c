@@ -93,9 +93,11 @@ static void explain(struct slot *s, const struct vipu_fleet_sums *sums, unsigned
 	if (sums->controllers == 0) {
 		slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER,
 				  "no V-IPU controller is configured");
+	} else if (sums->reachable == 0 && !first) {
+		slot_wait_because(s, PARTITION_WHY_STARTING,
+				  "the V-IPU controllers haven't been asked to the end yet");
 	} else if (sums->reachable == 0) {
-		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s",
-			 first ? first : "they haven't been asked to the end yet");
+		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s", first);
 		slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
 	} else if (s->ask.ipus > largest_pod && sums->reachable == sums->controllers) {
 		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",

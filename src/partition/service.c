@@ -53,6 +53,12 @@ static size_t asked_from(const struct partition_service *s, const char *owner_ui
 	return partition_asked_from(of(s), owner_uid, from, ret, max);
 }
 
+static size_t ipuof_files(const struct partition_service *s, const char *owner_uid,
+			  uint32_t instance, partition_file_fn *fn, void *arg)
+{
+	return partition_ipuof_files(of(s), owner_uid, instance, fn, arg);
+}
+
 static void each(const struct partition_service *s, partitions_each_fn *fn, void *arg)
 {
 	partitions_each(of(s), fn, arg);
@@ -69,6 +75,7 @@ struct partition_service *partitions_service(struct partitions *p)
 		.get_status = get_status,
 		.held = held,
 		.asked_from = asked_from,
+		.ipuof_files = ipuof_files,
 		.each = each,
 	};
 

@@ -129,6 +129,7 @@ static const char *const why_names[] = {
 	[PARTITION_WHY_VANISHED] = "PartitionVanished",
 	[PARTITION_WHY_TAKEN] = "PartitionTaken",
 	[PARTITION_WHY_TRACKER] = "TrackerUnwritable",
+	[PARTITION_WHY_CONFIG] = "NoIPUoFConfig",
 	[PARTITION_WHY_PROXY] = "ProxyUnreachable",
 };
 
@@ -215,4 +216,22 @@ bool partition_is_wait_key(struct str key)
 {
 	return key.len > strlen(WAIT_PREFIX) &&
 	       memcmp(key.p, WAIT_PREFIX, strlen(WAIT_PREFIX)) == 0;
+}
+
+/* ---- the IPUoF configuration's files ---- */
+
+void partition_file_name(uint32_t gcd, char ret_z[PARTITION_FILE_NAME_SIZE])
+{
+	snprintf(ret_z, PARTITION_FILE_NAME_SIZE, "ipuof-%" PRIu32 ".conf", gcd);
+}
+
+uint64_t partition_file_hash(struct str name, struct str text)
+{
+	const struct str parts[] = {name, STR("\n"), text};
+	uint64_t h = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < 3; i++)
+		for (size_t k = 0; k < parts[i].len; k++)
+			h = (h ^ (unsigned char)parts[i].p[k]) * UINT64_C(1099511628211);
+	return h ? h : 1;
 }
