@@ -15,6 +15,9 @@ libpartition_a_SOURCES = \
 	src/partition/facts.c \
 	src/partition/tracker.h \
 	src/partition/tracker.c \
+	src/partition/tracker_internal.h \
+	src/partition/tracker_shard.c \
+	src/partition/tracker_keep.c \
 	src/partition/internal.h \
 	src/partition/item.c \
 	src/partition/service.c \

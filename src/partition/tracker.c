@@ -1,390 +1,448 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A level-triggered machine of one step: step() compares what is wanted with what is there and
- * starts at most one request. The watch brings news from outside; an answer to a write, and a GET
- * after a failure, bring it sooner.
+ * The tracker's keys: what the owner wants of each, which ConfigMap is its home, and what the owner
+ * has yet to hear. All callbacks to the owner come from here, out of one piece of deferred work.
  */
 #include "partition/tracker.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/json.h"
 #include "core/log.h"
-#include "core/map.h"
+#include "core/metrics.h"
+#include "core/rand.h"
 #include "kube/object.h"
-#include "kube/watch.h"
-#include "loop/backoff.h"
-#include "loop/loop.h"
-#include "loop/op.h"
+#include "partition/tracker_internal.h"
 
-#define FORMAT_ANNOTATION "graphcore.ai/tracker-format"
-#define FORMAT            "1"
-#define WRITE_DEADLINE_MS 15000
-#define LOST_AT_ONCE      3 /* conflicts in a row that are tried again without a wait */
+#define NEWS_A_TURN   200 /* on_found and on_gone */
+#define WRITES_A_TURN 2   /* that are begun: each may carry a megabyte */
 
-struct record {
-	char *want;   /* NULL: not wanted in the ConfigMap */
-	char *stored; /* NULL: not there */
-	bool put;     /* the owner has said what it wants */
-	bool told;    /* … and has heard that it's there */
-};
+/* ---- values ---- */
 
-enum tracker_state {
-	TRACKER_IDLE,    /* wanted and stored agree, or the watch hasn't synced */
-	TRACKER_READING, /* GET, after a failure or a conflict */
-	TRACKER_WRITING, /* POST or PATCH */
-	TRACKER_WAITING, /* back-off */
-};
-
-struct tracker {
-	struct kube_client *kube;
-	struct kube_watch *watch; /* in scope */
-	struct loop *loop;
-	char *ns, *name;
-	bool follow;
-	struct tracker_ops ops;
-	void *arg;
-	struct map *records; /* id → struct record */
-	enum tracker_state state;
-	bool synced;
-	bool exists;    /* the ConfigMap is there */
-	bool foreign;   /* … in a format that isn't ours: left alone */
-	bool must_read; /* what is stored may not be what we believe */
-	char *version;  /* its resourceVersion */
-	char *passed;   /* of news that came during a call and wasn't looked at; NULL: none */
-	unsigned lost;  /* writes in a row that somebody else was faster than */
-	struct err err;
-	struct scope scope;
-	struct loop_work step_work;
-	struct loop_timer retry;
-	struct backoff backoff;
-	int64_t taken_over_ms;
-	unsigned long writes;
-};
-
-static bool same(const char *a, const char *b)
+struct text *text_new(struct str s)
 {
-	return a && b ? strcmp(a, b) == 0 : a == b;
+	struct text *x = xcalloc(1, sizeof(*x) + s.len + 1);
+
+	x->refs = 1;
+	x->len = s.len;
+	if (s.len)
+		memcpy(x->z, s.p, s.len);
+	return x;
 }
 
-static struct record *need_record(struct tracker *t, struct str id)
+struct text *text_ref(struct text *x)
 {
-	struct record *r = map_get(t->records, id);
+	if (x)
+		x->refs++;
+	return x;
+}
 
-	if (!r) {
-		r = xcalloc(1, sizeof(*r));
-		map_put(t->records, id, r);
-	}
+void text_unref(struct text *x)
+{
+	if (x && --x->refs == 0)
+		free(x);
+}
+
+void text_set(struct text **to, struct text *x)
+{
+	struct text *old = *to;
+
+	*to = text_ref(x);
+	text_unref(old);
+}
+
+bool text_same(const struct text *a, const struct text *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a == b || str_eq(text_str(a), text_str(b));
+}
+
+/* ---- keys ---- */
+
+struct record *tracker_find(const struct tracker *t, struct str key)
+{
+	return map_get(t->records, key);
+}
+
+static struct record *need_record(struct tracker *t, struct str key)
+{
+	struct record *r = map_get(t->records, key);
+
+	if (r)
+		return r;
+	r = xcalloc(1, sizeof(*r) + key.len + 1);
+	memcpy(r->key, key.p, key.len);
+	r->home = -1;
+	list_init(&r->unsettled);
+	list_init(&r->news);
+	map_put(t->records, key, r);
 	return r;
 }
 
-static void free_record(struct record *r)
+static void free_record(struct tracker *t, struct record *r)
 {
-	free(r->want);
-	free(r->stored);
+	t->bad -= r->bad;
+	map_del(t->records, str_of(r->key));
+	list_unlink(&r->unsettled);
+	list_unlink(&r->news);
+	text_unref(r->want);
 	free(r);
 }
 
-static void set_error(struct tracker *t, const struct err *err)
+struct text *tracker_stored(const struct tracker *t, const struct record *r)
 {
-	bool was_well = t->err.kind == ERR_NONE;
+	return r->home < 0 ? NULL : map_get(t->shards[r->home]->stored, str_of(r->key));
+}
 
-	if (err && (was_well || strcmp(err->msg, t->err.msg) != 0))
-		log_warn("partition", t->name, "the tracker ConfigMap: %s", err->msg);
-	else if (!err && !was_well)
+void tracker_look_soon(struct tracker *t)
+{
+	loop_work_post(&t->work);
+}
+
+/* Its home has another value than it had. */
+static void value_changed(struct tracker *t, struct record *r)
+{
+	bool same = text_same(r->want, tracker_stored(t, r));
+
+	if (r->put && !same && list_empty(&r->unsettled)) {
+		list_append(&t->unsettled, &r->unsettled);
+		t->shards[r->home]->meddled = true;
+	} else if (!r->put && !same && list_empty(&r->news)) {
+		list_append(&t->news, &r->news);
+	}
+}
+
+void tracker_key_changed(struct tracker *t, struct shard *s, struct str key, struct text *has)
+{
+	struct record *r = has ? need_record(t, key) : tracker_find(t, key);
+
+	if (!r)
+		return;
+	if (r->home != s->index && has && !r->inflight && !tracker_stored(t, r))
+		r->home = s->index;
+	if (r->home != s->index || r->copies)
+		t->recount = true;
+	if (r->home == s->index)
+		value_changed(t, r);
+}
+
+/* Keys that are in more than one ConfigMap: the first one counts, or where the owner's word went.
+ */
+static void count_copies(struct tracker *t)
+{
+	t->recount = false;
+	t->counts++;
+	for (struct map_iter it = MAP_ITER(t->records); map_next(&it);)
+		((struct record *)it.value)->copies = 0;
+	for (int i = 0; i < t->n; i++) {
+		struct shard *s = t->shards[i];
+		unsigned before = s->copies;
+
+		s->copies = 0;
+		for (struct map_iter it = MAP_ITER(s->stored); map_next(&it);) {
+			struct record *r = tracker_find(t, it.key);
+
+			if (!r->put && r->seen != t->counts && r->home != i) {
+				r->home = i;
+				value_changed(t, r);
+			} else if (r->home != i) {
+				s->copies++;
+				r->copies++;
+			}
+			r->seen = t->counts;
+		}
+		if (s->copies > before)
+			tracker_report(t, TRACKER_DAMAGED, s->name,
+				       "%u %s in ConfigMap %s/%s %s in another part of the "
+				       "tracker too",
+				       s->copies, s->copies == 1 ? "entry" : "entries", t->ns,
+				       s->name, s->copies == 1 ? "is" : "are");
+	}
+}
+
+/* ---- where a key goes ---- */
+
+static bool has_room(const struct shard *s, size_t bytes)
+{
+	return s->bytes + s->pending + bytes <= TRACKER_SPLIT;
+}
+
+static bool is_open(const struct shard *s)
+{
+	return s && s->in_use && !s->immutable && !(s->alien && s->index > 0);
+}
+
+static struct shard *need_shard(struct tracker *t, int index)
+{
+	if (!t->shards[index])
+		t->shards[index] = shard_new(t, index);
+	return t->shards[index];
+}
+
+/* Where a new key goes: by the hash of its owner among those that are open, from there on the
+ * first that has room; else into the first that isn't there yet. */
+static struct shard *choose_shard(struct tracker *t, uint32_t hash, size_t bytes)
+{
+	int open[TRACKER_MAX_SHARDS], n = 0;
+
+	for (int i = 0; i < t->n; i++) {
+		if (is_open(t->shards[i]))
+			open[n++] = i;
+	}
+	for (int i = 0; i < n; i++) {
+		struct shard *s = t->shards[open[(hash + (unsigned)i) % (unsigned)n]];
+
+		if (has_room(s, bytes))
+			return s;
+	}
+	for (int i = 0; i < TRACKER_MAX_SHARDS; i++) {
+		struct shard *s = need_shard(t, i);
+
+		if (s->in_use || s->alien)
+			continue;
+		s->in_use = true;
+		if (i >= t->n)
+			t->n = i + 1;
+		return s;
+	}
+	return n ? t->shards[open[hash % (unsigned)n]] : NULL;
+}
+
+static void find_homes(struct tracker *t)
+{
+	LIST_FOREACH(pos, tmp, &t->unsettled) {
+		struct record *r = CONTAINER_OF(pos, struct record, unsettled);
+		const struct shard *home = r->home < 0 ? NULL : t->shards[r->home];
+		struct shard *s;
+		size_t bytes;
+
+		if (!r->want || r->inflight || (home && !(home->alien && home->index > 0)))
+			continue;
+		bytes = strlen(r->key) + r->want->len;
+		s = choose_shard(t, r->hash, bytes);
+		if (!s)
+			continue;
+		r->home = s->index;
+		s->pending += bytes;
+	}
+}
+
+/* ---- what the owner hears ---- */
+
+void tracker_report(struct tracker *t, const char *reason, const char *object, const char *fmt, ...)
+{
+	char message[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	log_warn("partition", object, "%s", message);
+	if (t->ops.on_report)
+		t->ops.on_report(t->arg, reason, object, message);
+}
+
+/* The last word about it is there, and nothing that is on its way says otherwise. */
+static bool is_settled(const struct tracker *t, const struct record *r)
+{
+	if (r->inflight || !text_same(r->want, tracker_stored(t, r)))
+		return false;
+	return r->want || (r->copies == 0 && t->all_read);
+}
+
+static void tell_settled(struct tracker *t)
+{
+	struct list settled = LIST_INIT(settled);
+
+	LIST_FOREACH(pos, tmp, &t->unsettled) {
+		if (!is_settled(t, CONTAINER_OF(pos, struct record, unsettled)))
+			continue;
+		list_unlink(pos);
+		list_append(&settled, pos);
+	}
+	while (!list_empty(&settled)) {
+		struct record *r = CONTAINER_OF(settled.next, struct record, unsettled);
+		CLEANUP_FREE char *key = xstrdup(r->key);
+
+		list_unlink(&r->unsettled);
+		if (r->bad)
+			r->put = false; /* written again, and still not the owner's */
+		else if (!r->want)
+			free_record(t, r);
+		if (t->ops.on_recorded)
+			t->ops.on_recorded(t->arg, key);
+	}
+}
+
+static void tell_news(struct tracker *t)
+{
+	for (int n = 0; n < NEWS_A_TURN && !list_empty(&t->news); n++) {
+		struct record *r = CONTAINER_OF(t->news.next, struct record, news);
+		struct text *has = tracker_stored(t, r);
+		CLEANUP_FREE char *key = xstrdup(r->key);
+
+		list_unlink(&r->news);
+		if (r->put || text_same(r->want, has))
+			continue;
+		t->bad -= r->bad;
+		r->bad = false;
+		if (has) {
+			text_ref(has);
+			text_set(&r->want, has);
+			t->ops.on_found(t->arg, key, text_str(has));
+			text_unref(has);
+			continue;
+		}
+		free_record(t, r);
+		if (t->ops.on_gone)
+			t->ops.on_gone(t->arg, key);
+	}
+	if (!list_empty(&t->news))
+		tracker_look_soon(t);
+}
+
+/* ---- all together ---- */
+
+bool tracker_is_halted(const struct tracker *t)
+{
+	if (t->superseded)
+		return true;
+	for (int i = 0; i < t->n; i++) {
+		if (t->shards[i] && t->shards[i]->foreign)
+			return true;
+	}
+	return false;
+}
+
+static const struct err *first_error(const struct tracker *t)
+{
+	if (t->superseded)
+		return &t->superseded_err;
+	for (int i = 0; i < TRACKER_MAX_SHARDS && t->shards[i]; i++) {
+		if (t->shards[i]->err.kind != ERR_NONE)
+			return &t->shards[i]->err;
+	}
+	return &t->watch_err;
+}
+
+static void update_error(struct tracker *t)
+{
+	const struct err *now = first_error(t);
+	bool was_well = t->err.kind == ERR_NONE, well = now->kind == ERR_NONE;
+
+	if (!well && (was_well || strcmp(now->msg, t->err.msg) != 0))
+		log_warn("partition", t->name, "the tracker ConfigMap: %s", now->msg);
+	else if (well && !was_well)
 		log_info("partition", t->name, "the tracker ConfigMap can be written again");
-	t->err = err ? *err : (struct err)ERR_INIT;
-	if (was_well != (err == NULL))
+	t->err = *now;
+	if (was_well != well)
 		t->ops.on_error(t->arg);
 }
 
-/* ---- what is there ---- */
-
-/* One key as the ConfigMap has it now; json NULL: it's gone. */
-static void note_stored(struct tracker *t, struct str id, const char *json)
+/* All that there are, and one more: a ConfigMap that has lost its labels isn't in the list. */
+static void read_all(struct tracker *t)
 {
-	struct record *r = need_record(t, id);
-	char *key = str_dup(id);
+	bool all = true;
 
-	if (!same(r->stored, json)) {
-		free(r->stored);
-		r->stored = xstrdup(json);
-		r->told = r->told && same(r->want, r->stored);
-	}
-	if (!r->put && json && !same(r->want, json)) {
-		free(r->want);
-		r->want = xstrdup(json);
-		t->ops.on_found(t->arg, key, str_of(json));
-	} else if (r->put && !r->told && same(r->want, r->stored)) {
-		r->told = true;
-		t->ops.on_recorded(t->arg, key);
-	}
-	r = map_get(t->records, str_of(key));
-	if (r && !r->stored && (!r->want || !r->put)) {
-		if (!r->put && t->ops.on_gone)
-			t->ops.on_gone(t->arg, key);
-		free_record(map_del(t->records, str_of(key)));
-	}
-	free(key);
-}
+	for (int i = 0; !t->all_read && t->listed && i <= t->n && i < TRACKER_MAX_SHARDS; i++) {
+		struct shard *s = need_shard(t, i);
 
-/* Keys that we believe in and that aren't in data: gone from the ConfigMap. */
-static void note_missing(struct tracker *t, const struct json *data)
-{
-	struct map_iter it = MAP_ITER(t->records);
-	struct str *gone = NULL;
-	size_t n = 0;
-
-	while (map_next(&it)) {
-		const struct record *r = it.value;
-		bool dropped = r->put && !r->want;
-
-		if (!json_getn(data, it.key) && (r->stored || dropped)) {
-			gone = xrealloc(gone, (n + 1) * sizeof(*gone));
-			gone[n++] = str_of(str_dup(it.key));
-		}
-	}
-	for (size_t i = 0; i < n; i++) {
-		note_stored(t, gone[i], NULL);
-		free((char *)(uintptr_t)gone[i].p);
-	}
-	free(gone);
-}
-
-/* News that was passed over while an answer was awaited: is it newer than that answer? */
-static void weigh_passed(struct tracker *t)
-{
-	if (t->passed && kube_version_cmp(str_of(t->passed), str_of(t->version)) > 0)
-		t->must_read = true;
-	free(t->passed);
-	t->passed = NULL;
-}
-
-static void note_object(struct tracker *t, const struct json *object)
-{
-	const struct json *data = json_get(object, "data");
-	struct str format = kube_annotation(object, FORMAT_ANNOTATION);
-	struct json_iter it;
-
-	free(t->version);
-	t->version = str_dup(kube_version(object));
-	t->exists = true;
-	t->must_read = false;
-	weigh_passed(t);
-	t->foreign = format.len == 0 ? json_len(data) > 0 : !str_eqz(format, FORMAT);
-	if (t->foreign) {
-		struct err err;
-
-		err_set(&err, ERR_INVALID, 0,
-			"ConfigMap %s/%s holds something else (annotation " FORMAT_ANNOTATION
-			" is \"%.*s\", not \"" FORMAT "\"): rename or remove it, it isn't touched",
-			t->ns, t->name, STR_ARG(format));
-		set_error(t, &err);
-		return;
-	}
-	for (it = json_iter(data); json_next(&it);) {
-		if (json_cstr(it.value))
-			note_stored(t, it.key, json_cstr(it.value));
-	}
-	note_missing(t, data);
-}
-
-static void note_absent(struct tracker *t)
-{
-	free(t->version);
-	t->version = NULL;
-	t->exists = t->foreign = false;
-	t->must_read = t->passed != NULL;
-	free(t->passed);
-	t->passed = NULL;
-	note_missing(t, NULL);
-}
-
-/* ---- writing ---- */
-
-/* {"<id>": "<json>" or null, …} of all that differs; NULL when nothing does. */
-static struct jmut *differences(struct tracker *t, struct jmut_doc *doc)
-{
-	struct jmut *data = NULL;
-	struct map_iter it = MAP_ITER(t->records);
-
-	while (map_next(&it)) {
-		const struct record *r = it.value;
-
-		if (!r->put || same(r->want, r->stored))
+		if (s->known)
 			continue;
-		if (!data)
-			data = jmut_object(doc);
-		jmut_setn(doc, data, it.key, r->want ? jmut_strz(doc, r->want) : jmut_null(doc));
+		s->must_read = true;
+		all = false;
 	}
-	return data;
-}
-
-static void retry_later(struct tracker *t, const struct err *err)
-{
-	t->state = TRACKER_WAITING;
-	t->must_read = true;
-	set_error(t, err);
-	loop_timer_start_in(&t->retry, backoff_next_ms(&t->backoff, err));
-}
-
-static void on_retry(struct loop_timer *timer, void *arg)
-{
-	struct tracker *t = arg;
-
-	(void)timer;
-	t->state = TRACKER_IDLE;
-	loop_work_post(&t->step_work);
-}
-
-static void on_read(void *arg, const struct err *err, const struct kube_response *response)
-{
-	struct tracker *t = arg;
-
-	t->state = TRACKER_IDLE;
-	if (err && err->kind != ERR_NOT_FOUND) {
-		retry_later(t, err);
+	if (t->all_read || !t->listed || !all)
 		return;
-	}
-	if (err)
-		note_absent(t);
-	else
-		note_object(t, response->json);
-	loop_work_post(&t->step_work);
+	t->all_read = true;
+	if (t->epoch < clock_wall_ms())
+		t->epoch = clock_wall_ms();
 }
 
-static void on_write(void *arg, const struct err *err, const struct kube_response *response)
+static void try_sync(struct tracker *t)
 {
-	struct tracker *t = arg;
+	if (t->synced || !t->all_read || tracker_is_halted(t) || !list_empty(&t->news))
+		return;
+	for (int i = 0; i < t->n; i++) {
+		const struct shard *s = t->shards[i];
 
-	t->state = TRACKER_IDLE;
-	if (err &&
-	    (err->kind == ERR_CONFLICT || err->kind == ERR_EXISTS || err->kind == ERR_NOT_FOUND)) {
-		/* Somebody else was faster: look, then write what is still missing; but not at the
-		 * network's speed, if that goes on (or the namespace isn't there). */
-		if (++t->lost > LOST_AT_ONCE) {
-			retry_later(t, err);
+		if (!t->follow && s->exists && !s->fenced && !s->immutable)
 			return;
-		}
-		t->must_read = true;
-		loop_work_post(&t->step_work);
-		return;
 	}
-	if (err) {
-		retry_later(t, err);
-		return;
-	}
-	t->writes++;
-	t->lost = 0;
-	backoff_reset(&t->backoff);
-	set_error(t, NULL);
-	note_object(t, response->json);
-	loop_work_post(&t->step_work);
+	t->synced = true;
+	t->ops.on_synced(t->arg);
 }
 
-static void start_read(struct tracker *t)
-{
-	struct kube_request req = {
-		.verb = KUBE_GET,
-		.resource = &KUBE_CONFIGMAPS,
-		.ns = t->ns,
-		.name = t->name,
-		.deadline_ms = WRITE_DEADLINE_MS,
-	};
-
-	t->state = TRACKER_READING;
-	kube_call_start(t->kube, &req, on_read, t, &t->scope);
-}
-
-static void start_write(struct tracker *t, struct jmut_doc *doc, struct jmut *data)
-{
-	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc);
-	struct jmut *labels = jmut_object(doc), *annotations = jmut_object(doc);
-	struct kube_request req = {
-		.verb = t->exists ? KUBE_PATCH : KUBE_CREATE,
-		.resource = &KUBE_CONFIGMAPS,
-		.ns = t->ns,
-		.name = t->exists ? t->name : NULL,
-		.patch = KUBE_PATCH_MERGE,
-		.json = root,
-		.deadline_ms = WRITE_DEADLINE_MS,
-	};
-
-	if (t->exists) {
-		jmut_set_str(doc, meta, "resourceVersion", t->version);
-	} else {
-		jmut_set_str(doc, root, "apiVersion", "v1");
-		jmut_set_str(doc, root, "kind", "ConfigMap");
-		jmut_set_str(doc, meta, "name", t->name);
-		jmut_set_str(doc, meta, "namespace", t->ns);
-	}
-	jmut_set_str(doc, labels, "app.kubernetes.io/name", "ipu-operator");
-	jmut_set_str(doc, labels, "app.kubernetes.io/component", "partition-tracker");
-	jmut_set(doc, meta, "labels", labels);
-	jmut_set_str(doc, annotations, FORMAT_ANNOTATION, FORMAT);
-	jmut_set(doc, meta, "annotations", annotations);
-	jmut_set(doc, root, "metadata", meta);
-	jmut_set(doc, root, "data", data);
-	t->state = TRACKER_WRITING;
-	kube_call_start(t->kube, &req, on_write, t, &t->scope);
-}
-
-static void step(struct loop_work *work, void *arg)
+static void look(struct loop_work *work, void *arg)
 {
 	struct tracker *t = arg;
-	CLEANUP_JMUT struct jmut_doc *doc = NULL;
-	struct jmut *data;
+	int begun = 0;
 
 	(void)work;
-	if (!t->synced || t->state != TRACKER_IDLE || t->foreign)
-		return;
-	if (t->must_read) {
-		start_read(t);
-		return;
+	if (t->recount)
+		count_copies(t);
+	read_all(t);
+	if (!tracker_is_halted(t)) {
+		tell_settled(t);
+		tell_news(t);
 	}
-	doc = jmut_doc_new();
-	data = t->follow ? NULL : differences(t, doc);
-	if (data) {
-		start_write(t, doc, data);
-		return;
-	}
-	t->lost = 0;
-	set_error(t, NULL); /* it was read, and there is nothing to be written */
+	try_sync(t);
+	if (t->all_read)
+		find_homes(t);
+	for (int i = 0; i < TRACKER_MAX_SHARDS && t->shards[i] && begun < WRITES_A_TURN; i++)
+		begun += shard_step(t->shards[i]);
+	if (begun == WRITES_A_TURN)
+		tracker_look_soon(t);
+	update_error(t);
 }
 
 /* ---- the watch ---- */
 
+/* NAME is 0, NAME-5 is 5; -1: none of ours. */
+static int index_of(const struct tracker *t, struct str name)
+{
+	struct str base = str_of(t->name);
+	int64_t n;
+
+	if (str_eq(name, base))
+		return 0;
+	if (!str_has_prefix(name, base) || name.len < base.len + 2 || name.p[base.len] != '-' ||
+	    name.p[base.len + 1] == '0')
+		return -1;
+	name.p += base.len + 1;
+	name.len -= base.len + 1;
+	return str_to_int(name, 1, TRACKER_MAX_SHARDS - 1, &n, NULL) < 0 ? -1 : (int)n;
+}
+
 static void on_watch_event(void *arg, const struct kube_watch_event *event)
 {
 	struct tracker *t = arg;
+	int index = index_of(t, event->name);
 
-	/* News older than an answer that we had: the answer counts. */
-	if (t->version && kube_version_cmp(event->version, str_of(t->version)) < 0)
-		return;
-	if (t->state == TRACKER_READING || t->state == TRACKER_WRITING) {
-		/* The answer brings it, unless it's newer than that. */
-		free(t->passed);
-		t->passed = str_dup(event->version);
-		return;
-	}
-	if (event->type == KUBE_DELETED)
-		note_absent(t);
-	else
-		note_object(t, event->object);
-	loop_work_post(&t->step_work);
+	/* Those between are read too. */
+	for (int i = 0; i <= index; i++)
+		need_shard(t, i);
+	if (index >= 0)
+		shard_note_event(t->shards[index], event);
+}
+
+static void on_watch_relist(void *arg, bool done)
+{
+	struct tracker *t = arg;
+
+	t->relisting = !done;
 }
 
 static void on_watch_synced(void *arg)
 {
 	struct tracker *t = arg;
 
-	if (t->synced)
-		return;
-	t->synced = true;
-	t->ops.on_synced(t->arg);
-	loop_work_post(&t->step_work);
+	t->listed = true;
+	tracker_look_soon(t);
 }
 
 /* Why it can't even be read: later on, reads and writes of its own say so. */
@@ -394,26 +452,56 @@ static void on_watch_state(void *arg)
 	struct kube_watch_status st;
 
 	kube_watch_status(t->watch, &st);
-	if (!t->synced && st.err.kind != ERR_NONE)
-		set_error(t, &st.err);
+	t->watch_err = t->listed ? (struct err)ERR_INIT : st.err;
+	tracker_look_soon(t);
 }
 
 static const struct kube_watch_ops watch_ops = {
 	.on_event = on_watch_event,
 	.on_synced = on_watch_synced,
+	.on_relist = on_watch_relist,
 	.on_state = on_watch_state,
 };
+
+/* ---- metrics ---- */
+
+static void set_gauge(const char *name, const char *help, size_t value)
+{
+	metric_set(metric_new(METRIC_GAUGE, name, help, NULL, NULL, 0), NULL, (double)value);
+}
+
+static void collect(void *arg)
+{
+	const struct tracker *t = arg;
+	size_t entries = 0, shards = 0, largest = 0;
+
+	for (int i = 0; i < t->n; i++) {
+		const struct shard *s = t->shards[i];
+
+		entries += map_len(s->stored) - s->copies;
+		shards += s->exists;
+		largest = s->bytes > largest ? s->bytes : largest;
+	}
+	set_gauge("ipu_operator_tracker_entries", "Keys in the partition tracker.", entries);
+	set_gauge("ipu_operator_tracker_bad_entries", "Of these, those that can't be read.",
+		  t->bad);
+	set_gauge("ipu_operator_tracker_shards", "ConfigMaps of the partition tracker.", shards);
+	set_gauge("ipu_operator_tracker_largest_bytes",
+		  "Bytes in the largest ConfigMap of the partition tracker.", largest);
+}
+
+/* ---- the interface ---- */
 
 struct tracker *tracker_new(struct kube_client *kube, const struct tracker_opts *opts,
 			    const struct tracker_ops *ops, void *arg)
 {
 	struct tracker *t = xcalloc(1, sizeof(*t));
-	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", opts->name);
 	struct kube_watch_opts watch_opts = {
 		.resource = &KUBE_CONFIGMAPS,
 		.ns = opts->ns,
-		.field_selector = selector,
+		.label_selector = "app.kubernetes.io/component=partition-tracker",
 	};
+	uint8_t id[4];
 
 	t->kube = kube;
 	t->loop = kube_client_loop(kube);
@@ -423,29 +511,29 @@ struct tracker *tracker_new(struct kube_client *kube, const struct tracker_opts 
 	t->ops = *ops;
 	t->arg = arg;
 	t->records = map_new();
-	t->backoff = (struct backoff)BACKOFF_INIT(250, 30000);
+	list_init(&t->unsettled);
+	list_init(&t->news);
+	rand_bytes(id, sizeof(id));
+	hex_encode(id, sizeof(id), t->id);
 	scope_init(&t->scope);
-	loop_work_init(&t->step_work, t->loop, step, t);
-	loop_timer_init(&t->retry, t->loop, on_retry, t);
+	loop_work_init(&t->work, t->loop, look, t);
+	metrics_on_collect(collect, t);
 	t->watch = kube_watch_start(kube, &watch_opts, &watch_ops, t, &t->scope);
 	return t;
 }
 
 void tracker_free(struct tracker *t)
 {
-	struct map_iter it;
-
 	if (!t)
 		return;
+	metrics_off_collect(collect, t);
 	scope_cancel(&t->scope);
-	loop_work_cancel(&t->step_work);
-	loop_timer_stop(&t->retry);
-	it = (struct map_iter)MAP_ITER(t->records);
-	while (map_next(&it))
-		free_record(it.value);
+	loop_work_cancel(&t->work);
+	for (struct map_iter it = MAP_ITER(t->records); map_next(&it);)
+		free_record(t, it.value);
 	map_free(t->records);
-	free(t->version);
-	free(t->passed);
+	for (int i = 0; i < TRACKER_MAX_SHARDS; i++)
+		shard_free(t->shards[i]);
 	free(t->ns);
 	free(t->name);
 	free(t);
@@ -463,53 +551,75 @@ const struct err *tracker_error(const struct tracker *t)
 
 bool tracker_is_superseded(const struct tracker *t)
 {
-	(void)t;
-	return false;
-}
-
-void tracker_reject(struct tracker *t, const char *key, const struct err *why)
-{
-	(void)t;
-	log_error("partition", key, "an entry of the tracker can't be read, it's kept: %s",
-		  why->msg);
-}
-
-void tracker_put(struct tracker *t, const char *id, const char *owner_uid, struct str json)
-{
-	struct record *r = need_record(t, str_of(id));
-
-	(void)owner_uid;
-	free(r->want);
-	r->want = str_dup(json);
-	r->put = true;
-	r->told = false;
-	loop_work_post(&t->step_work);
-}
-
-void tracker_drop(struct tracker *t, const char *id)
-{
-	struct record *r = need_record(t, str_of(id));
-
-	free(r->want);
-	r->want = NULL;
-	r->put = true;
-	r->told = false;
-	/* Even if it was never written, it's the next read or write that says so. */
-	if (!r->stored)
-		t->must_read = true;
-	loop_work_post(&t->step_work);
-}
-
-bool tracker_is_recorded(const struct tracker *t, const char *id)
-{
-	const struct record *r = map_get(t->records, str_of(id));
-
-	return r ? same(r->want, r->stored) : true;
+	return t->superseded;
 }
 
 int64_t tracker_taken_over_ms(const struct tracker *t)
 {
 	return t->taken_over_ms;
+}
+
+/* FNV-1a */
+static uint32_t hash_of(const char *z)
+{
+	uint32_t h = UINT32_C(2166136261);
+
+	for (; *z; z++)
+		h = (h ^ (unsigned char)*z) * UINT32_C(16777619);
+	return h;
+}
+
+/* The owner's word; want's reference is taken. */
+static void set_want(struct tracker *t, struct record *r, struct text *want)
+{
+	text_unref(r->want);
+	r->want = want;
+	r->put = true;
+	t->bad -= r->bad;
+	r->bad = false;
+	list_unlink(&r->news);
+	list_unlink(&r->unsettled);
+	list_append(&t->unsettled, &r->unsettled);
+	tracker_look_soon(t);
+}
+
+void tracker_put(struct tracker *t, const char *key, const char *owner_uid, struct str json)
+{
+	struct record *r = need_record(t, str_of(key));
+	struct text *has = tracker_stored(t, r);
+
+	r->hash = hash_of(owner_uid);
+	if (has && str_eq(text_str(has), json))
+		set_want(t, r, text_ref(has));
+	else
+		set_want(t, r, text_new(json));
+}
+
+void tracker_drop(struct tracker *t, const char *key)
+{
+	set_want(t, need_record(t, str_of(key)), NULL);
+}
+
+bool tracker_is_recorded(const struct tracker *t, const char *key)
+{
+	const struct record *r = tracker_find(t, str_of(key));
+
+	if (tracker_is_halted(t))
+		return false;
+	return !r || is_settled(t, r);
+}
+
+void tracker_reject(struct tracker *t, const char *key, const struct err *why)
+{
+	struct record *r = tracker_find(t, str_of(key));
+
+	if (!r || r->put || r->bad)
+		return;
+	r->bad = true;
+	t->bad++;
+	tracker_report(t, TRACKER_DAMAGED, r->home < 0 ? t->name : t->shards[r->home]->name,
+		       "entry %s of the tracker can't be read, it's kept as it is: %s", key,
+		       why->msg);
 }
 
 unsigned long tracker_writes(const struct tracker *t)

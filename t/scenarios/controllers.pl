@@ -53,7 +53,7 @@ sub ($s) {
 	$s->wait_job('elsewhere', 'Completed');
 	is_deeply([ map { "$_->{owner}{name} $_->{phase}" } values %{ $s->tracker_waits } ],
 		['patient waiting'], 'the tracker says who waits');
-	is(scalar keys %{ $s->tracker }, 1, 'a partition that can\'t be removed now stays in the tracker');
+	is(scalar(grep { !/^ask\./ } keys %{ $s->tracker }), 1, 'a partition that can\'t be removed now stays in the tracker');
 	$s->tell_vipu('up', undef, $_) for 0, 1;
 	$s->wait_job('patient', 'Completed', seconds => 60);
 	$s->wait_for('all partitions to go', sub { !map { $s->partitions($_) } 0, 1 });

@@ -168,14 +168,6 @@ static void test_foreign(void)
 	ok(has_entry("a"), "what can't be read is kept");
 	end();
 
-	row_begin("no format, but contents");
-	begin();
-	make_tracker("", other);
-	want("u", 4);
-	WITHIN(5000, false);
-	is_int(vipu_sim_len(sim), 0, "somebody else's");
-	end();
-
 	row_begin("no format, and empty");
 	begin();
 	make_tracker("", "{}");
