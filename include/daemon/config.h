@@ -22,6 +22,11 @@ struct config {
 	unsigned roles; /* of enum config_role */
 	char *kubeconfig, *context;
 	struct vipu_address_list controllers;
+	char *controllers_file, *controllers_config_map; /* "": none */
+	char *server_addr, *cluster_name;
+	long server_port;
+	struct vipu_address_list server; /* of these three: one entry or none */
+	char *user_key, *access_key;
 	long call_s, active_s, remove_grace_s, orphan_s, waiting_refresh_s, idle_refresh_s;
 	bool host_network;
 	char *privileged, *dns_policy; /* "auto" or a choice */

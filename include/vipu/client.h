@@ -31,6 +31,9 @@ struct vipu_client_config {
 	const char *server_name;           /* NULL: host */
 	const char *user_key, *access_key; /* metadata names; NULL: those above */
 	const char *user, *access;         /* their values; NULL: not sent */
+	/* Not NULL: why it mustn't be called now. Calls end with ERR_UNAVAILABLE and these words,
+	 * and nothing is sent. */
+	const char *unusable;
 };
 
 /* Connects nothing yet; copies everything. Never NULL. */

@@ -71,7 +71,8 @@ struct vipu_fleet_entry {
 	const struct vipu_address *address;
 	struct tls_config *tls;                            /* NULL: none; a reference is taken */
 	const char *user_key, *access_key, *user, *access; /* as in vipu_client_config */
-	bool cordoned, draining;                           /* draining implies cordoned */
+	const char *unusable;    /* also: shown as the reason for which it isn't reachable */
+	bool cordoned, draining; /* draining implies cordoned */
 };
 /* The whole list as it is to be from now on. Controllers that are in both keep connection and view
  * (other credentials or TLS settings reach the next calls); new ones are asked at once; ones that

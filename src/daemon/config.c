@@ -17,6 +17,7 @@
 #include "core/yaml.h"
 #include "kube/object.h"
 #include "net/net.h"
+#include "partition/controllers.h"
 
 #define ENV_PREFIX "IPUOPERATOR_"
 
@@ -24,6 +25,8 @@ enum key_type {
 	KEY_TEXT,
 	KEY_NAMESPACE,
 	KEY_NAME,
+	KEY_NAME_OR_NONE,
+	KEY_METADATA, /* a key of gRPC metadata */
 	KEY_NUMBER,
 	KEY_BOOL,
 	KEY_CHOICE,
@@ -49,6 +52,14 @@ static const struct key keys[] = {
 	{"kubernetes.kubeconfig", KEY_TEXT, AT(kubeconfig), "", 0, 0, NULL},
 	{"kubernetes.context", KEY_TEXT, AT(context), "", 0, 0, NULL},
 	{"controllers", KEY_CONTROLLERS, AT(controllers), "", 0, 0, NULL},
+	{"controllersFile", KEY_TEXT, AT(controllers_file), "", 0, 0, NULL},
+	{"controllersConfigMap", KEY_NAME_OR_NONE, AT(controllers_config_map),
+	 "ipu-operator-vipu-controllers", 0, 0, NULL},
+	{"vipu.serverAddr", KEY_TEXT, AT(server_addr), "", 0, 0, NULL},
+	{"vipu.serverPort", KEY_NUMBER, AT(server_port), "8090", 1, 65535, NULL},
+	{"vipu.clusterName", KEY_TEXT, AT(cluster_name), "", 0, 0, NULL},
+	{"vipu.userKey", KEY_METADATA, AT(user_key), VIPU_USER_KEY, 0, 0, NULL},
+	{"vipu.accessKey", KEY_METADATA, AT(access_key), VIPU_ACCESS_KEY, 0, 0, NULL},
 	{"vipu.callTimeoutSeconds", KEY_NUMBER, AT(call_s), "10", 1, 300, NULL},
 	{"vipu.activeTimeoutSeconds", KEY_NUMBER, AT(active_s), "300", 1, 86400, NULL},
 	{"vipu.removeGraceSeconds", KEY_NUMBER, AT(remove_grace_s), "30", 0, 86400, NULL},
@@ -111,6 +122,16 @@ static int set_choice(struct config *c, const struct key *key, struct str text, 
 	return err_set(err, ERR_INVALID, 0, "%s: must be one of %s", key->name, words);
 }
 
+/* gRPC over HTTP/2, "Custom-Metadata", ASCII headers only. */
+static bool is_metadata_key(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-_.", s.p[i]) || !s.p[i])
+			return false;
+	}
+	return s.len > 0 && !str_has_prefix(s, STR("grpc-")) && !str_has_suffix(s, STR("-bin"));
+}
+
 /* An address to listen at, or a name by Kubernetes' rules: what its type asks of a text. */
 static int check_text(const struct key *key, struct str text, struct err *err)
 {
@@ -121,8 +142,15 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 	if (key->type == KEY_ADDRESS && text.len && net_split_host_port(z, 0, host, &port, err) < 0)
 		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
 				key->name);
-	if ((key->type == KEY_NAMESPACE && text.len) || key->type == KEY_NAME)
-		return kube_check_name(key->name, text, key->type == KEY_NAME, err);
+	if (key->type == KEY_METADATA && !is_metadata_key(text))
+		return err_set(
+			err, ERR_INVALID, 0,
+			"%s: must be lower-case letters, digits, '-', '_' and '.', not begin "
+			"with grpc- and not end with -bin",
+			key->name);
+	if (((key->type == KEY_NAMESPACE || key->type == KEY_NAME_OR_NONE) && text.len) ||
+	    key->type == KEY_NAME)
+		return kube_check_name(key->name, text, key->type != KEY_NAMESPACE, err);
 	return 0;
 }
 
@@ -183,30 +211,14 @@ static int set_roles(struct config *c, struct str text, struct err *err)
 	return 0;
 }
 
-/* What an entry may say (vipu/address.h) and this version doesn't do yet is an error, not a wish.
- */
-static int check_controller(const struct vipu_address *a, struct err *err)
-{
-	const char *key = a->tls                        ? "tls"
-			  : a->secret_name[0]           ? "secretName"
-			  : a->ipuof == VIPU_IPUOF_FILE ? "ipuofConfig: file"
-							: NULL;
-
-	if (!key)
-		return 0;
-	return err_set(err, ERR_INVALID, 0,
-		       "controllers: %s: %s: this version doesn't speak to secure controllers",
-		       a->name, key);
-}
-
 static int check_controllers(const struct vipu_address_list *list, struct err *err)
 {
 	if (list->n_problems > 0)
 		return err_set(err, ERR_INVALID, 0, "controllers: \"%s\": %s",
 			       list->problems[0].text, list->problems[0].reason);
 	for (size_t i = 0; i < list->n; i++) {
-		if (check_controller(&list->items[i], err) < 0)
-			return -1;
+		if (controllers_check_entry(&list->items[i], err) < 0)
+			return err_wrap(err, "controllers: %s", list->items[i].name);
 	}
 	return 0;
 }
@@ -240,6 +252,8 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_TEXT:
 	case KEY_NAMESPACE:
 	case KEY_NAME:
+	case KEY_NAME_OR_NONE:
+	case KEY_METADATA:
 	case KEY_ADDRESS:
 		break;
 	}
@@ -438,6 +452,35 @@ static int read_flags(struct config *c, const char *const *sets, size_t n, struc
 	return 0;
 }
 
+/* vipu.serverAddr, vipu.serverPort and vipu.clusterName are one more entry. */
+static int make_server(struct config *c, struct err *err)
+{
+	const char *addr = c->server_addr;
+	bool bare_v6 = addr[0] != '[' && strchr(addr, ':');
+	CLEANUP_FREE char *text = xasprintf(bare_v6 ? "[%s]:%ld" : "%s:%ld", addr, c->server_port);
+	struct vipu_address *a;
+
+	if (!addr[0] && c->cluster_name[0])
+		return err_set(
+			err, ERR_INVALID, 0,
+			"vipu.clusterName: says something of vipu.serverAddr, which is empty");
+	if (!addr[0])
+		return 0;
+	if (strpbrk(addr, ",="))
+		return err_set(err, ERR_INVALID, 0,
+			       "vipu.serverAddr: must be one host name or address; lists stand in "
+			       "controllers");
+	vipu_address_parse(str_of(text), &c->server);
+	if (c->server.n != 1)
+		return err_set(err, ERR_INVALID, 0, "vipu.serverAddr: \"%.100s\": %s", addr,
+			       c->server.n_problems ? c->server.problems[0].reason
+						    : "must be a host name or address");
+	a = &c->server.items[0];
+	free(a->cluster);
+	a->cluster = xstrdup(c->cluster_name);
+	return 0;
+}
+
 int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
 		struct config *ret, struct err *err)
 {
@@ -448,7 +491,8 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			goto fail;
 	}
 	if (read_file(&c, path ? path : CONFIG_PATH, !path, err) < 0 ||
-	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0)
+	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
+	    make_server(&c, err) < 0)
 		goto fail;
 	*ret = c;
 	return 0;
@@ -464,6 +508,8 @@ void config_done(struct config *c)
 		case KEY_TEXT:
 		case KEY_NAMESPACE:
 		case KEY_NAME:
+		case KEY_NAME_OR_NONE:
+		case KEY_METADATA:
 		case KEY_ADDRESS:
 		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));
@@ -472,6 +518,7 @@ void config_done(struct config *c)
 			break;
 		}
 	}
+	vipu_address_list_done(&c->server);
 	vipu_address_list_done(&c->controllers);
 	*c = (struct config){0};
 }

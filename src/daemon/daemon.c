@@ -37,6 +37,13 @@ static void on_partition_changed(const struct partition_owner *owner, void *arg)
 		job_controller_partition_changed(d->jobs, owner);
 }
 
+static void on_controllers_synced(void *arg)
+{
+	struct daemon *d = arg;
+
+	partitions_fleet_known(d->partitions);
+}
+
 static void make_fleet(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -45,13 +52,19 @@ static void make_fleet(struct daemon *d)
 		.idle_ms = (unsigned)c->idle_refresh_s * 1000,
 		.urgent_ms = (unsigned)c->waiting_refresh_s * 1000,
 	};
-	struct vipu_fleet_entry *entries = xcalloc(c->controllers.n + 1, sizeof(*entries));
+	struct controllers_config list = {
+		.ns = d->ns,
+		.server = &c->server,
+		.list = &c->controllers,
+		.file = c->controllers_file,
+		.config_map = c->controllers_config_map,
+		.user_key = c->user_key,
+		.access_key = c->access_key,
+	};
 
-	for (size_t i = 0; i < c->controllers.n; i++)
-		entries[i].address = &c->controllers.items[i];
 	d->fleet = vipu_fleet_new(d->net, &options);
-	vipu_fleet_configure(d->fleet, entries, c->controllers.n);
-	free(entries);
+	d->controllers = controllers_new(d->kube, d->fleet, d->recorder, &list,
+					 on_controllers_synced, d);
 }
 
 static void make_partitions(struct daemon *d)
@@ -61,6 +74,7 @@ static void make_partitions(struct daemon *d)
 		.ns = d->ns,
 		.tracker_name = c->tracker,
 		.times = partition_times_default,
+		.fleet_pending = true,
 	};
 
 	pc.times.call_ms = c->call_s * 1000;
@@ -238,9 +252,8 @@ fail:
 
 int daemon_run(struct daemon *d)
 {
-	log_info("daemon", NULL, "running: version=%s api=%s namespace=%s controllers=%zu",
-		 PACKAGE_VERSION, kube_config_server(kube_client_config(d->kube)), d->ns,
-		 vipu_fleet_len(d->fleet));
+	log_info("daemon", NULL, "running: version=%s api=%s namespace=%s", PACKAGE_VERSION,
+		 kube_config_server(kube_client_config(d->kube)), d->ns);
 	return loop_run(d->loop);
 }
 
@@ -257,6 +270,7 @@ void daemon_free(struct daemon *d)
 		http_server_free(d->server);
 	job_controller_free(d->jobs);
 	partitions_free(d->partitions);
+	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);
 	kube_recorder_free(d->recorder);
 	kube_client_free(d->kube);

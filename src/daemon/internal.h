@@ -13,6 +13,7 @@
 #include "kube/exec_helper.h"
 #include "loop/loop.h"
 #include "net/net.h"
+#include "partition/controllers.h"
 #include "partition/manager.h"
 #include "proxy/proxy.h"
 #include "vipu/fleet.h"
@@ -26,6 +27,7 @@ struct daemon {
 	struct kube_client *kube;
 	struct kube_recorder *recorder;
 	struct vipu_fleet *fleet;
+	struct controllers *controllers; /* its list */
 	struct partitions *partitions;
 	struct job_controller *jobs; /* NULL without the controller role */
 	struct proxy proxy;

@@ -32,6 +32,10 @@ static bool is_ready(const struct daemon *d, struct err *why)
 			"proxy: the partition tracker hasn't been read yet");
 		return false;
 	}
+	if (controllers_check(d->controllers, why) < 0) {
+		err_wrap(why, "proxy");
+		return false;
+	}
 	if (d->jobs && !job_controller_ready(d->jobs, why)) {
 		err_wrap(why, "controller");
 		return false;

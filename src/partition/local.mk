@@ -9,6 +9,14 @@ libpartition_a_SOURCES = \
 	include/partition/facts.h \
 	include/partition/manager.h \
 	include/partition/service.h \
+	include/partition/controllers.h \
+	src/partition/controllers.c \
+	src/partition/list_text.h \
+	src/partition/list_text.c \
+	src/partition/list_file.h \
+	src/partition/list_file.c \
+	src/partition/secrets.h \
+	src/partition/secrets.c \
 	src/partition/types.c \
 	src/partition/record.c \
 	src/partition/plan.c \

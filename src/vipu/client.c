@@ -19,6 +19,7 @@ struct vipu_client {
 	struct loop *loop;
 	struct grpc_channel *channel;
 	char *name;
+	char *unusable; /* why calls aren't sent; NULL: they are */
 	struct list calls;
 };
 
@@ -37,7 +38,8 @@ struct vipu_call {
 	struct list in_client;
 	struct vipu_client *client;
 	enum vipu_method method;
-	struct op *grpc;
+	struct op *grpc; /* NULL: refused, and work says so */
+	struct loop_work work;
 	int64_t began_us;
 	union vipu_cb cb;
 	void *arg;
@@ -81,6 +83,7 @@ static void cancel_call(struct op *op)
 	struct vipu_call *call = CONTAINER_OF(op, struct vipu_call, op);
 
 	op_cancel(call->grpc);
+	loop_work_cancel(&call->work);
 	retire(call);
 }
 
@@ -159,7 +162,8 @@ static void on_answer(void *arg, const struct err *err, struct str reply)
 
 	if (!op_end(&call->op))
 		return;
-	count(call, err);
+	if (call->grpc)
+		count(call, err);
 	retire(call);
 	switch (call->method) {
 	case VIPU_GET_VERSION:
@@ -190,6 +194,17 @@ static void on_answer(void *arg, const struct err *err, struct str reply)
 	}
 }
 
+static void on_refused(struct loop_work *work, void *arg)
+{
+	struct vipu_call *call = arg;
+	struct err err = ERR_INIT;
+
+	(void)work;
+	err_set(&err, ERR_UNAVAILABLE, GRPC_UNAVAILABLE, "%s",
+		call->client->unusable ? call->client->unusable : "it couldn't be called");
+	on_answer(call, &err, STR_NULL);
+}
+
 /* ---- starts ---- */
 
 static struct op *start(struct vipu_client *c, const struct vipu_request *req, unsigned deadline_ms,
@@ -205,6 +220,11 @@ static struct op *start(struct vipu_client *c, const struct vipu_request *req, u
 	call->arg = arg;
 	op_begin(&call->op, scope, cancel_call);
 	list_append(&c->calls, &call->in_client);
+	loop_work_init(&call->work, c->loop, on_refused, call);
+	if (c->unusable) {
+		loop_work_post(&call->work);
+		return &call->op;
+	}
 	/* Our own requests are small: over the limit it would be empty, which a controller refuses.
 	 */
 	if (vipu_request_encode(req, &bytes, NULL) < 0)
@@ -315,6 +335,7 @@ struct vipu_client *vipu_client_new(struct net *net, const struct vipu_client_co
 	c->loop = net_loop(net);
 	c->name = xasprintf(strchr(config->host, ':') ? "[%s]:%u" : "%s:%u", config->host, port);
 	c->channel = grpc_channel_new(net, &channel);
+	c->unusable = xstrdup(config->unusable);
 	list_init(&c->calls);
 	return c;
 }
@@ -324,6 +345,7 @@ static void free_client(void *p)
 	struct vipu_client *c = p;
 
 	free(c->name);
+	free(c->unusable);
 	free(c);
 }
 
@@ -343,6 +365,8 @@ void vipu_client_set_auth(struct vipu_client *c, const struct vipu_client_config
 {
 	struct grpc_metadata metadata[2];
 
+	free(c->unusable);
+	c->unusable = xstrdup(config->unusable);
 	grpc_channel_set_metadata(c->channel, metadata, fill_metadata(config, metadata));
 	grpc_channel_set_tls(c->channel, config->tls, config->server_name);
 }

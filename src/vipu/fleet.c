@@ -142,6 +142,7 @@ static struct vipu_client *make_client(struct vipu_fleet *fleet, const struct vi
 		.access_key = e ? e->access_key : NULL,
 		.user = e ? e->user : NULL,
 		.access = e ? e->access : NULL,
+		.unusable = e ? e->unusable : NULL,
 	};
 
 	return vipu_client_new(fleet->net, &config);
@@ -159,6 +160,7 @@ static struct fleet_member *add_member(struct vipu_fleet *fleet, const struct vi
 	m->c.since_ms = clock_mono_ms();
 	m->c.client = make_client(fleet, a, e);
 	m->tls = tls_config_ref(e ? e->tls : NULL);
+	m->unusable = e && e->unusable;
 	list_append(&fleet->members, &m->place);
 	fleet_member_init(m);
 	log_info("vipu", m->c.name, "controller added");
@@ -205,10 +207,12 @@ static void update_member(struct fleet_member *m, const struct vipu_fleet_entry 
 		.access_key = e->access_key,
 		.user = e->user,
 		.access = e->access,
+		.unusable = e->unusable,
 	};
 	struct tls_config *old_tls = m->tls;
 	bool cordoned = e->cordoned || e->draining;
 	bool moved = !m->c.configured || !vipu_address_equal(&m->c.address, e->address);
+	bool mended = m->unusable && !e->unusable;
 	bool changed = moved || m->c.cordoned != cordoned || m->c.draining != e->draining;
 
 	m->c.configured = true;
@@ -222,6 +226,9 @@ static void update_member(struct fleet_member *m, const struct vipu_fleet_entry 
 		vipu_address_copy(e->address, &fresh);
 		fleet_member_set_address(m, &fresh);
 	}
+	m->unusable = e->unusable != NULL;
+	if (mended || (m->unusable && m->c.reach != VIPU_REACH_NO))
+		fleet_member_ask(m);
 	if (changed)
 		fleet_member_changed(m);
 }
@@ -284,8 +291,12 @@ void vipu_fleet_release(struct vipu_fleet *fleet, const char *name)
 
 	if (!m || m->c.holds == 0)
 		return;
-	if (--m->c.holds == 0 && !m->c.configured)
+	if (--m->c.holds > 0)
+		return;
+	if (!m->c.configured)
 		drop_member(m);
+	else if (m->c.draining)
+		fleet_member_changed(m); /* it's empty now, and somebody waits for that */
 }
 
 /* ---- rhythm ---- */

@@ -34,13 +34,15 @@ static char *describe(const struct config *c)
 {
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
-		"%ld|%ld|%ld",
+		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
 		c->proxy_listen, c->health_listen, c->metrics_listen, c->proxy_read_s,
 		c->proxy_write_s, c->proxy_idle_s, c->log_level, c->log_format, c->connections,
-		c->header_bytes, c->body_bytes);
+		c->header_bytes, c->body_bytes, c->controllers_file, c->controllers_config_map,
+		c->server.n ? c->server.items[0].name : "", c->server_port,
+		c->server.n ? c->server.items[0].cluster : "", c->user_key, c->access_key);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -78,11 +80,12 @@ static void test_shipped_file(void)
 	is_str(as_shipped, defaults, "it holds the defaults");
 	is_str(defaults,
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
-	       "30|300|60|4|text|512|16384|65536",
+	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
+	       "api-user-id|api-access-key",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 26, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 33, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -105,6 +108,19 @@ static const struct value values[] = {
 	 "IPUOPERATOR_CONTROLLERS=a:8090:x=y,[fd00::7]:8090",
 	 "controllers=a:8090:x=y,[fd00::7]:8090", "|3|||2|"},
 	{"controllers: [{address: a, selector: x=y}, {address: b}]", NULL, NULL, "|3|||2|"},
+	{"controllersFile: /etc/c", "IPUOPERATOR_CONTROLLERS_FILE=/etc/c", "controllersFile=/etc/c",
+	 "|/etc/c|"},
+	{"controllersConfigMap: ''",
+	 "IPUOPERATOR_CONTROLLERS_CONFIG_MAP=", "controllersConfigMap=", "|65536||||8090|"},
+	{"vipu: {serverAddr: Host, clusterName: c}", "IPUOPERATOR_VIPU_SERVER_ADDR=host", NULL,
+	 "|host:8090|8090|"},
+	{"vipu: {serverAddr: 'fd00::7', serverPort: 8191}", NULL, NULL, "|[fd00::7]:8191|8191||"},
+	{"vipu: {serverAddr: '[fd00::7]', clusterName: test}", NULL, NULL,
+	 "|[fd00::7]:8090|8090|test|"},
+	{"vipu: {userKey: x-user}", "IPUOPERATOR_VIPU_USER_KEY=x-user", "vipu.userKey=x-user",
+	 "|x-user|api-access-key"},
+	{"vipu: {accessKey: x_key.2}", "IPUOPERATOR_VIPU_ACCESS_KEY=x_key.2",
+	 "vipu.accessKey=x_key.2", "|api-user-id|x_key.2"},
 	{"vipu: {callTimeoutSeconds: 300}", "IPUOPERATOR_VIPU_CALL_TIMEOUT_SECONDS=300",
 	 "vipu.callTimeoutSeconds=300", "|0|300|300|30|"},
 	{"vipu: {activeTimeoutSeconds: 1}", "IPUOPERATOR_VIPU_ACTIVE_TIMEOUT_SECONDS=1",
@@ -234,6 +250,14 @@ static void test_errors_in_file(void)
 		{"controllers: 'a:99999'\n", ":1:15: controllers: \"a:99999\": port"},
 		{"controllers: 'a,a:8090'\n", "controllers: \"a:8090\": "},
 		{"controllers: [{address: a, selektor: x=y}]\n", ":1:15: controllers: "},
+		{"controllers: [{address: a, secretName: s, tls: false}]\n",
+		 ":1:14: controllers: a:8090: with tls: false, the keys of Secret s would go"},
+		{"controllers: [{address: a, secretName: S_1}]\n", "a:8090: secretName "},
+		{"controllersConfigMap: A_b\n", ":1:23: controllersConfigMap "},
+		{"vipu: {userKey: X-User}\n", ":1:17: vipu.userKey: must be lower-case"},
+		{"vipu: {userKey: ''}\n", "vipu.userKey: must be lower-case"},
+		{"vipu: {accessKey: grpc-x}\n", "vipu.accessKey: must be lower-case"},
+		{"vipu: {accessKey: x-bin}\n", "vipu.accessKey: must be lower-case"},
 		{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
 		{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
 		{"log:\n  level: 1\n  level: 2\n", ":3:"},
@@ -271,6 +295,10 @@ static void test_other_errors(void)
 		{NULL, "log.levle=1", "--set log.levle=1: there is no such key"},
 		{NULL, "log.level", "--set log.level: must be KEY=VALUE"},
 		{NULL, "controllers=a:0", "controllers: \"a:0\": "},
+		{NULL, "vipu.serverAddr=a b", "vipu.serverAddr: \"a b\": "},
+		{NULL, "vipu.serverAddr=a,b", "vipu.serverAddr: must be one host name"},
+		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
+		{NULL, "vipu.clusterName=c", "vipu.clusterName: says something of vipu.serverAddr"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
