@@ -30,6 +30,26 @@ struct vipu_capacity {
 	bool by_position; /* from the positions listed; else from the sizes alone, and hopeful */
 };
 
+/* Where partitions are, as far as it can be known: a word for each domain, a bit for each IPU. */
+struct vipu_place {
+	uint32_t partition; /* index in the list */
+	uint32_t domain;
+	uint64_t mask;
+};
+struct vipu_layout {
+	uint64_t *taken; /* owned; what lies beyond the last IPU is taken, by nothing */
+	size_t n_domains;
+	struct vipu_place *places; /* owned; a partition has one in each of its domains */
+	size_t n_places;
+	bool by_position; /* as in vipu_capacity */
+};
+void vipu_layout_make(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+		      struct vipu_layout *ret);
+void vipu_layout_done(struct vipu_layout *layout);
+
+/* The same, where the layout is there already. */
+void vipu_capacity_of_layout(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+			     const struct vipu_layout *layout, struct vipu_capacity *ret);
 void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
 			   struct vipu_capacity *ret);
 

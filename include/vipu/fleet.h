@@ -54,6 +54,7 @@ struct vipu_controller {
 	char *version; /* of the controller's software; "" until known */
 	struct vipu_agents agents;
 	struct vipu_partitions partitions;
+	struct vipu_layout layout;
 	struct vipu_capacity capacity;
 };
 

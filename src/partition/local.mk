@@ -17,6 +17,7 @@ libpartition_a_SOURCES = \
 	src/partition/list_file.c \
 	src/partition/secrets.h \
 	src/partition/secrets.c \
+	include/partition/schedule.h \
 	src/partition/types.c \
 	src/partition/record.c \
 	src/partition/plan.c \
@@ -34,6 +35,9 @@ libpartition_a_SOURCES = \
 	src/partition/ipuof.c \
 	src/partition/adopt.h \
 	src/partition/adopt.c \
+	src/partition/block.h \
+	src/partition/block.c \
+	src/partition/schedule.c \
 	src/partition/queue.h \
 	src/partition/queue.c \
 	src/partition/manager.c \
@@ -41,11 +45,15 @@ libpartition_a_SOURCES = \
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 
-partition_tests = t/unit/partition_plan_test t/unit/partition_types_test \
+partition_tests = t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_plan_test t/unit/partition_types_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
 	t/unit/partition_adopt_test t/unit/partition_tracker_test \
 	t/unit/partition_ipuof_test
 check_PROGRAMS += $(partition_tests)
+t_unit_partition_schedule_test_SOURCES = t/unit/partition_schedule_test.c t/unit/tap.h
+t_unit_partition_schedule_test_LDADD = $(partition_ldadd)
+t_unit_partition_schedule_sim_test_SOURCES = t/unit/partition_schedule_sim_test.c t/unit/tap.h
+t_unit_partition_schedule_sim_test_LDADD = $(partition_ldadd)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h
 t_unit_partition_plan_test_LDADD = $(partition_ldadd)
 t_unit_partition_types_test_SOURCES = t/unit/partition_types_test.c t/unit/tap.h

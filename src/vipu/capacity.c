@@ -10,11 +10,6 @@
 
 #define LEVELS 7 /* blocks of 1, 2, 4 … 64 IPUs */
 
-struct pool {
-	uint64_t *taken; /* a bit for each IPU of a domain */
-	size_t n;
-};
-
 bool vipu_is_power_of_two(uint32_t n)
 {
 	return n > 0 && (n & (n - 1)) == 0;
@@ -25,28 +20,53 @@ static bool holds_ipus(const struct vipu_partition *p)
 	return p->ready != VIPU_PS_REMOVED;
 }
 
-/* IPUs beyond the last domain's end count as taken. */
-static void pool_clear(struct pool *pool, unsigned total)
+static unsigned count_total(const struct vipu_agents *agents)
 {
-	for (size_t d = 0; d < pool->n; d++) {
+	const size_t most = (size_t)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS;
+
+	return (unsigned)(agents->n_ipus < most ? agents->n_ipus : most);
+}
+
+/* IPUs beyond the last domain's end count as taken. */
+static void layout_clear(struct vipu_layout *l, unsigned total)
+{
+	l->n_places = 0;
+	for (size_t d = 0; d < l->n_domains; d++) {
 		size_t left = total - d * VIPU_DOMAIN_IPUS;
-		pool->taken[d] = left >= VIPU_DOMAIN_IPUS ? 0 : ~UINT64_C(0) << left;
+		l->taken[d] = left >= VIPU_DOMAIN_IPUS ? 0 : ~UINT64_C(0) << left;
 	}
 }
 
-/* Marks the partitions where they say they are. False when that can't be: a place outside the pool,
- * or taken twice; then the numbers mean something else. */
-static bool fill_by_position(struct pool *pool, const struct vipu_partitions *parts)
+/* from: the partition's first place, or where it will be. */
+static void take(struct vipu_layout *l, size_t partition, size_t from, size_t domain, uint64_t mask)
+{
+	l->taken[domain] |= mask;
+	for (size_t i = l->n_places; i-- > from;) {
+		if (l->places[i].domain == domain) {
+			l->places[i].mask |= mask;
+			return;
+		}
+	}
+	if ((l->n_places & (l->n_places - 1)) == 0)
+		l->places = xrealloc(l->places,
+				     (l->n_places ? l->n_places * 2 : 1) * sizeof(*l->places));
+	l->places[l->n_places++] = (struct vipu_place){(uint32_t)partition, (uint32_t)domain, mask};
+}
+
+/* Marks the partitions where they say they are. False when that can't be: a place outside the
+ * domains, or taken twice; then the numbers mean something else. */
+static bool fill_by_position(struct vipu_layout *l, const struct vipu_partitions *parts)
 {
 	for (size_t i = 0; i < parts->n; i++) {
 		const struct vipu_partition *p = &parts->items[i];
+		size_t from = l->n_places;
 		for (size_t k = 0; holds_ipus(p) && k < p->n_ipus; k++) {
 			size_t domain = p->ipus[k].domain_topology_id;
 			/* Counted within the domain, or over all of them. */
 			uint64_t bit = UINT64_C(1) << (p->ipus[k].topology_id % VIPU_DOMAIN_IPUS);
-			if (domain >= pool->n || (pool->taken[domain] & bit))
+			if (domain >= l->n_domains || (l->taken[domain] & bit))
 				return false;
-			pool->taken[domain] |= bit;
+			take(l, i, from, domain, bit);
 		}
 	}
 	return true;
@@ -58,39 +78,70 @@ static uint64_t block_mask(unsigned size, unsigned at)
 }
 
 /* Puts size IPUs into the first aligned place. */
-static void place(struct pool *pool, unsigned size)
+static void place(struct vipu_layout *l, size_t partition, unsigned size)
 {
-	for (size_t d = 0; d < pool->n; d++) {
+	for (size_t d = 0; d < l->n_domains; d++) {
 		for (unsigned at = 0; at < VIPU_DOMAIN_IPUS; at += size) {
 			uint64_t mask = block_mask(size, at);
-			if (!(pool->taken[d] & mask)) {
-				pool->taken[d] |= mask;
+			if (!(l->taken[d] & mask)) {
+				take(l, partition, l->n_places, d, mask);
 				return;
 			}
 		}
 	}
 }
 
+static unsigned level_of(size_t n_ipus)
+{
+	unsigned level = 0;
+
+	while (n_ipus > ((size_t)1 << level))
+		level++;
+	return level;
+}
+
 /* From the largest down, each in the first aligned place: as a controller with luck would have it.
  * Sizes that are no powers of two are rounded up. */
-static void fill_by_size(struct pool *pool, const struct vipu_partitions *parts)
+static void fill_by_size(struct vipu_layout *l, const struct vipu_partitions *parts)
 {
-	size_t of_level[LEVELS] = {0};
-
 	for (size_t i = 0; i < parts->n; i++) {
 		const struct vipu_partition *p = &parts->items[i];
-		size_t left = holds_ipus(p) ? p->n_ipus : 0;
-		of_level[LEVELS - 1] += left / VIPU_DOMAIN_IPUS;
-		left %= VIPU_DOMAIN_IPUS;
-		unsigned level = 0;
-		while (left > ((size_t)1 << level))
-			level++;
-		if (left > 0)
-			of_level[level]++;
+		size_t whole = holds_ipus(p) ? p->n_ipus / VIPU_DOMAIN_IPUS : 0;
+		for (size_t k = 0; k < whole && k < l->n_domains; k++)
+			place(l, i, VIPU_DOMAIN_IPUS);
 	}
-	for (unsigned level = LEVELS; level-- > 0;)
-		for (size_t i = 0; i < of_level[level] && i < pool->n * VIPU_DOMAIN_IPUS; i++)
-			place(pool, 1U << level);
+	for (unsigned level = LEVELS; level-- > 0;) {
+		for (size_t i = 0; i < parts->n; i++) {
+			const struct vipu_partition *p = &parts->items[i];
+			size_t rest = holds_ipus(p) ? p->n_ipus % VIPU_DOMAIN_IPUS : 0;
+			if (rest > 0 && level_of(rest) == level)
+				place(l, i, 1U << level);
+		}
+	}
+}
+
+void vipu_layout_make(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+		      struct vipu_layout *ret)
+{
+	unsigned total = count_total(agents);
+	struct vipu_layout l = {0};
+
+	l.n_domains = (total + VIPU_DOMAIN_IPUS - 1) / VIPU_DOMAIN_IPUS;
+	l.taken = xcalloc(l.n_domains + 1, sizeof(*l.taken));
+	layout_clear(&l, total);
+	l.by_position = fill_by_position(&l, parts);
+	if (!l.by_position) {
+		layout_clear(&l, total);
+		fill_by_size(&l, parts);
+	}
+	*ret = l;
+}
+
+void vipu_layout_done(struct vipu_layout *l)
+{
+	free(l->taken);
+	free(l->places);
+	*l = (struct vipu_layout){0};
 }
 
 /* Free aligned blocks of a domain, the largest first. */
@@ -114,13 +165,13 @@ static void count_run(unsigned run, struct vipu_capacity *c)
 		c->wide[i] += run >> (i + 1);
 }
 
-static void look(const struct pool *pool, struct vipu_capacity *c)
+static void look(const struct vipu_layout *l, struct vipu_capacity *c)
 {
 	unsigned run = 0;
 
-	for (size_t d = 0; d < pool->n; d++) {
-		count_blocks(pool->taken[d], c->blocks);
-		if (pool->taken[d] == 0) {
+	for (size_t d = 0; d < l->n_domains; d++) {
+		count_blocks(l->taken[d], c->blocks);
+		if (l->taken[d] == 0) {
 			run++;
 			continue;
 		}
@@ -141,32 +192,32 @@ static void find_largest(struct vipu_capacity *c)
 			c->largest = (unsigned)VIPU_DOMAIN_IPUS << (i + 1);
 }
 
-void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
-			   struct vipu_capacity *ret)
+void vipu_capacity_of_layout(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+			     const struct vipu_layout *layout, struct vipu_capacity *ret)
 {
-	const size_t most = (size_t)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS;
 	struct vipu_capacity c = {0};
-	struct pool pool = {0};
 	size_t taken = 0;
 
-	c.total_ipus = (unsigned)(agents->n_ipus < most ? agents->n_ipus : most);
+	c.total_ipus = count_total(agents);
 	for (size_t i = 0; i < parts->n; i++)
 		if (holds_ipus(&parts->items[i]))
 			taken += parts->items[i].n_ipus;
 	c.taken_ipus = (unsigned)(taken < UINT32_MAX / 2 ? taken : UINT32_MAX / 2);
 	c.free_ipus = c.taken_ipus < c.total_ipus ? c.total_ipus - c.taken_ipus : 0;
-	pool.n = (c.total_ipus + VIPU_DOMAIN_IPUS - 1) / VIPU_DOMAIN_IPUS;
-	pool.taken = xcalloc(pool.n + 1, sizeof(*pool.taken));
-	pool_clear(&pool, c.total_ipus);
-	c.by_position = fill_by_position(&pool, parts);
-	if (!c.by_position) {
-		pool_clear(&pool, c.total_ipus);
-		fill_by_size(&pool, parts);
-	}
-	look(&pool, &c);
+	c.by_position = layout->by_position;
+	look(layout, &c);
 	find_largest(&c);
-	free(pool.taken);
 	*ret = c;
+}
+
+void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+			   struct vipu_capacity *ret)
+{
+	struct vipu_layout layout;
+
+	vipu_layout_make(agents, parts, &layout);
+	vipu_capacity_of_layout(agents, parts, &layout, ret);
+	vipu_layout_done(&layout);
 }
 
 unsigned vipu_capacity_fits(const struct vipu_capacity *c, uint32_t size)

@@ -174,6 +174,7 @@ static void free_member(void *p)
 
 	vipu_agents_done(&m->c.agents);
 	vipu_partitions_done(&m->c.partitions);
+	vipu_layout_done(&m->c.layout);
 	vipu_address_done(&m->c.address);
 	tls_config_unref(m->tls);
 	free(m->c.version);

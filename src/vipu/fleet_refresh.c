@@ -83,7 +83,9 @@ static void take_answers(struct fleet_member *m)
 	c->partitions = m->partitions;
 	m->agents = (struct vipu_agents){0};
 	m->partitions = (struct vipu_partitions){0};
-	vipu_capacity_compute(&c->agents, &c->partitions, &c->capacity);
+	vipu_layout_done(&c->layout);
+	vipu_layout_make(&c->agents, &c->partitions, &c->layout);
+	vipu_capacity_of_layout(&c->agents, &c->partitions, &c->layout, &c->capacity);
 	set_reach(m, VIPU_REACH_YES);
 	c->reason[0] = '\0';
 	c->reason_kind = ERR_NONE;
