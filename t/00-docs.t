@@ -131,7 +131,8 @@ my @stale = grep { index($literals, $_) < 0 }
 is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md that the code lacks');
 
 # The options of each program, as its --help lists them, against its manual page.
-my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1');
+my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
+	'ipuctl' => 'doc/man/ipuctl.1');
 for my $program (sort keys %pages) {
 SKIP: {
 		skip "no build: run by make check", 2 unless defined $ENV{TOP_BUILDDIR};

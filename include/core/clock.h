@@ -41,6 +41,10 @@ void clock_unfreeze(void);
 #define CLOCK_RFC3339_SIZE 32
 void clock_format(int64_t wall_ms, char ret_z[CLOCK_RFC3339_SIZE]);       /* 2024-03-01T10:00:00Z */
 void clock_format_micro(int64_t wall_ms, char ret_z[CLOCK_RFC3339_SIZE]); /* …:00.123000Z */
+/* How long ago that was, as kubectl writes it: two units at most ("90s", "5m3s", "2d4h"). Times to
+ * come are 0s. */
+#define CLOCK_AGE_SIZE 32
+void clock_format_age(int64_t ms, char ret_z[CLOCK_AGE_SIZE]);
 int clock_parse(struct str s, int64_t *ret_wall_ms, struct err *err); /* offsets, fractions too */
 
 #endif

@@ -22,7 +22,8 @@ struct kube_config;
  * context: its name, NULL for current-context.
  *
  * Errors: ERR_INVALID for everything that a person must mend, with file, line and column where
- * there are some, and what to do; a program then exits with status 2. Nothing is asked over the
+ * there are some, and what to do; a program then exits with status 2. err.code is ENOENT where path
+ * is NULL and there is no configuration at all, else 0. Nothing is asked over the
  * network and no program is run. Proxies (proxy-url), basic authentication and authentication by
  * auth-provider are refused by name: ERR_INVALID too. What isn't known is passed over, as kubectl
  * does.

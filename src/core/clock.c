@@ -9,6 +9,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -188,6 +189,30 @@ void clock_format_micro(int64_t wall_ms, char ret_z[CLOCK_RFC3339_SIZE])
 	size_t at = strlen("2024-03-01T10:00:00");
 
 	snprintf(ret_z + at, CLOCK_RFC3339_SIZE - at, ".%03d000Z", ms);
+}
+
+/* The smaller unit is left out where it is 0, or where it says little beside the larger one. */
+void clock_format_age(int64_t ms, char ret_z[CLOCK_AGE_SIZE])
+{
+	int64_t s = ms < 0 ? 0 : ms / 1000, m = s / 60, h = m / 60, d = h / 24, y = d / 365;
+	int64_t large, small = 0;
+	const char *units;
+
+	if (s < 120)
+		large = s, units = "s";
+	else if (h < 3)
+		large = m, small = m < 10 ? s % 60 : 0, units = "ms";
+	else if (h < 48)
+		large = h, small = h < 8 ? m % 60 : 0, units = "hm";
+	else if (y < 2)
+		large = d, small = d < 8 ? h % 24 : 0, units = "dh";
+	else
+		large = y, small = y < 8 ? d % 365 : 0, units = "yd";
+	if (small)
+		snprintf(ret_z, CLOCK_AGE_SIZE, "%" PRId64 "%c%" PRId64 "%c", large, units[0],
+			 small, units[1]);
+	else
+		snprintf(ret_z, CLOCK_AGE_SIZE, "%" PRId64 "%c", large, units[0]);
 }
 
 static bool take_digits(struct str *s, int n, int *ret)

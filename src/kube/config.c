@@ -296,7 +296,7 @@ int kube_config_load(const char *path, const char *context, struct kube_config *
 		}
 	}
 	return err_set(
-		err, ERR_INVALID, 0,
+		err, ERR_INVALID, ENOENT,
 		"no Kubernetes configuration: set KUBECONFIG or name a kubeconfig (there is no "
 		"~/.kube/config, and this isn't a Pod)");
 }

@@ -6,6 +6,7 @@
  */
 #include "config_priv.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -383,7 +384,7 @@ int kube_kubeconfig_load(const char *const *files, bool may_lack, const char *co
 	for (size_t i = 0; files[i] && rc == 0 && kc->n < MAX_FILES; i++)
 		rc = read_file(files[i], may_lack, kc, &why);
 	if (rc == 0 && kc->n == 0)
-		rc = err_set(&why, ERR_INVALID, 0, "none of KUBECONFIG's files is there: %s%s",
+		rc = err_set(&why, ERR_INVALID, ENOENT, "none of KUBECONFIG's files is there: %s%s",
 			     files[0], files[1] ? ", …" : "");
 	if (rc == 0)
 		rc = follow(kc, context, c, &why);

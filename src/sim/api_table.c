@@ -13,37 +13,14 @@
 #include "kube/object.h"
 #include "sim/api_internal.h"
 
-/* The way kubectl and the API server write ages: two units at most. */
-static void format_age(int64_t ms, char z[32])
-{
-	int64_t s = ms / 1000, m = s / 60, h = m / 60, d = h / 24;
-
-	if (ms < 0)
-		snprintf(z, 32, "0s");
-	else if (s < 120)
-		snprintf(z, 32, "%" PRId64 "s", s);
-	else if (m < 10 && s % 60)
-		snprintf(z, 32, "%" PRId64 "m%" PRId64 "s", m, s % 60);
-	else if (h < 3)
-		snprintf(z, 32, "%" PRId64 "m", m);
-	else if (h < 8 && m % 60)
-		snprintf(z, 32, "%" PRId64 "h%" PRId64 "m", h, m % 60);
-	else if (h < 48)
-		snprintf(z, 32, "%" PRId64 "h", h);
-	else if (d < 8 && h % 24)
-		snprintf(z, 32, "%" PRId64 "d%" PRId64 "h", d, h % 24);
-	else
-		snprintf(z, 32, "%" PRId64 "d", d);
-}
-
 static struct jmut *age_of(struct jmut_doc *doc, struct str time)
 {
 	int64_t then_ms;
-	char z[32];
+	char z[CLOCK_AGE_SIZE];
 
 	if (clock_parse(time, &then_ms, NULL) < 0)
 		return jmut_strz(doc, "<unknown>");
-	format_age(clock_wall_ms() - then_ms, z);
+	clock_format_age(clock_wall_ms() - then_ms, z);
 	return jmut_strz(doc, z);
 }
 

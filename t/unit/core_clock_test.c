@@ -198,6 +198,42 @@ static void test_parse(void)
 	row_end();
 }
 
+static void test_age(void)
+{
+	static const struct {
+		int64_t s;
+		const char *want;
+	} rows[] = {
+		{-5, "0s"},
+		{0, "0s"},
+		{119, "119s"},
+		{120, "2m"},
+		{303, "5m3s"},
+		{600, "10m"},
+		{659, "10m"},
+		{179 * 60 + 59, "179m"},
+		{180 * 60, "3h"},
+		{7 * 3600 + 60, "7h1m"},
+		{8 * 3600 + 60, "8h"},
+		{47 * 3600, "47h"},
+		{48 * 3600, "2d"},
+		{52 * 3600, "2d4h"},
+		{8 * 86400 + 3600, "8d"},
+		{729 * 86400, "729d"},
+		{INT64_C(731) * 86400, "2y1d"},
+		{INT64_C(3000) * 86400, "8y"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char z[CLOCK_AGE_SIZE];
+
+		row_begin("%" PRId64 " s", rows[i].s);
+		clock_format_age(rows[i].s * 1000 + (rows[i].s >= 0 ? 999 : 0), z);
+		is_str(z, rows[i].want, "age");
+	}
+	row_end();
+}
+
 int main(void)
 {
 	test_real();
@@ -205,5 +241,6 @@ int main(void)
 	test_format();
 	test_parse();
 	test_page();
+	test_age();
 	return done_testing();
 }

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of sub-commands, and those that show something: ask, then print as a table, JSON or
+ * YAML.
+ */
+#include "ctl/commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/yaml.h"
+#include "ctl/views.h"
+
+#define WATCH_MS       2000
+#define MAX_TEXT_BYTES ((size_t)256 << 20)
+
+/* ---- printing ---- */
+
+int ctl_write_out(struct str text, struct err *err)
+{
+	if ((text.len == 0 || fwrite(text.p, 1, text.len, stdout) == text.len) &&
+	    fflush(stdout) == 0)
+		return 0;
+	if (errno == EPIPE) { /* ignored only for the sockets' sake (net_new) */
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
+	return err_errno(err, errno, "standard output");
+}
+
+static int render(const struct ctl_options *o, const struct json *answer,
+		  const struct ctl_table *table, struct buf *out, struct err *err)
+{
+	if (o->output == CTL_YAML)
+		return yaml_write(answer, out, err);
+	if (o->output == CTL_JSON)
+		return json_write(answer, JSON_PRETTY, out, err) < 0 ||
+				       buf_append(out, "\n", 1, err) < 0
+			       ? -1
+			       : 0;
+	return ctl_table_rows(table) == 0 ? 0 : ctl_table_write(table, !o->no_headers, out, err);
+}
+
+static int print(const struct ctl_options *o, const struct json *answer,
+		 const struct ctl_table *table, struct err *err)
+{
+	struct buf out = BUF_INIT(MAX_TEXT_BYTES);
+	int result = render(o, answer, table, &out, err);
+
+	if (result == 0)
+		result = ctl_write_out(buf_str(&out), err);
+	buf_done(&out);
+	return result;
+}
+
+static bool is_table(const struct ctl_options *o)
+{
+	return o->output == CTL_TABLE || o->output == CTL_WIDE;
+}
+
+/* ---- showing ---- */
+
+typedef struct ctl_table *view_fn(const struct json *answer, bool wide);
+
+static int show_once(const struct ctl_options *o, const struct json *answer, view_fn *view,
+		     const char *if_empty, struct err *err)
+{
+	struct ctl_table *table = view(answer, o->output == CTL_WIDE);
+	int result = print(o, answer, table, err);
+
+	if (result == 0 && is_table(o) && ctl_table_rows(table) == 0)
+		fprintf(stderr, "%s\n", if_empty);
+	ctl_table_free(table);
+	return result;
+}
+
+/* With --watch again whenever the answer has changed, until an error or a signal. */
+static int show(struct ctl_link *link, const struct ctl_options *o, const char *path, view_fn *view,
+		const char *if_empty, struct err *err)
+{
+	struct json_doc *shown = NULL, *doc;
+	int result = 0;
+
+	while (result == 0) {
+		result = ctl_link_ask(link, path, STR_NULL, &doc, err);
+		if (result < 0)
+			break;
+		if (!shown || !json_equal(json_root(doc), json_root(shown))) {
+			if (shown)
+				result = ctl_write_out(o->output == CTL_YAML ? STR("---\n")
+						       : is_table(o)         ? STR("\n")
+									     : STR(""),
+						       err);
+			if (result == 0)
+				result = show_once(o, json_root(doc), view, if_empty, err);
+		}
+		json_doc_free(shown);
+		shown = doc;
+		if (!o->watch)
+			break;
+		ctl_link_pause(link, WATCH_MS);
+	}
+	json_doc_free(shown);
+	return result;
+}
+
+static int run_stats(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	return show(link, o, "/stats", ctl_view_stats, "", err);
+}
+
+static int run_capacity(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	return show(link, o, "/capacity", ctl_view_capacity, "", err);
+}
+
+static int run_partitions(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	return show(link, o, "/partitions", ctl_view_partitions, "The operator has no partitions.",
+		    err);
+}
+
+static int run_queue(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	return show(link, o, "/queue", ctl_view_queue, "Nobody waits for IPUs.", err);
+}
+
+/* The GET form needs no right to create through the API server's proxy; an operator that has only
+ * the documented POST answers it with 405. */
+static int ask_query(struct ctl_link *link, int64_t size, struct json_doc **ret, struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("/query?size=%" PRId64, size);
+	CLEANUP_FREE char *body = xasprintf("{\"size\":%" PRId64 "}", size);
+
+	if (ctl_link_ask(link, path, STR_NULL, ret, err) == 0)
+		return 0;
+	return err->code == 405 ? ctl_link_ask(link, "/query", str_of(body), ret, err) : -1;
+}
+
+static int run_query(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	int64_t size;
+
+	if (str_to_int(str_of(o->words[0]), 1, UINT32_MAX, &size, NULL) < 0)
+		return err_set(err, ERR_INVALID, 0,
+			       "query: the size must be a whole number of IPUs above 0, not \"%s\"",
+			       o->words[0]);
+	if (ask_query(link, size, &doc, err) < 0)
+		return -1;
+	return show_once(o, json_root(doc), ctl_view_query, "", err);
+}
+
+/* JSON and YAML are what /controllers says; the table has IPUs from /capacity too. */
+static int run_controllers(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL, *capacity = NULL;
+	struct ctl_table *table;
+	int result;
+
+	if (ctl_link_ask(link, "/controllers", STR_NULL, &doc, err) < 0 ||
+	    (is_table(o) && ctl_link_ask(link, "/capacity", STR_NULL, &capacity, err) < 0))
+		return -1;
+	table = ctl_view_controllers(json_root(doc), capacity ? json_root(capacity) : NULL,
+				     o->output == CTL_WIDE);
+	result = print(o, json_root(doc), table, err);
+	if (result == 0 && is_table(o) && ctl_table_rows(table) == 0)
+		fprintf(stderr, "The operator has no controllers.\n");
+	ctl_table_free(table);
+	return result;
+}
+
+/* ---- the commands ---- */
+
+#define ANY_NUMBER 4096
+
+#define ABOUT_CHANGES                                                                              \
+	"Changes an annotation of the controllers' ConfigMap through the Kubernetes API, for\n"    \
+	"which a kubeconfig is needed. NAME is as the table of controllers shows it.\n"
+
+const struct ctl_command ctl_commands[] = {
+	{"stats", "", "IPUs in use and available, by namespace", NULL, 0, 0, CTL_TAKES_OUTPUT,
+	 false, run_stats},
+	{"query", "SIZE", "how many partitions of so many IPUs could be made now", NULL, 1, 1,
+	 CTL_TAKES_OUTPUT, false, run_query},
+	{"capacity", "", "IPUs in use, reserved and free, by controller", NULL, 0, 0,
+	 CTL_TAKES_OUTPUT, false, run_capacity},
+	{"partitions", "", "the operator's partitions and their owners", NULL, 0, 0,
+	 CTL_TAKES_OUTPUT | CTL_TAKES_WATCH, false, run_partitions},
+	{"queue", "", "who waits for IPUs, in which order, and for what", NULL, 0, 0,
+	 CTL_TAKES_OUTPUT | CTL_TAKES_WATCH, false, run_queue},
+	{"controllers", "", "the V-IPU controllers, their state and IPUs",
+	 "Behind it may stand cordon, uncordon or drain with their operands.\n", 0, 0,
+	 CTL_TAKES_OUTPUT, false, run_controllers},
+	{"cordon", "NAME...", "make no new partitions on these controllers", ABOUT_CHANGES, 1,
+	 ANY_NUMBER, CTL_TAKES_CONFIG_MAP, true, ctl_run_cordon},
+	{"uncordon", "NAME...", "use these controllers again, cordoned or drained", ABOUT_CHANGES,
+	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP, true, ctl_run_uncordon},
+	{"drain", "NAME...", "empty these controllers: their jobs are told to move", ABOUT_CHANGES,
+	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT, true, ctl_run_drain},
+	{NULL, NULL, NULL, NULL, 0, 0, 0, false, NULL},
+};
+
+const struct ctl_command *ctl_command_find(const char *name)
+{
+	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
+		if (strcmp(name, c->name) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, struct err *err)
+{
+	const struct ctl_command *c, *inner;
+
+	if (o->n_words == 0)
+		return err_set(err, ERR_INVALID, 0, "a command is needed; see --help");
+	c = ctl_command_find(o->words[0]);
+	if (!c)
+		return err_set(err, ERR_INVALID, 0, "%s: there is no such command; see --help",
+			       o->words[0]);
+	o->words++;
+	o->n_words--;
+	inner = c->run == run_controllers && o->n_words > 0 ? ctl_command_find(o->words[0]) : NULL;
+	if (inner && inner->needs_kube) {
+		c = inner;
+		o->words++;
+		o->n_words--;
+	}
+	if (o->n_words < c->least)
+		return err_set(err, ERR_INVALID, 0, "%s: %s is missing; see %s --help", c->name,
+			       c->operands, c->name);
+	if (o->n_words > c->most)
+		return err_set(err, ERR_INVALID, 0, "%s: \"%s\" is too much; see %s --help",
+			       c->name, o->words[c->most], c->name);
+	if (o->given & ~c->takes)
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: takes not all of these options; see %s --help", c->name,
+			       c->name);
+	*ret = c;
+	return 0;
+}

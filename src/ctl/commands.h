@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sub-commands: their names, help and what they do. Those that change something are cordon.c's.
+ */
+#ifndef IPU_CTL_COMMANDS_H
+#define IPU_CTL_COMMANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ctl/link.h"
+#include "ctl/options.h"
+
+struct ctl_command {
+	const char *name, *operands, *summary;
+	const char *more;   /* lines of its help, or NULL */
+	size_t least, most; /* operands */
+	unsigned takes;     /* CTL_TAKES_… */
+	bool needs_kube;    /* calls ctl_link_kube */
+	/* o->words are the operands. */
+	int (*run)(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+};
+
+extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
+
+const struct ctl_command *ctl_command_find(const char *name); /* NULL: none */
+
+/* The command that o's words name ("controllers cordon" is cordon); leaves its operands in them.
+ * ERR_INVALID: none, or operands or options that it doesn't take. */
+int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, struct err *err);
+
+/* All of it to standard output now. A reader that has gone ends the program as SIGPIPE does.
+ * ERR_IO. */
+int ctl_write_out(struct str text, struct err *err);
+
+/* cordon.c */
+int ctl_run_cordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+int ctl_run_drain(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each call starts one operation and runs the loop until its callback has stopped it. What was
+ * received is parsed again from its bytes, so that the document outlives the callback.
+ */
+#include "ctl/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "http/client.h"
+#include "kube/config.h"
+#include "kube/exec_helper.h"
+#include "kube/object.h"
+#include "net/net.h"
+#include "net/tls.h"
+
+#define HERE           "http://127.0.0.1:8080"
+#define SERVICE_PORT   "80"
+#define MAX_BODY_BYTES ((size_t)64 << 20)
+
+struct ctl_link {
+	const struct ctl_options *o;
+	struct loop *loop;
+	struct net *net;
+	struct scope scope;
+
+	const char *server; /* NULL: through the API server */
+	struct http_url url;
+	char *prefix; /* of every path: the URL's own, or the API server's to the Service */
+	char *advice;
+	struct tls_config *tls;
+	struct http_client *http;
+
+	struct kube_config *config;
+	struct kube_exec_helper *helper;
+	struct kube_client *kube;
+
+	/* The call that runs. */
+	enum http_method method; /* to the server */
+	struct str target;
+	struct err err;
+	struct json_doc *answer;
+};
+
+/* ---- the choice ---- */
+
+static int use_server(struct ctl_link *l, const char *server, struct err *err)
+{
+	struct str path, query;
+
+	l->server = server;
+	if (http_url_parse(str_of(server), &l->url, err) < 0)
+		return err_wrap(err, l->o->server_by_env ? "IPUCTL_SERVER" : "--server");
+	http_target_split(l->url.target, &path, &query);
+	if (query.p)
+		return err_set(err, ERR_INVALID, 0, "%s: must not have a query",
+			       l->o->server_by_env ? "IPUCTL_SERVER" : "--server");
+	while (path.len > 0 && path.p[path.len - 1] == '/')
+		path.len--;
+	l->prefix = str_dup(path);
+	return 0;
+}
+
+/* NAMESPACE, NAME and PORT become /api/v1/namespaces/NAMESPACE/services/http:NAME:PORT/proxy. */
+static int use_service(struct ctl_link *l, struct err *err)
+{
+	struct str name, port;
+	int64_t number;
+
+	if (!str_cut(str_of(l->o->service), ':', &name, &port))
+		port = STR(SERVICE_PORT);
+	if (kube_check_name("--operator-namespace", str_of(l->o->ns), false, err) < 0 ||
+	    kube_check_name("--service", name, false, err) < 0)
+		return -1;
+	if (str_to_int(port, 1, 65535, &number, NULL) < 0 && !kube_is_dns1123_label(port))
+		return err_set(err, ERR_INVALID, 0,
+			       "--service: \"%.*s\" is neither the number nor the name of a port",
+			       STR_ARG(port));
+	l->prefix = xasprintf("/api/v1/namespaces/%s/services/http:%.*s:%.*s/proxy", l->o->ns,
+			      STR_ARG(name), STR_ARG(port));
+	l->advice = xasprintf("asked for Service %s/%.*s through the API server %s (%s); "
+			      "-n and --service name another, --server goes another way",
+			      l->o->ns, STR_ARG(name), kube_config_server(l->config),
+			      kube_config_source(l->config));
+	return 0;
+}
+
+static int load_config(struct ctl_link *l, struct err *err)
+{
+	const struct ctl_options *o = l->o;
+
+	return kube_config_load(o->kubeconfig, o->context, &l->config, err) < 0 ||
+			       kube_exec_helper_fork(l->config, &l->helper, err) < 0
+		       ? -1
+		       : 0;
+}
+
+static int choose(struct ctl_link *l, bool needs_kube, struct err *err)
+{
+	const struct ctl_options *o = l->o;
+	bool may_lack = !needs_kube && !o->kubeconfig && !o->context;
+
+	if ((!o->server || needs_kube) && load_config(l, err) < 0 &&
+	    (!may_lack || err->code != ENOENT)) {
+		err->code = 0;
+		return -1;
+	}
+	if (!o->server && l->config)
+		return use_service(l, err);
+	if (use_server(l, o->server ? o->server : HERE, err) < 0)
+		return -1;
+	l->advice = o->server ? xasprintf("asked %s, from %s", l->server,
+					  o->server_by_env ? "IPUCTL_SERVER" : "--server")
+			      : xasprintf("asked %s, since there is no kubeconfig: set KUBECONFIG, "
+					  "or say by --server or IPUCTL_SERVER where the proxy is",
+					  l->server);
+	return 0;
+}
+
+static int connect_parts(struct ctl_link *l, struct err *err)
+{
+	struct tls_client_opts tls = {.ca_file = l->o->ca_file};
+	struct kube_client_opts kube = {
+		.config = l->config, .helper = l->helper, .user_agent = "ipuctl/" PACKAGE_VERSION};
+	struct http_client_config http = {.user_agent = "ipuctl/" PACKAGE_VERSION};
+
+	if (loop_new(&l->loop, err) < 0 || net_new(l->loop, &l->net, err) < 0)
+		return -1;
+	kube.loop = l->loop;
+	kube.net = l->net;
+	if (l->config && kube_client_new(&kube, &l->kube, err) < 0)
+		return -1;
+	if (l->server && l->url.tls && tls_config_new_client(&tls, &l->tls, err) < 0)
+		return err_wrap(err, "--ca-file");
+	if (l->server)
+		l->http = http_client_new(l->net, &http);
+	return 0;
+}
+
+int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link **ret,
+		 struct err *err)
+{
+	struct ctl_link *l = xcalloc(1, sizeof(*l));
+
+	l->o = o;
+	scope_init(&l->scope);
+	if (choose(l, needs_kube, err) < 0 || connect_parts(l, err) < 0) {
+		ctl_link_free(l);
+		return -1;
+	}
+	*ret = l;
+	return 0;
+}
+
+void ctl_link_free(struct ctl_link *l)
+{
+	if (!l)
+		return;
+	scope_cancel(&l->scope);
+	http_client_free(l->http);
+	tls_config_unref(l->tls);
+	kube_client_free(l->kube);
+	net_free(l->net);
+	loop_free(l->loop);
+	kube_exec_helper_free(l->helper);
+	kube_config_free(l->config);
+	free(l->prefix);
+	free(l->advice);
+	free(l);
+}
+
+const char *ctl_link_advice(const struct ctl_link *l)
+{
+	return l->advice;
+}
+
+/* ---- calls ---- */
+
+static void keep_answer(struct ctl_link *l, struct str body)
+{
+	if (json_parse(body, &l->answer, &l->err) == 0)
+		return;
+	err_wrap(&l->err, "the answer isn't JSON: is this the operator's proxy?");
+	l->err.kind = ERR_PROTOCOL;
+}
+
+/* The words of a problem document (RFC 9457) or of a Status say more than a status line. */
+static void use_words(struct err *err, const struct json *body)
+{
+	const char *detail = json_cstr(json_get(body, "detail"));
+
+	if (!detail)
+		detail = json_cstr(json_get(body, "message"));
+	if (detail && detail[0])
+		err_set(err, err->kind, err->code, "%s", detail);
+}
+
+static void on_fetched(void *arg, const struct http_response *response, const struct err *why)
+{
+	struct ctl_link *l = arg;
+	CLEANUP_JSON struct json_doc *doc = NULL;
+
+	if (why) {
+		l->err = *why;
+	} else if (http_response_check(response, l->method, l->target, &l->err) == 0) {
+		keep_answer(l, response->body);
+	} else if (json_parse(response->body, &doc, NULL) == 0) {
+		use_words(&l->err, json_root(doc));
+	}
+	loop_stop(l->loop, 0);
+}
+
+static void on_called(void *arg, const struct err *why, const struct kube_response *response)
+{
+	struct ctl_link *l = arg;
+
+	if (!why) {
+		keep_answer(l, response->raw);
+	} else {
+		l->err = *why;
+		if (response && response->json)
+			use_words(&l->err, response->json);
+	}
+	loop_stop(l->loop, 0);
+}
+
+static int run(struct ctl_link *l, struct json_doc **ret, struct err *err)
+{
+	loop_run(l->loop);
+	scope_cancel(&l->scope);
+	if (l->err.kind != ERR_NONE)
+		return err_copy(err, &l->err);
+	*ret = l->answer;
+	l->answer = NULL;
+	return 0;
+}
+
+static int ask_server(struct ctl_link *l, const char *path, struct str body, struct json_doc **ret,
+		      struct err *err)
+{
+	static const struct http_header headers[] = {HTTP_H("Accept", "application/json"),
+						     HTTP_H("Content-Type", "application/json")};
+	CLEANUP_FREE char *target = xasprintf("%s%s", l->prefix, path);
+	unsigned ms = l->o->timeout_s * 1000;
+	struct http_request request = {
+		.origin = {.host = l->url.host, .port = l->url.port, .tls = l->tls},
+		.method = body.p ? HTTP_METHOD_POST : HTTP_METHOD_GET,
+		.target = str_of(target),
+		.headers = headers,
+		.n_headers = body.p ? 2 : 1,
+		.body = body,
+		.connect_ms = ms,
+		.first_byte_ms = ms,
+		.idle_ms = ms,
+		.total_ms = ms,
+		.max_body_bytes = MAX_BODY_BYTES,
+	};
+
+	l->err = (struct err)ERR_INIT;
+	l->method = request.method;
+	l->target = request.target;
+	http_fetch_start(l->http, &request, on_fetched, l, &l->scope);
+	return run(l, ret, err);
+}
+
+int ctl_link_kube(struct ctl_link *l, const struct kube_request *request, struct json_doc **ret,
+		  struct err *err)
+{
+	struct kube_request r = *request;
+
+	r.deadline_ms = l->o->timeout_s * 1000;
+	r.max_response_bytes = MAX_BODY_BYTES;
+	l->err = (struct err)ERR_INIT;
+	kube_call_start(l->kube, &r, on_called, l, &l->scope);
+	return run(l, ret, err);
+}
+
+int ctl_link_ask(struct ctl_link *l, const char *path, struct str body, struct json_doc **ret,
+		 struct err *err)
+{
+	CLEANUP_FREE char *whole = NULL;
+	struct kube_request request = {.verb = body.p ? KUBE_CREATE : KUBE_GET, .body = body};
+
+	if (l->server)
+		return ask_server(l, path, body, ret, err);
+	whole = xasprintf("%s%s", l->prefix, path);
+	request.path = whole;
+	return ctl_link_kube(l, &request, ret, err);
+}
+
+static void on_time(struct loop_timer *timer, void *arg)
+{
+	struct ctl_link *l = arg;
+
+	(void)timer;
+	loop_stop(l->loop, 0);
+}
+
+void ctl_link_pause(struct ctl_link *l, unsigned ms)
+{
+	struct loop_timer timer;
+
+	loop_timer_init(&timer, l->loop, on_time, l);
+	loop_timer_start_in(&timer, ms);
+	loop_run(l->loop);
+	loop_timer_stop(&timer);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way to the operator's proxy (a URL, or the API server's proxy to a Service) and to the
+ * Kubernetes API. Calls wait for their answer: a program that does one thing needs no callbacks.
+ * Uses kube, http, net, loop and core.
+ */
+#ifndef IPU_CTL_LINK_H
+#define IPU_CTL_LINK_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "ctl/options.h"
+#include "kube/client.h"
+
+struct ctl_link;
+
+/* Chooses the way, reads a kubeconfig where one is needed, and connects to nobody yet. needs_kube:
+ * ctl_link_kube will be called. May fork (exec plugins): before any loop is there. o outlives the
+ * link. Errors: ERR_INVALID with code 0, what a person must mend. */
+int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link **ret,
+		 struct err *err);
+void ctl_link_free(struct ctl_link *link); /* NULL is fine */
+
+/* One request to the proxy, within --timeout: GET, or POST of body where that isn't STR_NULL.
+ * path: "/stats". *ret is the caller's. Errors: err.code is the HTTP status where an answer came,
+ * else 0 or an errno; ERR_PROTOCOL where the answer isn't JSON. */
+int ctl_link_ask(struct ctl_link *link, const char *path, struct str body, struct json_doc **ret,
+		 struct err *err);
+/* One call to the Kubernetes API, within --timeout (deadline_ms is set here). */
+int ctl_link_kube(struct ctl_link *link, const struct kube_request *request, struct json_doc **ret,
+		  struct err *err);
+void ctl_link_pause(struct ctl_link *link, unsigned ms);
+
+/* For people, after an error of ctl_link_ask: where it was asked, and what may be given instead. */
+const char *ctl_link_advice(const struct ctl_link *link);
+
+#endif

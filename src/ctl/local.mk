@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# ctl: ipuctl, which is kubectl's plugin kubectl-ipu too.
+
+noinst_LIBRARIES += libctl.a
+libctl_a_SOURCES = \
+	src/ctl/commands.h \
+	src/ctl/commands.c \
+	src/ctl/cordon.h \
+	src/ctl/cordon.c \
+	src/ctl/link.h \
+	src/ctl/link.c \
+	src/ctl/options.h \
+	src/ctl/options.c \
+	src/ctl/status.h \
+	src/ctl/table.h \
+	src/ctl/table.c \
+	src/ctl/views.h \
+	src/ctl/views.c
+libctl_a_CPPFLAGS = $(AM_CPPFLAGS)
+ctl_ldadd = libctl.a $(kube_ldadd)
+
+bin_PROGRAMS += ipuctl
+ipuctl_SOURCES = src/ctl/main.c
+ipuctl_LDADD = $(ctl_ldadd)
+
+check_PROGRAMS += t/unit/ctl_table_test
+t_unit_ctl_table_test_SOURCES = t/unit/ctl_table_test.c t/unit/tap.h
+t_unit_ctl_table_test_LDADD = $(ctl_ldadd)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ipuctl: what the operator has, gives and keeps, for a person at a terminal. Under the name
+ * kubectl-ipu it's found by kubectl as a plugin.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "ctl/commands.h"
+#include "ctl/link.h"
+#include "ctl/options.h"
+#include "ctl/status.h"
+
+static void print_help(void)
+{
+	printf("Usage: ipuctl [OPTION]... COMMAND [OPERAND]...\n"
+	       "       kubectl ipu [OPTION]... COMMAND [OPERAND]...\n"
+	       "Shows the IPU operator's partitions, queue and controllers.\n"
+	       "\n");
+	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
+		char left[64];
+
+		snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
+		printf("  %-20s  %s\n", left, c->summary);
+	}
+	printf("  %-20s  %s\n\n", "help [COMMAND]", "print help, about a command if one is named");
+	ctl_options_print(~0U);
+	printf("\n"
+	       "The way to the operator: --server, else IPUCTL_SERVER, else the API server of the\n"
+	       "kubeconfig, else http://127.0.0.1:8080.\n"
+	       "\n"
+	       "Exit status: 0 when all is well, 1 when the server says no or a wait was in vain,\n"
+	       "2 for a wrong command line or kubeconfig, 3 when the operator can't be reached.\n");
+}
+
+static void print_command_help(const struct ctl_command *c)
+{
+	printf("Usage: ipuctl %s%s%s [OPTION]...\n"
+	       "%c%s.\n"
+	       "%s\n",
+	       c->name, c->operands[0] ? " " : "", c->operands, toupper(c->summary[0]),
+	       c->summary + 1, c->more ? c->more : "");
+	ctl_options_print(c->takes);
+}
+
+static int complain(const struct err *err, const char *advice)
+{
+	int status = ctl_exit_status(err);
+
+	fprintf(stderr, "ipuctl: %s\n", err->msg);
+	if (advice && (status == CTL_EXIT_UNREACHABLE || err->code == 404))
+		fprintf(stderr, "ipuctl: %s\n", advice);
+	return status;
+}
+
+static int run(struct ctl_options *o)
+{
+	const struct ctl_command *command;
+	struct ctl_link *link;
+	struct err err = ERR_INIT;
+	int status = 0;
+
+	if (ctl_command_choose(o, &command, &err) < 0 ||
+	    ctl_link_new(o, command->needs_kube, &link, &err) < 0)
+		return complain(&err, NULL);
+	if (command->run(link, o, &err) < 0)
+		status = complain(&err, ctl_link_advice(link));
+	ctl_link_free(link);
+	return status;
+}
+
+static int help(const struct ctl_options *o, size_t word)
+{
+	const struct ctl_command *c = o->n_words > word ? ctl_command_find(o->words[word]) : NULL;
+	struct err err = ERR_INIT;
+
+	if (o->n_words > word && !c) {
+		err_set(&err, ERR_INVALID, 0, "%s: there is no such command; see --help",
+			o->words[word]);
+		return complain(&err, NULL);
+	}
+	if (c)
+		print_command_help(c);
+	else
+		print_help();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *page = getenv("IPU_CLOCK_PAGE");
+	struct ctl_options o;
+	struct err err = ERR_INIT;
+
+	log_init(LOG_WARN, LOG_TEXT, STDERR_FILENO);
+	if (ctl_options_parse(argc, argv, &o, &err) < 0 || (page && clock_use_page(page, &err) < 0))
+		return complain(&err, NULL);
+	if (o.version) {
+		printf("ipuctl %s\n", PACKAGE_VERSION);
+		return 0;
+	}
+	if (o.n_words > 0 && strcmp(o.words[0], "help") == 0)
+		return help(&o, 1);
+	return o.help ? help(&o, 0) : run(&o);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One table says what options there are, which commands take them and where a value goes.
+ */
+#include "ctl/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+
+enum kind { KIND_TEXT, KIND_SECONDS, KIND_FLAG, KIND_OUTPUT };
+
+#define AT(member) offsetof(struct ctl_options, member)
+#define DAY_S      86400
+
+static const struct known {
+	const char *name, *value, *help;
+	char letter; /* 0: none */
+	enum kind kind;
+	size_t offset;
+	unsigned takes; /* of which commands; 0: of all */
+} known[] = {
+	{"output", "FORMAT", "json, yaml, wide (more columns), or table", 'o', KIND_OUTPUT,
+	 AT(output), CTL_TAKES_OUTPUT},
+	{"no-headers", NULL, "a table without its heads", 0, KIND_FLAG, AT(no_headers),
+	 CTL_TAKES_OUTPUT},
+	{"watch", NULL, "look every 2 seconds, and print again what has changed", 'w', KIND_FLAG,
+	 AT(watch), CTL_TAKES_WATCH},
+	{"force", NULL, "take names that the operator doesn't know", 0, KIND_FLAG, AT(force),
+	 CTL_TAKES_CONFIG_MAP},
+	{"config-map", "NAME", "the controllers' (default " CTL_CONFIG_MAP ")", 0, KIND_TEXT,
+	 AT(config_map), CTL_TAKES_CONFIG_MAP},
+	{"wait", "SECONDS", "wait so long at most until the partitions are gone", 0, KIND_SECONDS,
+	 AT(wait_s), CTL_TAKES_WAIT},
+	{"server", "URL",
+	 "where the operator's proxy is (default: IPUCTL_SERVER, else a way\n"
+	 "through the API server)",
+	 's', KIND_TEXT, AT(server), 0},
+	{"ca-file", "FILE", "trust the certificates in FILE, for an https URL", 0, KIND_TEXT,
+	 AT(ca_file), 0},
+	{"kubeconfig", "FILE", "default: as for kubectl", 0, KIND_TEXT, AT(kubeconfig), 0},
+	{"context", "NAME", "of the kubeconfig", 0, KIND_TEXT, AT(context), 0},
+	{"operator-namespace", "NAME",
+	 "where the operator's objects are (default " CTL_NAMESPACE ")", 'n', KIND_TEXT, AT(ns), 0},
+	{"service", "NAME[:PORT]", "the proxy's Service (default " CTL_SERVICE ":80)", 0, KIND_TEXT,
+	 AT(service), 0},
+	{"timeout", "SECONDS", "give up an unanswered request (default 10)", 't', KIND_SECONDS,
+	 AT(timeout_s), 0},
+	{"version", NULL, "print the version, and exit", 0, KIND_FLAG, AT(version), 0},
+	{"help", NULL, "print help, about a command if one is named, and exit", 'h', KIND_FLAG,
+	 AT(help), 0},
+};
+#define KNOWN (sizeof(known) / sizeof(known[0]))
+
+static void print_help_text(const char *text)
+{
+	for (const char *line = text; line;) {
+		const char *end = strchr(line, '\n');
+		int len = (int)(end ? (size_t)(end - line) : strlen(line));
+
+		printf("%*s%.*s\n", line == text ? 0 : 33, "", len, line);
+		line = end ? end + 1 : NULL;
+	}
+}
+
+void ctl_options_print(unsigned takes)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		const struct known *k = &known[i];
+		char letter[8] = "    ", left[64];
+
+		if (k->takes && !(k->takes & takes))
+			continue;
+		if (k->letter)
+			snprintf(letter, sizeof(letter), "-%c, ", k->letter);
+		snprintf(left, sizeof(left), "%s--%s%s%s", letter, k->name, k->value ? " " : "",
+			 k->value ? k->value : "");
+		if (strlen(left) > 29)
+			printf("  %s\n%33s", left, "");
+		else
+			printf("  %-29s  ", left);
+		print_help_text(k->help);
+	}
+}
+
+static int take_output(enum ctl_output *ret, const char *value, struct err *err)
+{
+	static const char *const names[] = {[CTL_TABLE] = "table",
+					    [CTL_WIDE] = "wide",
+					    [CTL_JSON] = "json",
+					    [CTL_YAML] = "yaml"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*ret = (enum ctl_output)i;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, 0,
+		       "--output: must be json, yaml, wide or table, not \"%s\"", value);
+}
+
+static int take_value(struct ctl_options *o, const struct known *k, const char *value,
+		      struct err *err)
+{
+	char *at = (char *)o + k->offset;
+	int64_t n;
+
+	o->given |= k->takes;
+	switch (k->kind) {
+	case KIND_TEXT:
+		if (!value[0])
+			return err_set(err, ERR_INVALID, 0, "--%s: must not be empty", k->name);
+		*(const char **)(void *)at = value;
+		return 0;
+	case KIND_SECONDS:
+		if (str_to_int(str_of(value), 1, DAY_S, &n, NULL) < 0)
+			return err_set(
+				err, ERR_INVALID, 0,
+				"--%s: must be a whole number of seconds from 1 to %d, not \"%s\"",
+				k->name, DAY_S, value);
+		*(unsigned *)(void *)at = (unsigned)n;
+		return 0;
+	case KIND_OUTPUT:
+		return take_output((enum ctl_output *)(void *)at, value, err);
+	default:
+		*(bool *)(void *)at = true;
+		return 0;
+	}
+}
+
+static const struct known *known_of(int c, int index)
+{
+	if (c == 0)
+		return &known[index];
+	for (size_t i = 0; i < KNOWN; i++) {
+		if (known[i].letter == c)
+			return &known[i];
+	}
+	return NULL;
+}
+
+static int take_all(int argc, char **argv, struct ctl_options *o, struct err *err)
+{
+	struct option table[KNOWN + 1] = {0};
+	char letters[2 * KNOWN + 2] = ":", *end = letters + 1;
+	int c, index = 0;
+
+	for (size_t i = 0; i < KNOWN; i++) {
+		table[i].name = known[i].name;
+		table[i].has_arg = known[i].value ? required_argument : no_argument;
+		if (known[i].letter)
+			*end++ = known[i].letter;
+		if (known[i].letter && known[i].value)
+			*end++ = ':';
+	}
+	opterr = 0;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, letters, table, &index)) != -1) {
+		const char *word = argv[optind - 1];
+		const struct known *k = c == ':' || c == '?' ? NULL : known_of(c, index);
+
+		if (c == ':')
+			return err_set(err, ERR_INVALID, 0, "%s: needs a value; see --help", word);
+		if (!k)
+			return err_set(err, ERR_INVALID, 0,
+				       "%s: there is no such option; see --help", word);
+		if (take_value(o, k, optarg, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int ctl_options_parse(int argc, char **argv, struct ctl_options *ret, struct err *err)
+{
+	const char *server = getenv("IPUCTL_SERVER");
+	struct ctl_options o = {
+		.ns = CTL_NAMESPACE,
+		.service = CTL_SERVICE,
+		.config_map = CTL_CONFIG_MAP,
+		.timeout_s = CTL_TIMEOUT_S,
+	};
+
+	if (take_all(argc, argv, &o, err) < 0)
+		return -1;
+	/* Whoever names a kubeconfig on the command line means it, whatever the environment says.
+	 */
+	if (!o.server && server && server[0] && !o.kubeconfig && !o.context) {
+		o.server = server;
+		o.server_by_env = true;
+	}
+	o.words = argv + optind;
+	o.n_words = (size_t)(argc - optind);
+	*ret = o;
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the proxy answers, as tables: one function a sub-command. Pure but for the clock (ages).
+ * Members that an answer lacks are shown as empty. Tables are the caller's to free.
+ */
+#ifndef IPU_CTL_VIEWS_H
+#define IPU_CTL_VIEWS_H
+
+#include <stdbool.h>
+
+#include "core/json.h"
+#include "ctl/table.h"
+
+struct ctl_table *ctl_view_stats(const struct json *stats, bool wide);
+struct ctl_table *ctl_view_query(const struct json *answer, bool wide);
+struct ctl_table *ctl_view_capacity(const struct json *capacity, bool wide);
+struct ctl_table *ctl_view_queue(const struct json *queue, bool wide);
+struct ctl_table *ctl_view_partitions(const struct json *partitions, bool wide);
+/* capacity: what /capacity said, for the columns USED and FREE. */
+struct ctl_table *ctl_view_controllers(const struct json *controllers, const struct json *capacity,
+				       bool wide);
+
+#endif
