@@ -35,6 +35,8 @@ struct config {
 	long proxy_read_s, proxy_write_s, proxy_idle_s;
 	long log_level;
 	char *log_format;
+	bool lease_enabled;
+	char *lease_prefix, *lease_identity, *advertise;
 	long connections, header_bytes, body_bytes;
 };
 

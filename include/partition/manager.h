@@ -36,6 +36,12 @@ struct partitions_config {
 	 * until partitions_fleet_known(). */
 	bool fleet_pending;
 	partitions_report_fn *on_report; /* NULL: it's only logged */
+	/* Asked before whatever changes something on a controller: false when this process has lost
+	 * the lead and hasn't been told yet. NULL: it may always. */
+	bool (*may_act)(void *arg);
+	/* Another process has taken the tracker although this one leads: nothing is recorded any
+	 * more. It has to be made anew, but not from within this call. NULL: nobody is told. */
+	void (*on_superseded)(void *arg);
 };
 
 /* Everything copied from config. Starts reading the tracker at once. */
@@ -49,9 +55,6 @@ void partitions_free(struct partitions *p); /* cancels everything; what is recor
 /* Until then asks are taken and wait. */
 bool partitions_synced(const struct partitions *p);
 
-/* Another process has taken the tracker although this one leads: nothing is recorded any more. It
- * has to be made anew, if this process still leads. */
-bool partitions_superseded(const struct partitions *p);
 /* The fleet has been configured: ends fleet_pending. */
 void partitions_fleet_known(struct partitions *p);
 

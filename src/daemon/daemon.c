@@ -21,22 +21,6 @@
 
 /* ---- parts ---- */
 
-static void on_partitions_synced(void *arg)
-{
-	struct daemon *d = arg;
-
-	if (d->jobs)
-		job_controller_partitions_synced(d->jobs);
-}
-
-static void on_partition_changed(const struct partition_owner *owner, void *arg)
-{
-	struct daemon *d = arg;
-
-	if (d->jobs)
-		job_controller_partition_changed(d->jobs, owner);
-}
-
 static void on_controllers_synced(void *arg)
 {
 	struct daemon *d = arg;
@@ -65,52 +49,6 @@ static void make_fleet(struct daemon *d)
 	d->fleet = vipu_fleet_new(d->net, &options);
 	d->controllers = controllers_new(d->kube, d->fleet, d->recorder, &list,
 					 on_controllers_synced, d);
-}
-
-static void make_partitions(struct daemon *d)
-{
-	const struct config *c = d->config;
-	struct partitions_config pc = {
-		.ns = d->ns,
-		.tracker_name = c->tracker,
-		.times = partition_times_default,
-		.fleet_pending = true,
-	};
-
-	pc.times.call_ms = c->call_s * 1000;
-	pc.times.window_ms = pc.times.call_ms;
-	pc.times.active_ms = c->active_s * 1000;
-	pc.times.grace_ms = c->remove_grace_s * 1000;
-	pc.times.orphan_ms = c->orphan_s * 1000;
-	d->partitions = partitions_new(d->loop, d->kube, d->fleet, &pc, on_partitions_synced,
-				       on_partition_changed, d);
-}
-
-static bool is_privileged(const struct config *c)
-{
-	return strcmp(c->privileged, "auto") == 0 ? c->host_network
-						  : strcmp(c->privileged, "true") == 0;
-}
-
-static void make_jobs(struct daemon *d)
-{
-	const struct config *c = d->config;
-	struct job_controller_opts opts = {
-		.loop = d->loop,
-		.kube = d->kube,
-		.recorder = d->recorder,
-		.partitions = partitions_service(d->partitions),
-		.pods =
-			{
-				.host_network = c->host_network,
-				.privileged = is_privileged(c),
-				.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL
-										 : c->dns_policy,
-			},
-	};
-
-	if (c->roles & ROLE_CONTROLLER)
-		d->jobs = job_controller_new(&opts);
 }
 
 static int make_client(struct daemon *d, struct kube_config *kube_config, struct err *err)
@@ -157,7 +95,7 @@ static int make_listeners(struct daemon *d, struct err *err)
 		.name = "proxy",
 	};
 
-	d->proxy = (struct proxy){.partitions = d->partitions, .fleet = d->fleet};
+	d->proxy.fleet = d->fleet;
 	d->server = http_server_new(d->net, &sc);
 	if ((c->roles & ROLE_PROXY) && listen_on(d, "proxy.listen", c->proxy_listen, proxy_handle,
 						 &d->proxy, &d->proxy_port, err) < 0)
@@ -200,11 +138,18 @@ static int write_ports(const struct daemon *d, const char *path, struct err *err
 
 /* ---- life ---- */
 
-static void on_stopped(void *arg)
+void daemon_stopped_a_part(struct daemon *d)
+{
+	if (d->server_stopped && d->lease_given_back)
+		loop_stop(d->loop, 0);
+}
+
+static void on_server_stopped(void *arg)
 {
 	struct daemon *d = arg;
 
-	loop_stop(d->loop, 0);
+	d->server_stopped = true;
+	daemon_stopped_a_part(d);
 }
 
 static void on_signal(struct loop_signal *s, int signum, void *arg)
@@ -218,7 +163,8 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	}
 	d->stopping = true;
 	log_info("daemon", NULL, "stopping: signal=%d", signum);
-	http_server_stop(d->server, STOP_DEADLINE_MS, on_stopped, d);
+	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
+	lead_give_back(d);
 }
 
 int daemon_new(const struct config *config, struct kube_config *kube_config, const char *ports_file,
@@ -234,9 +180,7 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
 	make_fleet(d);
-	make_partitions(d);
-	make_jobs(d);
-	if (make_listeners(d, err) < 0)
+	if (lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
 	observe_start(d);
 	if (ports_file && write_ports(d, ports_file, err) < 0)
@@ -268,8 +212,7 @@ void daemon_free(struct daemon *d)
 	observe_stop(d);
 	if (d->server)
 		http_server_free(d->server);
-	job_controller_free(d->jobs);
-	partitions_free(d->partitions);
+	lead_stop(d);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);
 	kube_recorder_free(d->recorder);

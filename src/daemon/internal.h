@@ -11,6 +11,7 @@
 #include "kube/client.h"
 #include "kube/event.h"
 #include "kube/exec_helper.h"
+#include "kube/lease.h"
 #include "loop/loop.h"
 #include "net/net.h"
 #include "partition/controllers.h"
@@ -28,14 +29,29 @@ struct daemon {
 	struct kube_recorder *recorder;
 	struct vipu_fleet *fleet;
 	struct controllers *controllers; /* its list */
-	struct partitions *partitions;
-	struct job_controller *jobs; /* NULL without the controller role */
+
+	/* lead.c */
+	char *lease_name;
+	struct kube_lease *lease;      /* NULL: leads without one */
+	bool leading;                  /* acts; else it follows */
+	struct partitions *partitions; /* made anew whenever leading changes */
+	struct job_controller *jobs;   /* NULL without the controller role, or while following */
+	struct loop_work remake_work;
+
 	struct proxy proxy;
 	struct http_server *server;
 	unsigned proxy_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint;
-	bool stopping;
+	bool stopping, server_stopped, lease_given_back;
 };
+
+/* daemon.c: the server has stopped, or the Lease is given back; after both the loop ends. */
+void daemon_stopped_a_part(struct daemon *d);
+
+/* Begins to contend, with the parts of a follower; or leads at once where no Lease is wanted. */
+int lead_start(struct daemon *d, struct err *err);
+void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
+void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
 void observe_start(struct daemon *d);
 void observe_stop(struct daemon *d);

@@ -11,6 +11,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/config.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
+	src/daemon/lead.c \
 	src/daemon/observe.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
 daemon_ldadd = libdaemon.a libproxy.a $(job_ldadd)

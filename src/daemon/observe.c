@@ -27,6 +27,10 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		err_set(why, ERR_UNAVAILABLE, 0, "stopping");
 		return false;
 	}
+	if (d->lease && kube_lease_error(d->lease)) {
+		err_set(why, ERR_UNAVAILABLE, 0, "leadership: %s", kube_lease_error(d->lease)->msg);
+		return false;
+	}
 	if (!partitions_synced(d->partitions)) {
 		err_set(why, ERR_UNAVAILABLE, 0,
 			"proxy: the partition tracker hasn't been read yet");
@@ -34,6 +38,11 @@ static bool is_ready(const struct daemon *d, struct err *why)
 	}
 	if (controllers_check(d->controllers, why) < 0) {
 		err_wrap(why, "proxy");
+		return false;
+	}
+	/* Nobody has led yet, and this one could: it's a matter of seconds. */
+	if (!d->leading && !kube_lease_holder(d->lease)[0]) {
+		err_set(why, ERR_UNAVAILABLE, 0, "leadership: no process leads yet");
 		return false;
 	}
 	if (d->jobs && !job_controller_ready(d->jobs, why)) {
@@ -74,7 +83,8 @@ void observe_handle_health(struct http_exchange *ex, void *arg)
 /* ---- metrics ---- */
 
 static struct {
-	struct metric *build_info, *up, *capacity, *ipus, *partitions, *waiting, *jobs, *lag;
+	struct metric *build_info, *up, *capacity, *ipus, *partitions, *waiting, *jobs, *leader,
+		*lag;
 	struct metric *cpu, *resident, *virtual_bytes, *fds, *max_fds, *start;
 } m;
 
@@ -181,10 +191,12 @@ static void collect_process(void)
 static void collect(void *arg)
 {
 	struct daemon *d = arg;
+	const char *leases[] = {d->lease_name};
 
 	collect_fleet(d);
 	collect_work(d);
 	collect_process();
+	metric_set(m.leader, leases, d->leading);
 	metric_set(m.lag, NULL, (double)loop_longest_turn_us(d->loop) / 1e6);
 }
 
@@ -199,6 +211,7 @@ static void register_metrics(void)
 	static const char *const by_controller[] = {"controller", NULL};
 	static const char *const by_place[] = {"controller", "state", NULL};
 	static const char *const by_state[] = {"state", NULL};
+	static const char *const by_lease[] = {"lease", NULL};
 
 	m.build_info = gauge("ipu_operator_build_info", "1, with the version.", by_version);
 	m.up = gauge("ipu_operator_controller_up", "1: the controller answered the last call.",
@@ -211,6 +224,8 @@ static void register_metrics(void)
 	m.waiting = gauge("ipu_operator_partitions_waiting", "Instances that wait for a partition.",
 			  NULL);
 	m.jobs = gauge("ipu_operator_jobs", "IPUJobs by what they are doing.", by_state);
+	m.leader = gauge("ipu_operator_leader", "1: this process holds the Lease, and acts.",
+			 by_lease);
 	m.lag = gauge("ipu_operator_loop_longest_turn_seconds",
 		      "The longest turn of the loop since the last scrape.", NULL);
 	m.cpu = metric_new(METRIC_COUNTER, "process_cpu_seconds_total", "CPU time.", NULL, NULL, 0);

@@ -173,6 +173,8 @@ static void on_error(void *arg)
 	struct partitions *p = arg;
 	struct map_iter it = MAP_ITER(p->owners);
 
+	if (tracker_is_superseded(p->tracker) && p->on_superseded)
+		p->on_superseded(p->arg);
 	while (map_next(&it)) {
 		const struct owner *o = it.value;
 

@@ -80,7 +80,9 @@ struct partitions {
 	struct tracker *tracker;
 	partitions_synced_fn *on_synced;
 	partitions_change_fn *on_change;
-	partitions_report_fn *on_report; /* or NULL */
+	partitions_report_fn *on_report;  /* or NULL */
+	bool (*may_act)(void *arg);       /* or NULL */
+	void (*on_superseded)(void *arg); /* or NULL */
 	void *arg;
 	struct map *owners; /* by UID */
 	struct map *slots;  /* by "instance/UID" */

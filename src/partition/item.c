@@ -304,7 +304,7 @@ static void run(struct loop_work *work, void *arg)
 	struct partition_plan plan;
 
 	(void)work;
-	if (item->p->following)
+	if (item->p->following || (item->p->may_act && !item->p->may_act(item->p->arg)))
 		return;
 	if (item->forgotten) {
 		if (tracker_is_recorded(item->p->tracker, item->entry->id))

@@ -401,6 +401,8 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->on_synced = on_synced;
 	p->on_change = on_change;
 	p->on_report = config->on_report;
+	p->may_act = config->may_act;
+	p->on_superseded = config->on_superseded;
 	p->arg = arg;
 	p->owners = map_new();
 	p->slots = map_new();
@@ -437,11 +439,6 @@ void partitions_free(struct partitions *p)
 bool partitions_synced(const struct partitions *p)
 {
 	return p->fleet_known && tracker_is_synced(p->tracker);
-}
-
-bool partitions_superseded(const struct partitions *p)
-{
-	return tracker_is_superseded(p->tracker);
 }
 
 void partitions_fleet_known(struct partitions *p)

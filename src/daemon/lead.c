@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who acts: contends for the Lease, and makes the parts that act while it is held. Those that don't
+ * lead follow: the same partition layer, which then only shows what the tracker says.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/rand.h"
+#include "core/str.h"
+#include "daemon/internal.h"
+
+#define RELEASE_DEADLINE_MS 3000
+
+/* ---- the parts ---- */
+
+static void on_partitions_synced(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->jobs)
+		job_controller_partitions_synced(d->jobs);
+}
+
+static void on_partition_changed(const struct partition_owner *owner, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->jobs)
+		job_controller_partition_changed(d->jobs, owner);
+}
+
+static void on_report(const char *reason, const char *object, const char *message, void *arg)
+{
+	struct daemon *d = arg;
+	struct kube_ref about = {
+		.api_version = "v1", .kind = "ConfigMap", .ns = d->ns, .name = object};
+
+	kube_event(d->recorder, &about, KUBE_EVENT_WARNING, reason, "%s", message);
+}
+
+/* Asked before every call that changes something on a controller. */
+static bool may_act(void *arg)
+{
+	const struct daemon *d = arg;
+
+	return !d->lease || kube_lease_held(d->lease);
+}
+
+static void on_superseded(void *arg)
+{
+	struct daemon *d = arg;
+
+	loop_work_post(&d->remake_work);
+}
+
+static struct partitions *make_partitions(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct partitions_config pc = {
+		.ns = d->ns,
+		.tracker_name = c->tracker,
+		.times = partition_times_default,
+		.follow = !d->leading,
+		.fleet_pending = !controllers_synced(d->controllers),
+		.on_report = on_report,
+		.may_act = may_act,
+		.on_superseded = on_superseded,
+	};
+
+	pc.times.call_ms = c->call_s * 1000;
+	pc.times.window_ms = pc.times.call_ms;
+	pc.times.active_ms = c->active_s * 1000;
+	pc.times.grace_ms = c->remove_grace_s * 1000;
+	pc.times.orphan_ms = c->orphan_s * 1000;
+	return partitions_new(d->loop, d->kube, d->fleet, &pc, on_partitions_synced,
+			      on_partition_changed, d);
+}
+
+static bool is_privileged(const struct config *c)
+{
+	return strcmp(c->privileged, "auto") == 0 ? c->host_network
+						  : strcmp(c->privileged, "true") == 0;
+}
+
+static struct job_controller *make_jobs(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct job_controller_opts opts = {
+		.loop = d->loop,
+		.kube = d->kube,
+		.recorder = d->recorder,
+		.partitions = partitions_service(d->partitions),
+		.pods =
+			{
+				.host_network = c->host_network,
+				.privileged = is_privileged(c),
+				.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL
+										 : c->dns_policy,
+			},
+	};
+
+	return job_controller_new(&opts);
+}
+
+static void drop_parts(struct daemon *d)
+{
+	job_controller_free(d->jobs);
+	d->jobs = NULL;
+	partitions_free(d->partitions);
+	d->partitions = NULL;
+	d->proxy.partitions = NULL;
+}
+
+/* As leading says. What was under way is given up: whoever goes on presumes that it takes effect.
+ */
+static void remake_parts(struct daemon *d)
+{
+	drop_parts(d);
+	d->partitions = make_partitions(d);
+	d->proxy.partitions = d->partitions;
+	if (d->leading && (d->config->roles & ROLE_CONTROLLER))
+		d->jobs = make_jobs(d);
+}
+
+static void on_remake(struct loop_work *work, void *arg)
+{
+	(void)work;
+	remake_parts(arg);
+}
+
+/* ---- the Lease ---- */
+
+static void on_gained(void *arg)
+{
+	struct daemon *d = arg;
+
+	log_info("daemon", NULL, "leads: lease=%s", d->lease_name);
+	d->leading = true;
+	remake_parts(d);
+}
+
+static void on_lost(void *arg)
+{
+	struct daemon *d = arg;
+
+	log_warn("daemon", NULL, "doesn't lead any more: lease=%s", d->lease_name);
+	d->leading = false;
+	remake_parts(d);
+}
+
+static void on_holder(void *arg, const char *identity, const char *address)
+{
+	struct daemon *d = arg;
+
+	(void)address;
+	if (!d->leading)
+		log_info("daemon", NULL, "follows: lease=%s holder=%s", d->lease_name,
+			 identity[0] ? identity : "nobody");
+}
+
+/* Of one process at a time: a name alone could be that of a second one on the same node. */
+static void make_identity(const struct config *c, char *z, size_t size)
+{
+	char host[128] = "ipu-operator";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	if (c->lease_identity[0])
+		snprintf(z, size, "%s", c->lease_identity);
+	else
+		snprintf(z, size, "%s_%016llx", host, (unsigned long long)rand_u64());
+}
+
+static int contend(struct daemon *d, struct err *err)
+{
+	static const struct kube_lease_ops ops = {
+		.on_gained = on_gained, .on_lost = on_lost, .on_holder = on_holder};
+	const struct config *c = d->config;
+	char identity[KUBE_LEASE_WORD_SIZE];
+	struct kube_lease_opts opts = {
+		.ns = d->ns,
+		.name = d->lease_name,
+		.identity = identity,
+		.address = c->advertise[0] ? c->advertise : NULL,
+	};
+
+	make_identity(c, identity, sizeof(identity));
+	return kube_lease_start(d->kube, &opts, &ops, d, &d->lease, err);
+}
+
+/* ---- life ---- */
+
+int lead_start(struct daemon *d, struct err *err)
+{
+	const struct config *c = d->config;
+
+	loop_work_init(&d->remake_work, d->loop, on_remake, d);
+	d->lease_name = xasprintf("%s-%s", c->lease_prefix,
+				  c->roles & ROLE_PROXY ? "partitions" : "controller");
+	d->leading = !c->lease_enabled;
+	remake_parts(d);
+	return c->lease_enabled ? contend(d, err) : 0;
+}
+
+static void on_released(void *arg, const struct err *err)
+{
+	struct daemon *d = arg;
+
+	if (err)
+		log_warn("daemon", NULL, "the Lease couldn't be given back: %s", err->msg);
+	d->lease_given_back = true;
+	daemon_stopped_a_part(d);
+}
+
+void lead_give_back(struct daemon *d)
+{
+	bool held = d->lease && kube_lease_held(d->lease);
+
+	d->leading = false;
+	remake_parts(d); /* first: whoever gives back a Lease has stopped acting */
+	if (held) {
+		kube_lease_release(d->lease, RELEASE_DEADLINE_MS, on_released, d);
+		return;
+	}
+	d->lease_given_back = true;
+	daemon_stopped_a_part(d);
+}
+
+void lead_stop(struct daemon *d)
+{
+	kube_lease_free(d->lease);
+	d->lease = NULL;
+	if (d->remake_work.cb)
+		loop_work_cancel(&d->remake_work);
+	drop_parts(d);
+	free(d->lease_name);
+}
