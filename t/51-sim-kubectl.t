@@ -249,6 +249,17 @@ subtest 'Pods by themselves' => sub {
 	shows(['delete', 'pod', 'bad', '--now'], qr/deleted/);
 };
 
+subtest 'Leases and tokens' => sub {
+	shows(['apply', '-f', '-'], qr{^lease\.coordination\.k8s\.io/mine created}, name => 'apply a Lease',
+		stdin => "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: mine}\nspec: {holderIdentity: me}\n");
+	shows(['get', 'lease', 'mine'], qr/^NAME +HOLDER +AGE\nmine +me +\d+s$/);
+	shows(['delete', 'lease', 'mine'], qr/deleted/);
+	like(shows(['create', 'token', 'default', '--audience', 'somebody', '--duration', '20m'], qr/^\S+$/),
+		qr/^\S{20}/, 'a token');
+	refused(['create', 'token', 'nobody'], qr/serviceaccounts "nobody" not found/);
+	shows(['get', 'serviceaccounts'], qr/^default /m);
+};
+
 $operator->stop;
 $sim->stop;
 done_testing();

@@ -191,6 +191,29 @@ static int do_clear_api_faults(struct request *req, struct err *err)
 	return 0;
 }
 
+static int do_deny(struct request *req, struct err *err)
+{
+	struct json_iter it = json_iter(req->body);
+
+	if (need_kubernetes(req, err) < 0)
+		return -1;
+	while (json_next(&it)) {
+		if (json_type(it.value) != JSON_STRING)
+			return err_set(err, ERR_INVALID, 0, "%.*s: must be a string",
+				       STR_ARG(it.key));
+	}
+	sim_api_deny(req->admin->api, req->body);
+	return 0;
+}
+
+static int do_allow_all(struct request *req, struct err *err)
+{
+	if (need_kubernetes(req, err) < 0)
+		return -1;
+	sim_api_allow_all(req->admin->api);
+	return 0;
+}
+
 static int do_cut_watches(struct request *req, struct err *err)
 {
 	if (need_kubernetes(req, err) < 0)
@@ -228,6 +251,16 @@ static void post_api_fault(struct http_exchange *ex, void *arg)
 static void delete_api_faults(struct http_exchange *ex, void *arg)
 {
 	act(ex, arg, no_keys, do_clear_api_faults);
+}
+
+static void post_deny(struct http_exchange *ex, void *arg)
+{
+	act(ex, arg, sim_access_keys, do_deny);
+}
+
+static void delete_deny(struct http_exchange *ex, void *arg)
+{
+	act(ex, arg, no_keys, do_allow_all);
 }
 
 static void post_cut_watches(struct http_exchange *ex, void *arg)
@@ -411,6 +444,8 @@ void sim_admin_handle(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_DELETE, "/sim/pods", delete_pods},
 		{HTTP_METHOD_POST, "/sim/api/faults", post_api_fault},
 		{HTTP_METHOD_DELETE, "/sim/api/faults", delete_api_faults},
+		{HTTP_METHOD_POST, "/sim/api/deny", post_deny},
+		{HTTP_METHOD_DELETE, "/sim/api/deny", delete_deny},
 		{HTTP_METHOD_POST, "/sim/api/cut-watches", post_cut_watches},
 		{HTTP_METHOD_POST, "/sim/api/compact", post_compact},
 		{HTTP_METHOD_GET, "/sim/vipu/{n}/secure", get_secure},

@@ -15,22 +15,28 @@
 #include "sim/api_internal.h"
 
 const struct sim_resource sim_resources[] = {
-	{"", "v1", "namespaces", "namespace", "Namespace", "ns", false, true, false},
-	{"", "v1", "nodes", "node", "Node", "no", false, true, false},
-	{"", "v1", "pods", "pod", "Pod", "po", true, true, false},
-	{"", "v1", "configmaps", "configmap", "ConfigMap", "cm", true, false, false},
-	{"", "v1", "secrets", "secret", "Secret", NULL, true, false, false},
-	{"", "v1", "services", "service", "Service", "svc", true, true, false},
-	{"", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", "sa", true, false, false},
-	{"", "v1", "events", "event", "Event", "ev", true, false, false},
-	{"coordination.k8s.io", "v1", "leases", "lease", "Lease", NULL, true, false, false},
-	{"rbac.authorization.k8s.io", "v1", "roles", "role", "Role", NULL, true, false, false},
+	{"", "v1", "namespaces", "namespace", "Namespace", "ns", false, true, false, false},
+	{"", "v1", "nodes", "node", "Node", "no", false, true, false, false},
+	{"", "v1", "pods", "pod", "Pod", "po", true, true, false, false},
+	{"", "v1", "configmaps", "configmap", "ConfigMap", "cm", true, false, false, false},
+	{"", "v1", "secrets", "secret", "Secret", NULL, true, false, false, false},
+	{"", "v1", "services", "service", "Service", "svc", true, true, false, false},
+	{"", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", "sa", true, false, false,
+	 false},
+	{"", "v1", "events", "event", "Event", "ev", true, false, false, false},
+	{"coordination.k8s.io", "v1", "leases", "lease", "Lease", NULL, true, false, false, false},
+	{"rbac.authorization.k8s.io", "v1", "roles", "role", "Role", NULL, true, false, false,
+	 false},
 	{"rbac.authorization.k8s.io", "v1", "rolebindings", "rolebinding", "RoleBinding", NULL,
-	 true, false, false},
+	 true, false, false, false},
 	{"apiextensions.k8s.io", "v1", "customresourcedefinitions", "customresourcedefinition",
-	 "CustomResourceDefinition", "crd", false, true, false},
-	{"graphcore.ai", "v1alpha1", "ipujobs", "ipujob", "IPUJob", NULL, true, true, true},
-	{NULL, NULL, NULL, NULL, NULL, NULL, false, false, false},
+	 "CustomResourceDefinition", "crd", false, true, false, false},
+	{"authentication.k8s.io", "v1", "tokenreviews", "tokenreview", "TokenReview", NULL, false,
+	 false, false, true},
+	{"authorization.k8s.io", "v1", "subjectaccessreviews", "subjectaccessreview",
+	 "SubjectAccessReview", NULL, false, false, false, true},
+	{"graphcore.ai", "v1alpha1", "ipujobs", "ipujob", "IPUJob", NULL, true, true, true, false},
+	{NULL, NULL, NULL, NULL, NULL, NULL, false, false, false, false},
 };
 
 const struct sim_resource *sim_resource_find(struct str group, struct str plural)
@@ -376,7 +382,10 @@ static bool read_path(struct sim_request *req)
 static bool read_verb(struct sim_request *req, bool watch)
 {
 	bool named = req->name[0] != '\0';
+	bool creates = req->resource->create_only || strcmp(req->subresource, "token") == 0;
 
+	if (creates && req->ex->method != HTTP_METHOD_POST)
+		return false;
 	switch (req->ex->method) {
 	case HTTP_METHOD_GET:
 	case HTTP_METHOD_HEAD:
@@ -384,7 +393,7 @@ static bool read_verb(struct sim_request *req, bool watch)
 		return true;
 	case HTTP_METHOD_POST:
 		req->verb = SIM_CREATE;
-		return !named;
+		return !named || strcmp(req->subresource, "token") == 0;
 	case HTTP_METHOD_PUT:
 		req->verb = SIM_UPDATE;
 		return named;
@@ -426,7 +435,11 @@ static bool is_allowed(const struct sim_request *req)
 	struct str auth = http_headers_get(req->ex->headers, "Authorization");
 	CLEANUP_FREE char *wanted = xasprintf("Bearer %s", req->api->token);
 
-	return !req->api->token[0] || str_eqz(auth, wanted);
+	if (!req->api->token[0] || str_eqz(auth, wanted))
+		return true;
+	if (!str_has_prefix(auth, STR("Bearer ")))
+		return false;
+	return sim_token_is_good(req->api, (struct str){auth.p + 7, auth.len - 7});
 }
 
 static void refuse(struct sim_request *req, enum err_kind kind, int code, const char *message)
@@ -442,6 +455,8 @@ static bool has_subresource(const struct sim_request *req)
 {
 	const char *sub = req->subresource;
 
+	if (strcmp(sub, "token") == 0)
+		return req->name[0] && strcmp(req->resource->kind, "ServiceAccount") == 0;
 	return !sub[0] || (strcmp(sub, "status") == 0 && req->resource->has_status) ||
 	       (strcmp(sub, "scale") == 0 && req->resource->has_scale);
 }
@@ -514,6 +529,7 @@ struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
 	api->counts = map_new();
 	list_init(&api->watches);
 	list_init(&api->faults);
+	sim_auth_init(api);
 	return api;
 }
 
@@ -524,6 +540,7 @@ void sim_api_free(struct sim_api *api)
 	if (!api)
 		return;
 	sim_api_clear_faults(api);
+	sim_auth_done(api);
 	it = (struct map_iter)MAP_ITER(api->counts);
 	while (map_next(&it))
 		free(it.value);

@@ -37,6 +37,11 @@ void sim_api_delete_now(struct sim_api *api, struct sim_object *o);
  * acts, and closes instead of answering. verb and resource left out: any. */
 int sim_api_inject(struct sim_api *api, const struct json *fault, struct err *err);
 void sim_api_clear_faults(struct sim_api *api);
+/* Forbids what SubjectAccessReview else allows: {"user":…,"verb":…,"namespace":…,"group":…,
+ * "resource":…,"subresource":…,"name":…,"path":…}; members left out: any. */
+extern const char *const sim_access_keys[]; /* ends with NULL */
+void sim_api_deny(struct sim_api *api, const struct json *rule);
+void sim_api_allow_all(struct sim_api *api);
 void sim_api_cut_watches(struct sim_api *api); /* closes all that are open */
 /* {"requests":{"create pods":12,…},"watches":3}: what came in, for tests. */
 struct jmut *sim_api_stats(const struct sim_api *api, struct jmut_doc *doc);

@@ -73,11 +73,16 @@ static void add_resource(struct jmut_doc *doc, struct jmut *list, const struct s
 {
 	struct jmut *item = jmut_object(doc), *v = jmut_array(doc), *names = jmut_array(doc);
 	bool scale = strcmp(subresource, "/scale") == 0;
+	bool token = strcmp(subresource, "/token") == 0;
 
 	jmut_set(doc, item, "name", jmut_strf(doc, "%s%s", r->plural, subresource));
 	jmut_set_str(doc, item, "singularName", subresource[0] ? "" : r->singular);
 	jmut_set_bool(doc, item, "namespaced", r->namespaced);
-	jmut_set_str(doc, item, "kind", scale ? "Scale" : r->kind);
+	jmut_set_str(doc, item, "kind", scale ? "Scale" : token ? "TokenRequest" : r->kind);
+	if (token) {
+		jmut_set_str(doc, item, "group", "authentication.k8s.io");
+		jmut_set_str(doc, item, "version", "v1");
+	}
 	if (scale) {
 		jmut_set_str(doc, item, "group", "autoscaling");
 		jmut_set_str(doc, item, "version", "v1");
@@ -97,6 +102,7 @@ static struct jmut *resources(struct jmut_doc *doc, struct str name, struct str 
 	static const char *const all[] = {"create", "delete", "deletecollection",
 					  "get",    "list",   "patch",
 					  "update", "watch",  NULL};
+	static const char *const one[] = {"create", NULL};
 	static const char *const some[] = {"get", "patch", "update", NULL};
 	struct jmut *root = jmut_object(doc), *list = jmut_array(doc);
 	size_t n = 0;
@@ -110,7 +116,9 @@ static struct jmut *resources(struct jmut_doc *doc, struct str name, struct str 
 		if (!str_eqz(name, r->group) || !str_eqz(version_name, r->version))
 			continue;
 		n++;
-		add_resource(doc, list, r, "", all);
+		add_resource(doc, list, r, "", r->create_only ? one : all);
+		if (strcmp(r->kind, "ServiceAccount") == 0)
+			add_resource(doc, list, r, "/token", one);
 		if (r->has_status)
 			add_resource(doc, list, r, "/status", some);
 		if (r->has_scale)

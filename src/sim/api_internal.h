@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of the simulated API share: api.c (routing, faults, answers), api_read.c (get,
- * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c.
+ * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c,
+ * api_auth.c (tokens and reviews).
  */
 #ifndef IPU_SIM_API_INTERNAL_H
 #define IPU_SIM_API_INTERNAL_H
@@ -28,6 +29,8 @@ struct sim_api {
 	char *token;
 	struct list watches; /* struct watch of api_read.c */
 	struct list faults;  /* struct fault of api.c */
+	struct map *tokens;  /* struct token of api_auth.c, by its text */
+	struct list denied;  /* struct rule of api_auth.c */
 	struct map *counts;  /* "create pods" → count, as a pointer to int64_t */
 };
 
@@ -66,6 +69,17 @@ void sim_write(struct sim_request *req);
 void sim_watches_cut(struct sim_api *api);
 bool sim_discovery(struct sim_api *api, struct http_exchange *ex); /* false: not one of its paths */
 void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *root);
+
+/* ---- tokens and reviews: api_auth.c; body NULL: there was none ---- */
+
+void sim_auth_init(struct sim_api *api);
+void sim_auth_done(struct sim_api *api);
+bool sim_token_is_good(const struct sim_api *api, struct str token); /* for the API itself */
+void sim_token_request(struct sim_request *req, struct jmut_doc *doc, const struct json *body);
+/* From its protobuf form, which kubectl sends. Errors: ERR_INVALID. */
+int sim_token_request_decode(struct str body, struct jmut_doc *doc, struct jmut **ret,
+			     struct err *err);
+void sim_review(struct sim_request *req, struct jmut_doc *doc, const struct json *body);
 
 /* As a DELETE does: now, or when the grace period (seconds; -1: the Pod's own) or finalizers say.
  */

@@ -315,11 +315,44 @@ struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource
 	return sim_objects_put(api->objects, r, doc, root);
 }
 
+/* What is answered and not kept. */
+static void create_nothing(struct draft *d)
+{
+	static const char protobuf[] = "application/vnd.kubernetes.protobuf";
+	CLEANUP_JSON struct json_doc *body = NULL;
+	struct sim_request *req = d->req;
+	struct err err;
+	bool asks = req->subresource[0];
+
+	if (asks && str_eqz(http_headers_get(req->ex->headers, "Content-Type"), protobuf)) {
+		if (sim_token_request_decode(req->ex->body, d->doc, &d->root, &err) < 0)
+			sim_reply_err(req, d->doc, &err, NULL);
+		else
+			sim_token_request(req, d->doc, jmut_view(d->root));
+		return;
+	}
+	if (req->ex->body.len && parse_body(req, &body, &err) < 0) {
+		sim_reply_err(req, d->doc, &err, NULL);
+		return;
+	}
+	d->root = jmut_copy(d->doc, json_root(body));
+	if (!asks && check_type(d, &err) < 0)
+		sim_reply_err(req, d->doc, &err, NULL);
+	else if (asks)
+		sim_token_request(req, d->doc, json_root(body));
+	else
+		sim_review(req, d->doc, json_root(body));
+}
+
 static void create(struct draft *d)
 {
 	struct sim_request *req = d->req;
 	struct err err;
 
+	if (req->resource->create_only || req->subresource[0]) {
+		create_nothing(d);
+		return;
+	}
 	if (make_new(d, &err) < 0) {
 		free(req->name); /* empty so far; a Status names what it's about */
 		req->name = str_dup(kube_name(jmut_view(d->root)));

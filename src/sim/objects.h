@@ -22,6 +22,7 @@ struct sim_resource {
 	bool namespaced;
 	bool has_status; /* a status subresource: writes elsewhere leave status alone */
 	bool has_scale;
+	bool create_only; /* a review: answered, and not kept */
 };
 
 /* One version of an object: never changes, counted. */
