@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "job/files.h"
 #include "job/model.h"
 #include "job/pod.h"
 #include "partition/types.h"
@@ -19,6 +20,9 @@ struct job_view {
 	/* All Pods whose name or owner is the job's, in any order. */
 	const struct job_pod *const *pods;
 	size_t n_pods;
+	/* All ConfigMaps with the job's label, in any order. */
+	const struct job_files *const *files;
+	size_t n_files;
 	/* One for each instance (none when the job's size isn't known). */
 	const struct partition_status *partitions;
 	size_t n_partitions;
@@ -26,7 +30,8 @@ struct job_view {
 	const uint32_t *surplus;
 	size_t n_surplus;
 	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
-	/* The API server's last word on a Pod that was to be made, with an Event's reason; NULL. */
+	/* The API server's last word on a Pod or ConfigMap that was to be made, with an Event's
+	 * reason; NULL. */
 	const char *trouble, *trouble_event;
 };
 
@@ -36,15 +41,18 @@ enum job_action_kind {
 	JOB_ENSURE,  /* instance */
 	JOB_RELEASE, /* instance */
 	JOB_RELEASE_ALL,
-	JOB_ADOPT,      /* instance, pod: the tracker has lost the partition that it runs on */
-	JOB_CREATE_POD, /* instance, worker */
-	JOB_DELETE_POD, /* pod */
+	JOB_ADOPT,        /* instance, pod: the tracker has lost the partition that it runs on */
+	JOB_WRITE_FILES,  /* instance; files: what is replaced, or NULL */
+	JOB_DELETE_FILES, /* files */
+	JOB_CREATE_POD,   /* instance, worker */
+	JOB_DELETE_POD,   /* pod */
 };
 
 struct job_action {
 	enum job_action_kind kind;
 	uint32_t instance, worker;
-	const struct job_pod *pod; /* borrowed from the view */
+	const struct job_pod *pod;     /* borrowed from the view */
+	const struct job_files *files; /* the same */
 };
 
 struct job_plan {

@@ -17,18 +17,18 @@
 struct call {
 	struct list link; /* in ctx->pending */
 	struct job_ctx *ctx;
-	char *pod;                /* its name, for calls about Pods */
+	char *object;             /* its name, for calls about Pods and ConfigMaps */
 	struct job_status status; /* that was sent */
 	struct job_status before; /* what the job had then */
 	bool has_status;
 };
 
-static struct call *call_new(struct job_ctx *ctx, const char *pod)
+static struct call *call_new(struct job_ctx *ctx, const char *object)
 {
 	struct call *call = xcalloc(1, sizeof(*call));
 
 	call->ctx = ctx;
-	call->pod = xstrdup(pod);
+	call->object = xstrdup(object);
 	list_append(&ctx->pending, &call->link);
 	ctx->calls++;
 	return call;
@@ -37,7 +37,7 @@ static struct call *call_new(struct job_ctx *ctx, const char *pod)
 static void call_free(struct call *call)
 {
 	list_unlink(&call->link);
-	free(call->pod);
+	free(call->object);
 	if (call->has_status) {
 		job_status_done(&call->status);
 		job_status_done(&call->before);
@@ -79,12 +79,12 @@ static void set_trouble(struct job_ctx *ctx, const char *event, char *message)
 }
 
 /* Also by its label: without it the store would never hear of it. */
-static bool is_own_pod(const struct job_ctx *ctx, const struct json *pod)
+static bool is_own(const struct job_ctx *ctx, const struct json *object)
 {
 	const struct job *job = job_now(ctx);
 
-	return kube_is_owned_by(pod, str_of(ctx->uid)) && job &&
-	       str_eqz(kube_label(pod, JOB_LABEL_JOB), job->name);
+	return kube_is_owned_by(object, str_of(ctx->uid)) && job &&
+	       str_eqz(kube_label(object, JOB_LABEL_JOB), job->name);
 }
 
 /* A Pod of this name is there and the store doesn't know it: ours, or somebody else's? */
@@ -94,7 +94,7 @@ static void on_pod_found(void *arg, const struct err *err, const struct kube_res
 	struct job_ctx *ctx = call->ctx;
 	struct err conflict;
 
-	if (!err && is_own_pod(ctx, response->json)) {
+	if (!err && is_own(ctx, response->json)) {
 		kube_store_note(ctx->c->pods, response->json);
 		call_end(call, NULL);
 		return;
@@ -107,27 +107,27 @@ static void on_pod_found(void *arg, const struct err *err, const struct kube_res
 		set_trouble(ctx, "NameConflict",
 			    xasprintf("Pod %s exists and isn't this job's: remove it, or give the "
 				      "job another name",
-				      call->pod));
-	err_set(&conflict, ERR_EXISTS, 0, "Pod %s: a Pod of that name is there", call->pod);
+				      call->object));
+	err_set(&conflict, ERR_EXISTS, 0, "Pod %s: a Pod of that name is there", call->object);
 	call_end(call, &conflict);
 }
 
-static void look_for_pod(struct call *call)
+static void look_for(struct call *call, const struct kube_resource *resource, kube_call_fn *cb)
 {
 	struct job_ctx *ctx = call->ctx;
 	const struct job *job = job_now(ctx);
 	struct kube_request req = {
 		.verb = KUBE_GET,
-		.resource = &KUBE_PODS,
+		.resource = resource,
 		.ns = job ? job->ns : NULL,
-		.name = call->pod,
+		.name = call->object,
 	};
 
 	if (!job) {
 		call_end(call, NULL);
 		return;
 	}
-	kube_call_start(ctx->c->opts.kube, &req, on_pod_found, call, &ctx->scope);
+	kube_call_start(ctx->c->opts.kube, &req, cb, call, &ctx->scope);
 }
 
 static void on_pod_created(void *arg, const struct err *err, const struct kube_response *response)
@@ -137,21 +137,21 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 	const struct job *job = job_now(ctx);
 
 	if (err && err->kind == ERR_EXISTS) {
-		look_for_pod(call);
+		look_for(call, &KUBE_PODS, on_pod_found);
 		return;
 	}
 	if (err) {
 		if (!err_is_retryable(err))
 			set_trouble(ctx, "PodRefused",
-				    xasprintf("Pod %s isn't taken by the API server: %s", call->pod,
-					      err->msg));
+				    xasprintf("Pod %s isn't taken by the API server: %s",
+					      call->object, err->msg));
 		call_end(call, err);
 		return;
 	}
 	set_trouble(ctx, NULL, NULL);
 	if (job)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
-			 call->pod);
+			 call->object);
 	kube_store_note(ctx->c->pods, response->json);
 	call_end(call, NULL);
 }
@@ -161,8 +161,10 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 		     struct err *err)
 {
 	CLEANUP_JSON struct json_doc *spec = NULL;
+	CLEANUP_FREE char *files = job_files_name(item->job, a->instance);
 	struct job_ipus ipus = {
-		.values = JOB_VALUES_LITERAL,
+		.values = part->by_file ? JOB_VALUES_FILE : JOB_VALUES_LITERAL,
+		.config_map = files,
 		.partition_id = part->id,
 		.host = part->host,
 		.port = part->port,
@@ -203,14 +205,14 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	kube_call_start(ctx->c->opts.kube, &req, on_pod_created, call_new(ctx, name), &ctx->scope);
 }
 
-/* The answer isn't taken into the store: the Pod may be gone by now, and the watch have said so. */
-static void on_pod_deleted(void *arg, const struct err *err, const struct kube_response *response)
+/* The answer isn't taken into the store: it may be gone by now, and the watch have said so. */
+static void on_deleted(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct call *call = arg;
 
 	(void)response;
 
-	/* Gone, or another Pod by now: the watch says which. */
+	/* Gone, or another one by now: the watch says which. */
 	if (err && (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT))
 		err = NULL;
 	call_end(call, err);
@@ -226,7 +228,101 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
 		.uid = pod->uid,
 	};
 
-	kube_call_start(ctx->c->opts.kube, &req, on_pod_deleted, call_new(ctx, pod->name),
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, call_new(ctx, pod->name), &ctx->scope);
+}
+
+/* ---- ConfigMaps with IPUoF configuration ---- */
+
+static void on_files_found(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+	struct job_ctx *ctx = call->ctx;
+	struct err conflict;
+
+	if (!err && is_own(ctx, response->json)) {
+		kube_store_note(ctx->c->files, response->json);
+		call_end(call, NULL);
+		return;
+	}
+	if (err && err->kind != ERR_NOT_FOUND) {
+		call_end(call, err);
+		return;
+	}
+	if (!err)
+		set_trouble(ctx, "NameConflict",
+			    xasprintf("ConfigMap %s exists and isn't this job's: remove it, or "
+				      "give the job another name",
+				      call->object));
+	err_set(&conflict, ERR_EXISTS, 0, "ConfigMap %s: one of that name is there", call->object);
+	call_end(call, &conflict);
+}
+
+static void on_files_written(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct call *call = arg;
+	struct job_ctx *ctx = call->ctx;
+
+	if (err && err->kind == ERR_EXISTS) {
+		look_for(call, &KUBE_CONFIGMAPS, on_files_found);
+		return;
+	}
+	if (err && !err_is_retryable(err) && err->kind != ERR_CONFLICT &&
+	    err->kind != ERR_NOT_FOUND)
+		set_trouble(ctx, "ConfigMapRefused",
+			    xasprintf("ConfigMap %s isn't taken by the API server: %s",
+				      call->object, err->msg));
+	if (!err) {
+		set_trouble(ctx, NULL, NULL);
+		kube_store_note(ctx->c->files, response->json);
+	}
+	call_end(call, err);
+}
+
+struct data {
+	struct jmut_doc *doc;
+	struct jmut *object;
+};
+
+static void add_file(const char *name, struct str text, void *arg)
+{
+	struct data *data = arg;
+
+	jmut_set(data->doc, data->object, name, jmut_str(data->doc, text));
+}
+
+/* Whole: made, or put in the place of the one that was looked at and of no other. */
+static void write_files(struct job_ctx *ctx, const struct job_item *item,
+			const struct job_action *a, const struct partition_status *part)
+{
+	const struct partition_service *ps = ctx->c->opts.partitions;
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_FREE char *name = job_files_name(item->job, a->instance);
+	struct data data = {.doc = doc};
+	struct kube_request req = {
+		.verb = a->files ? KUBE_UPDATE : KUBE_CREATE,
+		.resource = &KUBE_CONFIGMAPS,
+		.ns = item->job->ns,
+		.name = a->files ? name : NULL,
+	};
+
+	job_files_build(doc, item->job, a->instance, part->id, a->files, &data.object);
+	ps->ops->ipuof_files(ps, item->job->uid, a->instance, add_file, &data);
+	req.json = jmut_root(doc);
+	kube_call_start(ctx->c->opts.kube, &req, on_files_written, call_new(ctx, name),
+			&ctx->scope);
+}
+
+static void delete_files(struct job_ctx *ctx, const struct job_files *files)
+{
+	struct kube_request req = {
+		.verb = KUBE_DELETE,
+		.resource = &KUBE_CONFIGMAPS,
+		.ns = files->ns,
+		.name = files->name,
+		.uid = files->uid,
+	};
+
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, call_new(ctx, files->name),
 			&ctx->scope);
 }
 
@@ -375,6 +471,12 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		break;
 	case JOB_RELEASE_ALL:
 		ps->ops->release_all(ps, item->job->uid);
+		break;
+	case JOB_WRITE_FILES:
+		write_files(ctx, item, a, &partitions[a->instance]);
+		break;
+	case JOB_DELETE_FILES:
+		delete_files(ctx, a->files);
 		break;
 	case JOB_CREATE_POD:
 		create_pod(ctx, item, a, &partitions[a->instance]);

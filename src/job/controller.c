@@ -82,6 +82,22 @@ static void find_pods(const struct job_controller *c, struct str key, struct pod
 	}
 }
 
+static const struct job_files **find_files(const struct job_controller *c, struct str key,
+					   size_t *ret_n)
+{
+	struct kube_store_iter it = kube_store_iter_index(c->files, 0, key);
+	const struct job_files **items = NULL;
+	size_t n = 0;
+
+	while (kube_store_next(&it)) {
+		if ((n & (n - 1)) == 0)
+			items = xrealloc(items, (n ? n * 2 : 1) * sizeof(*items));
+		items[n++] = it.item;
+	}
+	*ret_n = n;
+	return items;
+}
+
 static size_t count_partitions(const struct job *job)
 {
 	return job->problem ? 0 : job->instances;
@@ -93,19 +109,24 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	struct partition_service *ps = ctx->c->opts.partitions;
 	size_t n = count_partitions(job);
 	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
+	const struct job_files **files;
 	uint32_t surplus[SURPLUS_AT_ONCE];
 	struct pod_list pods;
+	size_t n_files;
 	struct job_view view;
 	struct job_plan plan;
 
 	for (size_t i = 0; i < n; i++)
 		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);
+	files = find_files(ctx->c, str_of(ctx->key), &n_files);
 	view = (struct job_view){
 		.job = job,
 		.now_ms = clock_wall_ms(),
 		.pods = pods.items,
 		.n_pods = pods.n,
+		.files = files,
+		.n_files = n_files,
 		.partitions = partitions,
 		.n_partitions = n,
 		.surplus = surplus,
@@ -123,6 +144,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	job_apply(ctx, item, &plan, partitions);
 	job_plan_done(&plan);
 	free(pods.items);
+	free(files);
 }
 
 static struct metric *reconcile_total(void)
@@ -286,6 +308,46 @@ static struct str index_pod(const void *item)
 	return str_of(((const struct job_pod *)item)->job_key);
 }
 
+static int project_files(void *arg, const struct json *object, void **ret_item, struct err *err)
+{
+	struct job_files *files;
+
+	(void)arg;
+	if (job_files_decode(object, &files, err) < 0)
+		return -1;
+	*ret_item = files;
+	return 0;
+}
+
+static void free_files_item(void *arg, void *item)
+{
+	(void)arg;
+	job_files_free(item);
+}
+
+static bool same_files(void *arg, const void *old, const void *item)
+{
+	(void)arg;
+	return job_files_equal(old, item);
+}
+
+static void on_files_change(void *arg, struct str key, const void *old, const void *item)
+{
+	struct job_controller *c = arg;
+	const struct job_files *was = old, *is = item;
+
+	(void)key;
+	if (was)
+		kube_workqueue_add(c->queue, str_of(was->job_key));
+	if (is)
+		kube_workqueue_add(c->queue, str_of(is->job_key));
+}
+
+static struct str index_files(const void *item)
+{
+	return str_of(((const struct job_files *)item)->job_key);
+}
+
 static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
 {
 	CLEANUP_FREE char *object = str_dup(key);
@@ -336,11 +398,11 @@ static void release_left_behind(struct job_controller *c)
 
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why)
 {
-	const struct kube_store *stores[] = {c->jobs, c->pods};
-	static const char *const names[] = {"IPUJobs", "Pods"};
+	const struct kube_store *stores[] = {c->jobs, c->pods, c->files};
+	static const char *const names[] = {"IPUJobs", "Pods", "ConfigMaps"};
 	struct kube_watch_status st;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
 		if (kube_store_is_synced(stores[i]))
 			continue;
 		kube_watch_status(kube_store_get_watch(stores[i]), &st);
@@ -420,6 +482,15 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.on_synced = on_store_synced,
 		.index = {index_pod},
 	};
+	struct kube_store_ops files_ops = {
+		.project = project_files,
+		.free_item = free_files_item,
+		.same = same_files,
+		.on_change = on_files_change,
+		.on_bad = on_bad,
+		.on_synced = on_store_synced,
+		.index = {index_files},
+	};
 	struct kube_workqueue_opts queue_opts = {
 		.loop = opts->loop,
 		.name = "ipujob",
@@ -433,10 +504,15 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	kube_workqueue_pause(c->queue);
 	c->jobs = kube_store_new(&job_ops, c);
 	c->pods = kube_store_new(&pod_ops, c);
+	c->files = kube_store_new(&files_ops, c);
 	kube_store_watch(c->jobs, opts->kube,
 			 &(struct kube_watch_opts){.resource = &KUBE_IPUJOBS, .ns = c->ns});
 	kube_store_watch(c->pods, opts->kube,
 			 &(struct kube_watch_opts){.resource = &KUBE_PODS,
+						   .ns = c->ns,
+						   .label_selector = JOB_LABEL_JOB});
+	kube_store_watch(c->files, opts->kube,
+			 &(struct kube_watch_opts){.resource = &KUBE_CONFIGMAPS,
 						   .ns = c->ns,
 						   .label_selector = JOB_LABEL_JOB});
 	return c;
@@ -455,6 +531,7 @@ void job_controller_free(struct job_controller *c)
 	map_free(c->ctxs);
 	kube_store_free(c->jobs);
 	kube_store_free(c->pods);
+	kube_store_free(c->files);
 	kube_workqueue_free(c->queue);
 	free(c->ns);
 	free(c);

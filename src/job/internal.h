@@ -36,7 +36,7 @@ struct job_ctx {
 	struct job_told *told;
 	size_t n_told;
 	const char *told_wait; /* the last Event's reason of waiting; static */
-	char *trouble;         /* the API server's last word on a Pod that was to be made */
+	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
 	bool warned;            /* of the template */
 	struct log_limit quiet; /* of a pass that fails again and again */
@@ -54,7 +54,7 @@ struct job_ctx {
 struct job_controller {
 	struct job_controller_opts opts;
 	char *ns;
-	struct kube_store *jobs, *pods;
+	struct kube_store *jobs, *pods, *files;
 	struct kube_workqueue *queue;
 	struct map *ctxs; /* by key */
 	bool started;     /* everything has been read: passes run */

@@ -7,6 +7,7 @@ libjob_a_SOURCES = \
 	include/job/model.h \
 	include/job/status.h \
 	include/job/pod.h \
+	include/job/files.h \
 	include/job/plan.h \
 	include/job/controller.h \
 	src/job/internal.h \
@@ -18,7 +19,10 @@ libjob_a_SOURCES = \
 	src/job/status.c \
 	src/job/pod.c \
 	src/job/pod_build.c \
+	src/job/files.c \
 	src/job/plan.c \
+	src/job/plan_files.h \
+	src/job/plan_files.c \
 	src/job/tell.c \
 	src/job/apply.c \
 	src/job/controller.c

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/str.h"
+#include "job/plan_files.h"
 #include "job/status.h"
 
 enum instance_state { INSTANCE_WAITING, INSTANCE_RUNNING, INSTANCE_SUCCEEDED, INSTANCE_FAILED };
@@ -34,14 +35,7 @@ struct work {
 
 static struct job_action *act(struct work *w, enum job_action_kind kind)
 {
-	struct job_plan *out = w->out;
-
-	/* Doubled at powers of two. */
-	if ((out->n_actions & (out->n_actions - 1)) == 0)
-		out->actions = xrealloc(out->actions, (out->n_actions ? out->n_actions * 2 : 1) *
-							      sizeof(*out->actions));
-	out->actions[out->n_actions] = (struct job_action){.kind = kind};
-	return &out->actions[out->n_actions++];
+	return job_plan_act(w->out, kind);
 }
 
 static void act_instance(struct work *w, enum job_action_kind kind, uint32_t instance)
@@ -299,6 +293,33 @@ static bool wants_otherwise(const struct work *w, const struct gang *g)
 	return g->part->ask && !partition_ask_same_need(g->part->ask, &ask);
 }
 
+/* Before Pods: the ConfigMap that they mount. True: they find what they need. */
+static bool plan_files(struct work *w, const struct gang *g)
+{
+	const struct job_files *files;
+
+	switch (job_files_look_at(w->v, g->instance, &files)) {
+	case JOB_FILES_READY:
+		return true;
+	case JOB_FILES_COMING:
+		waits_for(w, g->part->why ? partition_why_name(g->part->why) : NULL, g->part->why,
+			  "%.240s",
+			  g->part->message[0] ? g->part->message
+					      : "waiting for the IPUoF configuration");
+		return false;
+	case JOB_FILES_CONFLICT:
+		waits_for(w, "NameConflict", PARTITION_WHY_NONE,
+			  "ConfigMap %s exists and isn't this job's: remove it, or give the job "
+			  "another name",
+			  files->name);
+		return false;
+	default:
+		act_instance(w, JOB_WRITE_FILES, g->instance);
+		w->out->actions[w->out->n_actions - 1].files = files;
+		return false;
+	}
+}
+
 static enum instance_state plan_missing(struct work *w, const struct gang *g)
 {
 	if (g->part->state == PARTITION_STATE_FAILED) {
@@ -315,6 +336,8 @@ static enum instance_state plan_missing(struct work *w, const struct gang *g)
 	}
 	if (w->v->trouble)
 		waits_for(w, w->v->trouble_event, PARTITION_WHY_NONE, "%.240s", w->v->trouble);
+	if (!plan_files(w, g))
+		return INSTANCE_WAITING;
 	for (uint32_t k = 0; k < w->job->workers; k++) {
 		if (w->places[(size_t)g->instance * w->job->workers + k])
 			continue;
@@ -689,6 +712,8 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 	} else {
 		plan_instances(&w);
 	}
+	if (!job->deleting && job->has_finalizer)
+		job_plan_clear_files(view, ret);
 }
 
 void job_plan_done(struct job_plan *plan)
@@ -707,6 +732,8 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_RELEASE] = "release",
 		[JOB_RELEASE_ALL] = "release-all",
 		[JOB_ADOPT] = "adopt",
+		[JOB_WRITE_FILES] = "write-files",
+		[JOB_DELETE_FILES] = "delete-files",
 		[JOB_CREATE_POD] = "create-pod",
 		[JOB_DELETE_POD] = "delete-pod",
 	};

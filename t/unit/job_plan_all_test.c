@@ -25,6 +25,12 @@ static void describe(const struct world *w, char *z, size_t size)
 		len += (size_t)snprintf(z + len, size - len, " %s%s",
 					partition_state_name(w->parts[i].state),
 					w->parts[i].broken ? "(error)" : "");
+	for (unsigned i = 0; i < MAX_INSTANCES && w->by_file; i++)
+		len += (size_t)snprintf(
+			z + len, size - len, " %s%s%s%s%s",
+			w->parts[i].fetched ? "fetched" : "unfetched",
+			w->files[i].there ? "/files" : "", w->files[i].foreign ? "x" : "",
+			w->files[i].other ? "o" : "", w->files[i].deleting ? "!" : "");
 	for (unsigned n = 0; n < MAX_PODS; n++) {
 		const struct wpod *pod = &w->pods[n];
 
@@ -44,6 +50,31 @@ static void broken(const struct world *w, const struct job_plan *plan, const cha
 	fail("%s: %s does %s", what, now, does);
 }
 
+static const char *wrong_files(const struct world *w, const struct job_action *a)
+{
+	const struct wfiles *f;
+
+	if (a->kind == JOB_DELETE_FILES) {
+		f = &w->files[number_of_action(w, a)];
+		return f->foreign                           ? "somebody else's ConfigMap goes"
+		       : is_used(w, number_of_action(w, a)) ? "what a Pod has mounted goes"
+							    : NULL;
+	}
+	f = &w->files[a->instance];
+	if (f->there && f->foreign)
+		return "somebody else's ConfigMap is written";
+	if (w->parts[a->instance].state != PARTITION_STATE_ACTIVE || !w->parts[a->instance].fetched)
+		return "a configuration that isn't there is written";
+	return w->status.completion_ms || w->deleting ? "a ConfigMap after the end" : NULL;
+}
+
+static bool lacks_files(const struct world *w, unsigned instance)
+{
+	const struct wfiles *f = &w->files[instance];
+
+	return w->by_file && (!f->there || f->foreign || f->other || f->deleting);
+}
+
 static const char *wrong_action(const struct world *w, const struct job_action *a)
 {
 	const struct wpart *part = &w->parts[a->instance];
@@ -55,6 +86,8 @@ static const char *wrong_action(const struct world *w, const struct job_action *
 			return "a Pod without an active partition";
 		if (w->pods[number_of_action(w, a)].there)
 			return "a Pod whose name is taken";
+		if (lacks_files(w, a->instance))
+			return "a Pod without its configuration";
 		return ended || w->deleting ? "a Pod after the end" : NULL;
 	case JOB_DELETE_POD:
 		return w->pods[number_of_action(w, a)].foreign ? "somebody else's Pod goes" : NULL;
@@ -74,6 +107,9 @@ static const char *wrong_action(const struct world *w, const struct job_action *
 				return "a partition in use goes";
 		}
 		return NULL;
+	case JOB_WRITE_FILES:
+	case JOB_DELETE_FILES:
+		return wrong_files(w, a);
 	case JOB_REMOVE_FINALIZER:
 		for (unsigned i = 0; i < MAX_INSTANCES; i++) {
 			if (w->parts[i].state != PARTITION_STATE_NONE)
@@ -231,6 +267,23 @@ static const struct wpart part_kinds[] = {
 };
 #define PART_KINDS (sizeof(part_kinds) / sizeof(part_kinds[0]))
 
+#define FILES_KINDS 6 /* not needed; there, lacking, another content, not ours, in deletion */
+
+static void set_files(struct world *w, unsigned kind)
+{
+	static const struct wfiles kinds[FILES_KINDS] = {
+		{.there = false},
+		{.there = true},
+		{.there = false},
+		{.there = true, .other = true},
+		{.there = true, .foreign = true},
+		{.there = true, .deleting = true},
+	};
+
+	w->by_file = kind > 0;
+	w->files[0] = kinds[kind];
+}
+
 enum before { NEVER_THERE, WAS_THERE, ENDED, N_BEFORES };
 
 static void set_before(struct world *w, enum before before)
@@ -247,15 +300,19 @@ static void set_before(struct world *w, enum before before)
 		job_status_end(s, NOW - 5000, "Failed", "x");
 }
 
-static void test_every_world(unsigned instances, unsigned workers)
+/* by_file: with each kind of ConfigMap, the configuration fetched or not; else without. */
+static void test_every_world(unsigned instances, unsigned workers, bool by_file)
 {
 	unsigned n_pods = instances * workers, kinds = 1;
+	unsigned ends = by_file && n_pods > 1 ? 1 : 4; /* deletion, and what is cleaned then */
 	bool good = true;
 
 	worlds = 0;
 	for (unsigned i = 0; i < n_pods; i++)
 		kinds *= POD_KINDS;
-	for (unsigned k = 0; k < kinds * PART_KINDS * N_BEFORES * 4 && good; k++) {
+	if (by_file)
+		kinds *= FILES_KINDS * 2;
+	for (unsigned k = 0; k < kinds * PART_KINDS * N_BEFORES * ends && good; k++) {
 		struct world w = {.instances = instances, .workers = workers};
 		unsigned rest = k;
 
@@ -267,13 +324,17 @@ static void test_every_world(unsigned instances, unsigned workers)
 		rest /= PART_KINDS;
 		set_before(&w, (enum before)(rest % N_BEFORES));
 		rest /= N_BEFORES;
-		w.deleting = rest & 1;
-		w.clean = rest & 2 ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
+		w.deleting = ends > 1 && rest & 1;
+		w.clean = ends > 1 && rest & 2 ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
+		rest /= ends;
+		set_files(&w, by_file ? rest % FILES_KINDS : 0);
+		w.parts[0].fetched = rest / FILES_KINDS;
 		w.finalizer = true;
 		good = try_world(&w);
 		job_status_done(&w.status);
 	}
-	ok(good, "%ux%u: %lu worlds, %lu plans so far", instances, workers, worlds, plans);
+	ok(good, "%ux%u%s: %lu worlds, %lu plans so far", instances, workers,
+	   by_file ? " by file" : "", worlds, plans);
 }
 
 /* ---- ways through a world that moves ---- */
@@ -285,6 +346,7 @@ static unsigned roll(unsigned n)
 
 static void drop_pods_of_old(struct world *w, unsigned instance)
 {
+	w->files[instance].other = w->files[instance].there;
 	for (unsigned n = 0; n < MAX_PODS; n++) {
 		if (w->pods[n].there && instance_of_pod(w, n) == instance)
 			w->pods[n].stale = true;
@@ -314,6 +376,7 @@ static void move_part(struct world *w, unsigned i, bool kindly)
 		p->state = PARTITION_STATE_NONE;
 		break;
 	case PARTITION_STATE_ACTIVE:
+		p->fetched |= kindly || roll(2);
 		if (kindly || roll(4))
 			break;
 		*p = (struct wpart){.state = PARTITION_STATE_FAILED, .broken = roll(2)};
@@ -348,6 +411,8 @@ static void move_pod(struct world *w, unsigned n, bool kindly)
 
 static void move_people(struct world *w)
 {
+	struct wfiles *files;
+
 	switch (roll(12)) {
 	case 0:
 		w->instances = 1 + roll(3);
@@ -362,6 +427,13 @@ static void move_people(struct world *w)
 	case 3: /* the record is lost while the operator is away */
 		if (roll(3) == 0)
 			w->parts[roll(3)] = (struct wpart){.state = PARTITION_STATE_NONE};
+		break;
+	case 4: /* somebody edits a ConfigMap */
+		files = &w->files[roll(3)];
+		files->other = files->there;
+		break;
+	case 5: /* … or deletes one */
+		w->files[roll(3)] = (struct wfiles){.there = false};
 		break;
 	default:
 		break;
@@ -392,7 +464,8 @@ static bool finish(struct world *w)
 			move_pod(w, n, true);
 	}
 	for (unsigned i = 0; i < MAX_INSTANCES && !w->gone; i++) {
-		if (w->parts[i].state != PARTITION_STATE_NONE || !w->status.completion_ms) {
+		if (w->parts[i].state != PARTITION_STATE_NONE || !w->status.completion_ms ||
+		    w->files[i].there) {
 			char now[512];
 
 			describe(w, now, sizeof(now));
@@ -409,6 +482,7 @@ static bool walk(void)
 	bool good = true;
 
 	w.clean = roll(2) ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
+	w.by_file = roll(2);
 	for (unsigned n = 0; n < MAX_PODS; n++)
 		w.pods[n].instance = -1;
 	for (int step = 0; step < 60 && good && !w.gone; step++) {
@@ -441,8 +515,10 @@ static void test_walks(unsigned n)
 
 int main(void)
 {
-	test_every_world(1, 1);
-	test_every_world(1, 2);
+	test_every_world(1, 1, false);
+	test_every_world(1, 2, false);
+	test_every_world(1, 1, true);
+	test_every_world(1, 2, true);
 	test_walks(3000);
 	return done_testing();
 }

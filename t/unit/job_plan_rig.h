@@ -14,6 +14,7 @@
 #define MAX_INSTANCES 4
 #define MAX_PODS      8
 #define NOW           INT64_C(1700000000000)
+#define FILES         UINT64_C(42) /* the hash of any partition's files */
 #define TEXT(z)       ((char *)(uintptr_t)(z))
 
 struct wpart {
@@ -21,6 +22,12 @@ struct wpart {
 	bool broken;    /* failed, and still there: PS_ERROR */
 	bool otherwise; /* asked for with another size */
 	bool adopting;  /* being looked for, or taken over */
+	bool fetched;   /* its IPUoF configuration has come, for those who need it as files */
+};
+
+struct wfiles { /* the ConfigMap of an instance */
+	bool there, foreign, deleting;
+	bool other; /* holds another partition's, or somebody has edited it */
 };
 
 struct wpod {
@@ -37,6 +44,8 @@ struct world {
 	const char *trouble;
 	struct wpart parts[MAX_INSTANCES];
 	struct wpod pods[MAX_PODS]; /* by number */
+	bool by_file;
+	struct wfiles files[MAX_INSTANCES];
 	struct job_status status;
 };
 
@@ -48,6 +57,9 @@ struct sight {
 	uint32_t surplus[MAX_INSTANCES];
 	struct job_pod pods[MAX_PODS];
 	const struct job_pod *listed[MAX_PODS];
+	struct job_files files[MAX_INSTANCES];
+	const struct job_files *listed_files[MAX_INSTANCES];
+	char file_names[MAX_INSTANCES][32];
 	char names[MAX_PODS][32], ids[MAX_INSTANCES][8], messages[MAX_INSTANCES][32];
 	struct job_view view;
 };
@@ -108,6 +120,22 @@ static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
 	s->listed[s->view.n_pods++] = out;
 }
 
+static inline void see_files(const struct world *w, unsigned i, struct sight *s)
+{
+	const struct wfiles *f = &w->files[i];
+
+	snprintf(s->file_names[i], sizeof(s->file_names[i]), "j-ipuof-%u", i);
+	s->files[i] = (struct job_files){
+		.name = s->file_names[i],
+		.uid = s->file_names[i],
+		.owner_uid = f->foreign ? TEXT("somebody") : TEXT("uid-of-j"),
+		.partition = s->ids[i],
+		.hash = f->other ? FILES + 1 : FILES,
+		.deleting = f->deleting,
+	};
+	s->listed_files[s->view.n_files++] = &s->files[i];
+}
+
 static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 {
 	const struct wpart *p = &w->parts[i];
@@ -121,6 +149,8 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 		.adopting = p->adopting && p->state == PARTITION_STATE_WAITING,
 		.adopted = p->adopting && p->state == PARTITION_STATE_CREATING,
 		.id = has_id(p) ? s->ids[i] : NULL,
+		.by_file = w->by_file && has_id(p),
+		.files = w->by_file && p->state == PARTITION_STATE_ACTIVE && p->fetched ? FILES : 0,
 		.ask = is_asked(p) ? &s->asks[i] : NULL,
 	};
 	if (p->state == PARTITION_STATE_WAITING) {
@@ -159,7 +189,12 @@ static inline void look(const struct world *w, struct sight *s)
 		if (w->pods[n].there)
 			see_pod(w, n, s);
 	}
+	for (unsigned i = 0; i < MAX_INSTANCES; i++) {
+		if (w->files[i].there)
+			see_files(w, i, s);
+	}
 	s->view.job = &s->job;
+	s->view.files = s->listed_files;
 	s->view.now_ms = NOW;
 	s->view.pods = s->listed;
 	s->view.partitions = s->parts;
@@ -173,6 +208,8 @@ static inline unsigned number_of_action(const struct world *w, const struct job_
 {
 	if (a->kind == JOB_CREATE_POD)
 		return a->instance * w->workers + a->worker;
+	if (a->kind == JOB_DELETE_FILES)
+		return (unsigned)strtoul(a->files->name + strlen("j-ipuof-"), NULL, 10);
 	return (unsigned)strtoul(a->pod->name + strlen("j-worker-"), NULL, 10);
 }
 
@@ -188,9 +225,11 @@ static inline void say_plan(const struct world *w, const struct job_plan *plan, 
 		const char *name = job_action_name(a->kind);
 
 		len += (size_t)snprintf(z + len, size - len, "%s%s", len ? " " : "", name);
-		if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD)
+		if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD ||
+		    a->kind == JOB_DELETE_FILES)
 			len += (size_t)snprintf(z + len, size - len, "/%u", number_of_action(w, a));
-		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_RELEASE)
+		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_RELEASE ||
+			 a->kind == JOB_WRITE_FILES)
 			len += (size_t)snprintf(z + len, size - len, "/%u", a->instance);
 	}
 }
@@ -232,6 +271,12 @@ static inline void do_action(struct world *w, const struct job_action *a)
 	case JOB_RELEASE_ALL:
 		for (unsigned i = 0; i < MAX_INSTANCES; i++)
 			release_part(&w->parts[i]);
+		break;
+	case JOB_WRITE_FILES:
+		w->files[a->instance] = (struct wfiles){.there = true};
+		break;
+	case JOB_DELETE_FILES:
+		w->files[number_of_action(w, a)] = (struct wfiles){.there = false};
 		break;
 	case JOB_CREATE_POD:
 		w->pods[number_of_action(w, a)] = (struct wpod){.there = true, .instance = -1};
@@ -275,7 +320,9 @@ static inline bool same_world(const struct world *a, const struct world *b)
 	for (unsigned i = 0; i < MAX_INSTANCES; i++) {
 		if (a->parts[i].state != b->parts[i].state ||
 		    a->parts[i].otherwise != b->parts[i].otherwise ||
-		    a->parts[i].adopting != b->parts[i].adopting)
+		    a->parts[i].adopting != b->parts[i].adopting ||
+		    a->files[i].there != b->files[i].there ||
+		    a->files[i].other != b->files[i].other)
 			return false;
 	}
 	for (unsigned n = 0; n < MAX_PODS; n++) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The job planner against its tables in doc/design/job-states.md: rows in their order, in words.
- * Partitions: a word an instance, "*" behind it: asked for with another size. Pods: "NUMBER:phase",
- * behind it "!" in deletion, "s" stale, "x" not ours, "u" label lost, "c" can't start.
+ * Partitions: a word an instance, "*" behind it: asked for with another size; "+" and "-": by file,
+ * which has come or hasn't. ConfigMaps: "INSTANCE", behind it as with Pods, "o" other content.
+ * Pods: "NUMBER:phase", behind it "!" in deletion, "s" stale, "x" not ours, "u" label lost, "c"
+ * can't start.
  */
 #include "job_plan_rig.h"
 
@@ -15,6 +17,7 @@ struct row {
 	const char *does;
 	const char *shows; /* launcherStatus; "-": the status is left alone */
 	const char *says;  /* part of lastMessage */
+	const char *files; /* ConfigMaps; NULL: none */
 };
 
 #define WAITS "Waiting for resources"
@@ -166,6 +169,51 @@ static const struct row instance_rows[] = {
 	 "Pending", "in PS_ERROR"},
 };
 
+static const struct row files_rows[] = {
+	{"creating", "1x1", "", "creating-", "", "", "Pending", WAITS, NULL},
+	{"active: not fetched", "1x1", "", "active-", "", "", "Pending",
+	 "waiting for the IPUoF configuration", NULL},
+	{"active: not fetched, of an earlier one", "1x1", "", "active-", "", "", "Pending",
+	 "waiting for the IPUoF configuration", "0o"},
+	{"active: not fetched, all run", "1x1", "1 1 0 0", "active-", "0:running", "", "Running",
+	 "Running", NULL},
+	{"active: none", "1x2", "", "active+", "", "write-files/0", "Pending", WAITS, NULL},
+	{"active: another content", "1x1", "", "active+", "", "write-files/0", "Pending", WAITS,
+	 "0o"},
+	{"active: another content, some made", "1x2", "", "active+", "0:running", "write-files/0",
+	 "Pending", WAITS, "0o"},
+	{"active: another content, all made", "1x1", "1 1 0 0", "active+", "0:running", "",
+	 "Running", "Running", "0o"},
+	{"active: not ours", "1x1", "", "active+", "", "", "Pending",
+	 "ConfigMap j-ipuof-0 exists and isn't this job's", "0x"},
+	{"active: in deletion", "1x1", "", "active+", "", "", "Pending",
+	 "waiting for the IPUoF configuration", "0!"},
+	{"active: refused", "1x1 trouble", "", "active+", "", "write-files/0", "Pending",
+	 "quota is used up", NULL},
+	{"active: written", "1x2", "", "active+", "", "create-pod/0 create-pod/1", "Pending", WAITS,
+	 "0"},
+	{"active: not needed", "1x1", "", "active", "", "create-pod/0", "Pending", WAITS, "0x"},
+	{"active: one failed", "1x1", "1 0 0 1", "active+", "0:failed", "", "Failed",
+	 "exited with 3", "0"},
+
+	{"releasing: ended", "2x1", "2 1 1 0", "releasing active+", "0:succeeded 1:running",
+	 "delete-files/0", "Running", "", "0 1"},
+	{"releasing: a Pod may run", "1x1", "", "releasing", "0:running!", "", "Running", "", "0"},
+	{"waiting again", "1x1", "", "waiting", "", "delete-files/0", "Pending", "no room", "0"},
+	{"not ours", "1x1", "", "waiting", "", "", "Pending", "no room", "0x"},
+	{"going already", "1x1", "", "waiting", "", "", "Pending", "no room", "0!"},
+	{"fewer instances: its Pod is leaving", "1x1", "1 1 0 0", "active+ active+",
+	 "0:running 1:running!", "", "Running", "", "0 1"},
+	{"fewer instances: none runs", "1x1", "1 1 0 0", "active+ active+", "0:running",
+	 "release/1 delete-files/1", "Running", "", "0 1"},
+	{"the job has ended", "1x1", "done", "releasing", "0:succeeded",
+	 "release-all delete-files/0", "-", "", "0"},
+	{"the job has ended, a Pod is leaving", "1x2", "done", "active+", "0:failed 1:running!", "",
+	 "-", "", "0"},
+	{"in deletion: left to the owner reference", "1x1 deleting", "", "none", "",
+	 "remove-finalizer", "-", "", "0"},
+};
+
 static const struct row several_rows[] = {
 	{"each for itself", "3x1", "", "none waiting active", "", "ensure/0 create-pod/2",
 	 "Pending", "no room"},
@@ -262,8 +310,10 @@ static void read_parts(struct world *w, const char *z)
 		z = word(z, text, sizeof(text));
 		len = strlen(text);
 		p->otherwise = len && text[len - 1] == '*';
+		p->fetched = len && text[len - 1] == '+';
+		w->by_file |= p->fetched || (len && text[len - 1] == '-');
 		p->adopting = len && text[len - 1] == '@';
-		if (p->otherwise || p->adopting)
+		if (p->otherwise || p->adopting || p->fetched || (len && text[len - 1] == '-'))
 			text[len - 1] = '\0';
 		p->broken = strcmp(text, "error") == 0;
 		if (p->broken || strcmp(text, "vanished") == 0) {
@@ -303,6 +353,21 @@ static void read_pods(struct world *w, const char *z)
 	}
 }
 
+static void read_files(struct world *w, const char *z)
+{
+	char text[32];
+	unsigned n;
+
+	while (z && (*(z = word(z, text, sizeof(text))) || text[0])) {
+		if (sscanf(text, "%u", &n) != 1 || n >= MAX_INSTANCES)
+			bail_out("a row's ConfigMaps");
+		w->files[n].there = true;
+		w->files[n].foreign = strchr(text, 'x') != NULL;
+		w->files[n].other = strchr(text, 'o') != NULL;
+		w->files[n].deleting = strchr(text, '!') != NULL;
+	}
+}
+
 static void read_status(struct world *w, const char *z)
 {
 	struct job_status *s = &w->status;
@@ -330,6 +395,7 @@ static void run_row(const struct row *r)
 	read_job(&w, r->job);
 	read_parts(&w, r->parts);
 	read_pods(&w, r->pods);
+	read_files(&w, r->files);
 	read_status(&w, r->was);
 	look(&w, &s);
 	job_plan(&s.view, &plan);
@@ -484,6 +550,7 @@ int main(void)
 {
 	test_rows(job_rows, sizeof(job_rows) / sizeof(job_rows[0]));
 	test_rows(instance_rows, sizeof(instance_rows) / sizeof(instance_rows[0]));
+	test_rows(files_rows, sizeof(files_rows) / sizeof(files_rows[0]));
 	test_rows(several_rows, sizeof(several_rows) / sizeof(several_rows[0]));
 	test_status();
 	test_condition_times();

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ConfigMap that gives an instance's Pods their IPUoF configuration as files, where its V-IPU
+ * controller is secure: its name, the object, and what the store keeps of one.
+ */
+#ifndef IPU_JOB_FILES_H
+#define IPU_JOB_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "job/model.h"
+
+/* What the store keeps: whose it is, and a hash instead of what is in it. */
+struct job_files {
+	char *ns, *name, *uid, *version;
+	char *job_key;   /* "namespace/job", from the label graphcore.ai/job */
+	char *owner_uid; /* controller reference; NULL: none */
+	char *partition; /* annotation graphcore.ai/partition; NULL: none */
+	uint64_t hash;   /* sum of partition_file_hash over its keys */
+	bool deleting;
+};
+
+int job_files_decode(const struct json *object, struct job_files **ret, struct err *err);
+void job_files_free(struct job_files *f);
+bool job_files_equal(const struct job_files *a, const struct job_files *b);
+
+char *job_files_name(const struct job *job, uint32_t instance); /* the caller frees */
+/* The object without its data: that's added to *ret_data. before: what it replaces, or NULL. The
+ * root of doc. */
+void job_files_build(struct jmut_doc *doc, const struct job *job, uint32_t instance,
+		     const char *partition_id, const struct job_files *before,
+		     struct jmut **ret_data);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ConfigMap of an instance's IPUoF configuration, as an object and as the store keeps it.
+ */
+#include "job/files.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+#include "kube/object.h"
+#include "partition/types.h"
+
+char *job_files_name(const struct job *job, uint32_t instance)
+{
+	return xasprintf("%s-ipuof-%" PRIu32, job->name, instance);
+}
+
+void job_files_build(struct jmut_doc *doc, const struct job *job, uint32_t instance,
+		     const char *partition_id, const struct job_files *before,
+		     struct jmut **ret_data)
+{
+	CLEANUP_FREE char *name = job_files_name(job, instance);
+	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *labels = jmut_object(doc);
+	struct jmut *annotations = jmut_object(doc), *owners = jmut_array(doc);
+
+	*ret_data = jmut_object(doc);
+	jmut_set_str(doc, root, "apiVersion", "v1");
+	jmut_set_str(doc, root, "kind", "ConfigMap");
+	jmut_set_str(doc, meta, "name", name);
+	jmut_set_str(doc, meta, "namespace", job->ns);
+	if (before) {
+		jmut_set_str(doc, meta, "uid", before->uid);
+		jmut_set_str(doc, meta, "resourceVersion", before->version);
+	}
+	jmut_set_str(doc, labels, "app.kubernetes.io/managed-by", "ipu-operator");
+	jmut_set_str(doc, labels, JOB_LABEL_JOB, job->name);
+	jmut_set(doc, labels, JOB_LABEL_INSTANCE, jmut_strf(doc, "%" PRIu32, instance));
+	jmut_set(doc, meta, "labels", labels);
+	jmut_set_str(doc, annotations, JOB_ANNOTATION_PARTITION, partition_id);
+	jmut_set(doc, meta, "annotations", annotations);
+	jmut_push(doc, owners, kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
+	jmut_set(doc, meta, "ownerReferences", owners);
+	jmut_set(doc, root, "metadata", meta);
+	jmut_set(doc, root, "data", *ret_data);
+	jmut_set_root(doc, root);
+}
+
+static char *dup_or_null(struct str s)
+{
+	return s.len ? str_dup(s) : NULL;
+}
+
+int job_files_decode(const struct json *object, struct job_files **ret, struct err *err)
+{
+	struct json_iter it = json_iter(json_get(object, "data"));
+	char key[KUBE_KEY_SIZE];
+	struct job_files *f;
+
+	if (!kube_name(object).len || !kube_uid(object).len)
+		return err_set(err, ERR_INVALID, 0, "a ConfigMap without metadata.name or uid");
+	f = xcalloc(1, sizeof(*f));
+	f->ns = str_dup(kube_namespace(object));
+	f->name = str_dup(kube_name(object));
+	f->uid = str_dup(kube_uid(object));
+	f->version = str_dup(kube_version(object));
+	f->job_key = str_dup(
+		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
+	f->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
+	f->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	f->deleting = kube_is_deleting(object);
+	while (json_next(&it))
+		f->hash += partition_file_hash(it.key, json_str(it.value));
+	*ret = f;
+	return 0;
+}
+
+void job_files_free(struct job_files *f)
+{
+	if (!f)
+		return;
+	free(f->ns);
+	free(f->name);
+	free(f->uid);
+	free(f->version);
+	free(f->job_key);
+	free(f->owner_uid);
+	free(f->partition);
+	free(f);
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool job_files_equal(const struct job_files *a, const struct job_files *b)
+{
+	return same(a->uid, b->uid) && same(a->version, b->version) &&
+	       same(a->job_key, b->job_key) && same(a->owner_uid, b->owner_uid) &&
+	       same(a->partition, b->partition) && a->hash == b->hash && a->deleting == b->deleting;
+}
