@@ -30,6 +30,10 @@ libpartition_a_SOURCES = \
 	src/partition/internal.h \
 	src/partition/item.c \
 	src/partition/service.c \
+	include/partition/remote.h \
+	src/partition/remote_impl.h \
+	src/partition/remote.c \
+	src/partition/remote_call.c \
 	src/partition/found.c \
 	src/partition/ipuof.h \
 	src/partition/ipuof.c \

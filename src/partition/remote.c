@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Seats: what owners ask of the proxy, what the tracker and the proxy say of it, and who is to be
+ * told. Requests are remote_call.c's.
+ */
+#include "partition/remote.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "net/tls.h"
+#include "remote_impl.h"
+
+#define MAX_BUSY      8 /* requests at a time */
+#define SEAT_KEY_SIZE 300
+
+/* ---- seats ---- */
+
+static struct str seat_key(const char *uid, uint32_t instance, char ret_z[SEAT_KEY_SIZE])
+{
+	snprintf(ret_z, SEAT_KEY_SIZE, "%" PRIu32 "/%s", instance, uid);
+	return str_of(ret_z);
+}
+
+static struct seat *find_seat(const struct partition_remote *r, const char *uid, uint32_t instance)
+{
+	char key[SEAT_KEY_SIZE];
+
+	return map_get(r->seats, seat_key(uid, instance, key));
+}
+
+static struct seat *need_seat(struct partition_remote *r, const struct partition_ask *ask)
+{
+	struct seat *s = find_seat(r, ask->owner.uid, ask->instance);
+	char key[SEAT_KEY_SIZE];
+
+	if (s)
+		return s;
+	s = xcalloc(1, sizeof(*s));
+	s->r = r;
+	partition_ask_copy(&s->ask, ask);
+	s->backoff = (struct backoff)BACKOFF_INIT(1000, 60000);
+	list_init(&s->due);
+	list_init(&s->changed);
+	map_put(r->seats, seat_key(ask->owner.uid, ask->instance, key), s);
+	return s;
+}
+
+void seat_forget_status(struct seat *s)
+{
+	free(s->id);
+	free(s->controller);
+	free(s->host);
+	free(s->label_key);
+	free(s->label_value);
+	s->id = s->controller = s->host = s->label_key = s->label_value = NULL;
+	s->status = (struct partition_status){0};
+	s->has_status = false;
+}
+
+static void free_seat(struct seat *s)
+{
+	char key[SEAT_KEY_SIZE];
+
+	map_del(s->r->seats, seat_key(s->ask.owner.uid, s->ask.instance, key));
+	list_unlink(&s->due);
+	list_unlink(&s->changed);
+	seat_forget_status(s);
+	partition_ask_done(&s->ask);
+	free(s);
+}
+
+void seat_touch(struct seat *s)
+{
+	if (list_empty(&s->due))
+		list_append(&s->r->due, &s->due);
+	loop_work_post(&s->r->work);
+}
+
+void seat_changed(struct seat *s)
+{
+	if (list_empty(&s->changed))
+		list_append(&s->r->changed, &s->changed);
+	loop_work_post(&s->r->work);
+}
+
+/* ---- what the proxy says ---- */
+
+static char *text_of(const struct json *object, const char *key)
+{
+	struct str s = json_str(json_get(object, key));
+
+	return s.len ? str_dup(s) : NULL;
+}
+
+static int take_state(struct str name, enum partition_state *ret, struct err *err)
+{
+	for (int k = PARTITION_STATE_NONE; k <= PARTITION_STATE_RELEASING; k++) {
+		if (str_eqz(name, partition_state_name((enum partition_state)k))) {
+			*ret = (enum partition_state)k;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_PROTOCOL, 0, "the proxy's answer has no state that is known");
+}
+
+int seat_take_status(struct seat *s, const struct json *object, struct err *err)
+{
+	struct partition_status st = {0};
+	struct str label = json_str(json_get(object, "label")), key, value;
+
+	if (take_state(json_str(json_get(object, "state")), &st.state, err) < 0)
+		return -1;
+	/* A reason of a later version's is none that we could act on. */
+	(void)partition_why_parse(json_str(json_get(object, "reason")), &st.why, NULL);
+	snprintf(st.message, sizeof(st.message), "%.*s",
+		 STR_ARG(json_str(json_get(object, "message"))));
+	st.by_file = json_bool(json_get(object, "byFile"), false);
+	st.draining = json_bool(json_get(object, "draining"), false);
+	st.adopting = json_bool(json_get(object, "adopting"), false);
+	st.adopted = json_bool(json_get(object, "adopted"), false);
+	st.position = (unsigned)json_int(json_get(object, "position"), 0);
+	st.resets = (uint32_t)json_int(json_get(object, "resets"), 0);
+	st.port = (uint16_t)json_int(json_get(object, "port"), 0);
+	(void)clock_parse(json_str(json_get(object, "since")), &st.since_ms, NULL);
+	seat_forget_status(s);
+	s->id = text_of(object, "id");
+	s->controller = text_of(object, "controller");
+	s->host = text_of(object, "host");
+	if (str_cut(label, '=', &key, &value)) {
+		s->label_key = str_dup(key);
+		s->label_value = str_dup(value);
+	}
+	s->status = st;
+	s->has_status = true;
+	seat_changed(s);
+	return 0;
+}
+
+/* ---- what owners are told ---- */
+
+static void fill_status(const struct seat *s, struct partition_status *ret)
+{
+	const struct err *err = &s->r->err;
+
+	*ret = s->status;
+	ret->ask = s->wanted ? &s->ask : NULL;
+	ret->id = s->id;
+	ret->controller = s->controller;
+	ret->host = s->host;
+	ret->label_key = s->label_key;
+	ret->label_value = s->label_value;
+	if (!s->wanted) {
+		ret->state = s->held ? PARTITION_STATE_RELEASING : PARTITION_STATE_NONE;
+		ret->id = NULL;
+	} else if (!s->has_status || ret->state == PARTITION_STATE_RELEASING) {
+		ret->state = PARTITION_STATE_WAITING;
+		ret->why = PARTITION_WHY_STARTING;
+		ret->id = NULL;
+		snprintf(ret->message, sizeof(ret->message),
+			 "the proxy hasn't answered to what is asked for");
+	}
+	if (err->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
+		ret->why = PARTITION_WHY_PROXY;
+		snprintf(ret->message, sizeof(ret->message), "the proxy can't be asked: %.200s",
+			 err->msg);
+	}
+}
+
+static void tell(struct partition_remote *r)
+{
+	struct list now = LIST_INIT(now);
+
+	LIST_FOREACH(pos, tmp, &r->changed) {
+		list_unlink(pos);
+		list_append(&now, pos);
+	}
+	while (!list_empty(&now)) {
+		struct seat *s = CONTAINER_OF(now.next, struct seat, changed);
+		struct partition_owner who;
+
+		list_unlink(&s->changed);
+		partition_owner_copy(&who, &s->ask.owner);
+		if (!s->wanted && !s->held && !s->calling && s->keys == 0)
+			free_seat(s);
+		r->on_change(&who, r->arg);
+		partition_owner_done(&who);
+	}
+}
+
+/* ---- asking ---- */
+
+static void ask_due(struct partition_remote *r)
+{
+	int64_t now_ms = clock_mono_ms(), next_ms = 0;
+	struct list later = LIST_INIT(later);
+
+	if (r->secure && !r->origin.tls) {
+		err_set(&r->err, ERR_UNAVAILABLE, 0, "its certificate authority isn't known yet");
+		return;
+	}
+	while (!list_empty(&r->due) && r->busy < MAX_BUSY && now_ms >= r->not_before_ms) {
+		struct seat *s = CONTAINER_OF(r->due.next, struct seat, due);
+
+		list_unlink(&s->due);
+		if (now_ms >= s->not_before_ms) {
+			seat_step(s);
+			continue;
+		}
+		list_append(&later, &s->due);
+		if (!next_ms || s->not_before_ms < next_ms)
+			next_ms = s->not_before_ms;
+	}
+	while (!list_empty(&later)) {
+		struct list *pos = later.next;
+
+		list_unlink(pos);
+		list_append(&r->due, pos);
+	}
+	if (!list_empty(&r->due) && now_ms < r->not_before_ms)
+		next_ms = r->not_before_ms;
+	if (next_ms)
+		loop_timer_start_at(&r->timer, next_ms);
+}
+
+/* All that was in the tracker has been asked about: now it's known what there is. */
+static void look_synced(struct partition_remote *r)
+{
+	struct map_iter it = MAP_ITER(r->seats);
+
+	if (r->synced || !tracker_is_synced(r->tracker))
+		return;
+	while (map_next(&it)) {
+		const struct seat *s = it.value;
+
+		if (s->wanted && !s->has_status)
+			return;
+	}
+	r->synced = true;
+	r->on_synced(r->arg);
+}
+
+static void run(struct loop_work *work, void *arg)
+{
+	struct partition_remote *r = arg;
+
+	(void)work;
+	ask_due(r);
+	look_synced(r);
+	tell(r);
+}
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	struct partition_remote *r = arg;
+
+	(void)timer;
+	loop_work_post(&r->work);
+}
+
+/* ---- the tracker ---- */
+
+static void heard_of(struct partition_remote *r, const char *key, const struct partition_ask *ask,
+		     bool serves)
+{
+	struct seat *s = need_seat(r, ask);
+
+	if (!map_put(r->keys, str_of(key), s))
+		s->keys++;
+	s->held = true;
+	/* Whoever asked, in an earlier life, and hasn't said otherwise. */
+	if (serves && !r->synced && !s->wanted) {
+		s->wanted = s->taken = true;
+		partition_ask_done(&s->ask);
+		partition_ask_copy(&s->ask, ask);
+	}
+	s->stale = true;
+	s->not_before_ms = 0;
+	seat_touch(s);
+	seat_changed(s);
+}
+
+static void on_found(void *arg, const char *key, struct str json)
+{
+	struct partition_remote *r = arg;
+	struct partition_entry *e;
+	struct partition_wait w;
+	struct err err;
+
+	if (partition_is_wait_key(str_of(key))) {
+		if (partition_wait_decode(json, &w, &err) < 0) {
+			tracker_reject(r->tracker, key, &err);
+			return;
+		}
+		heard_of(r, key, &w.ask, true);
+		partition_wait_done(&w);
+		return;
+	}
+	if (partition_entry_decode(key, json, &e, &err) < 0) {
+		tracker_reject(r->tracker, key, &err);
+		return;
+	}
+	heard_of(r, key, &e->ask, e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN);
+	partition_entry_free(e);
+}
+
+static void on_gone(void *arg, const char *key)
+{
+	struct partition_remote *r = arg;
+	struct seat *s = map_del(r->keys, str_of(key));
+
+	if (!s)
+		return;
+	s->keys--;
+	s->stale = true;
+	s->not_before_ms = 0;
+	seat_touch(s);
+	seat_changed(s);
+}
+
+static void on_tracker_synced(void *arg)
+{
+	struct partition_remote *r = arg;
+
+	loop_work_post(&r->work);
+}
+
+static void on_tracker_error(void *arg)
+{
+	(void)arg; /* it's the proxy that acts on it */
+}
+
+/* ---- the interface ---- */
+
+static struct partition_remote *of(const struct partition_service *s)
+{
+	return CONTAINER_OF((struct partition_service *)(uintptr_t)s, struct partition_remote,
+			    service);
+}
+
+static bool synced(const struct partition_service *service)
+{
+	return of(service)->synced;
+}
+
+static void ensure(struct partition_service *service, const struct partition_ask *ask)
+{
+	struct partition_remote *r = of(service);
+	struct seat *s = need_seat(r, ask);
+
+	if (s->wanted && s->taken && partition_ask_same_need(&s->ask, ask) &&
+	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms)
+		return;
+	partition_ask_done(&s->ask);
+	partition_ask_copy(&s->ask, ask);
+	s->wanted = true;
+	s->taken = false;
+	s->not_before_ms = 0;
+	seat_touch(s);
+	seat_changed(s);
+}
+
+static void reset(struct partition_service *service, const char *owner_uid, uint32_t instance)
+{
+	struct seat *s = find_seat(of(service), owner_uid, instance);
+
+	if (!s || !s->wanted)
+		return;
+	s->reset_wanted = true;
+	seat_touch(s);
+}
+
+static void release_seat(struct seat *s)
+{
+	if (!s->wanted)
+		return;
+	s->wanted = s->taken = s->reset_wanted = false;
+	s->not_before_ms = 0;
+	/* One that the proxy was never asked about holds nothing. */
+	seat_touch(s);
+	seat_changed(s);
+}
+
+static void release(struct partition_service *service, const char *owner_uid, uint32_t instance)
+{
+	struct seat *s = find_seat(of(service), owner_uid, instance);
+
+	if (s)
+		release_seat(s);
+}
+
+static bool is_of(const struct seat *s, const char *owner_uid)
+{
+	return strcmp(s->ask.owner.uid, owner_uid) == 0;
+}
+
+static void release_all(struct partition_service *service, const char *owner_uid)
+{
+	struct map_iter it = MAP_ITER(of(service)->seats);
+
+	while (map_next(&it)) {
+		struct seat *s = it.value;
+
+		if (is_of(s, owner_uid))
+			release_seat(s);
+	}
+}
+
+static void get_status(const struct partition_service *service, const char *owner_uid,
+		       uint32_t instance, struct partition_status *ret)
+{
+	const struct seat *s = find_seat(of(service), owner_uid, instance);
+
+	if (s)
+		fill_status(s, ret);
+	else
+		*ret = (struct partition_status){.state = PARTITION_STATE_NONE};
+}
+
+static size_t held(const struct partition_service *service, const char *owner_uid)
+{
+	struct map_iter it = MAP_ITER(of(service)->seats);
+	size_t n = 0;
+
+	while (map_next(&it)) {
+		const struct seat *s = it.value;
+
+		n += is_of(s, owner_uid) && (s->wanted || s->held);
+	}
+	return n;
+}
+
+static size_t asked_from(const struct partition_service *service, const char *owner_uid,
+			 uint32_t from, uint32_t *ret, size_t max)
+{
+	struct map_iter it = MAP_ITER(of(service)->seats);
+	size_t n = 0;
+
+	while (map_next(&it)) {
+		const struct seat *s = it.value;
+
+		if (n < max && s->wanted && s->ask.instance >= from && is_of(s, owner_uid))
+			ret[n++] = s->ask.instance;
+	}
+	return n;
+}
+
+static void each(const struct partition_service *service, partitions_each_fn *fn, void *arg)
+{
+	struct map_iter it = MAP_ITER(of(service)->seats);
+
+	while (map_next(&it)) {
+		const struct seat *s = it.value;
+		struct partition_status st;
+
+		fill_status(s, &st);
+		fn(&s->ask, &st, arg);
+	}
+}
+
+struct partition_service *partition_remote_service(struct partition_remote *r)
+{
+	return &r->service;
+}
+
+const struct err *partition_remote_error(const struct partition_remote *r)
+{
+	return &r->err;
+}
+
+void partition_remote_set_tls(struct partition_remote *r, struct tls_config *tls)
+{
+	struct tls_config *old = r->origin.tls;
+
+	r->origin.tls = tls_config_ref(tls);
+	tls_config_unref(old);
+	http_client_drop_idle(r->http);
+	loop_work_post(&r->work);
+}
+
+static void start_tracker(struct partition_remote *r, struct kube_client *kube,
+			  const struct partition_remote_config *config)
+{
+	static const struct tracker_ops ops = {.on_synced = on_tracker_synced,
+					       .on_found = on_found,
+					       .on_gone = on_gone,
+					       .on_error = on_tracker_error};
+	struct tracker_opts opts = {.ns = config->ns, .name = config->tracker_name, .follow = true};
+
+	r->tracker = tracker_new(kube, &opts, &ops, r);
+}
+
+int partition_remote_new(struct net *net, struct kube_client *kube,
+			 const struct partition_remote_config *config,
+			 partitions_synced_fn *on_synced, partitions_change_fn *on_change,
+			 void *arg, struct partition_remote **ret, struct err *err)
+{
+	static const struct partition_service_ops ops = {
+		.synced = synced,
+		.ensure = ensure,
+		.reset = reset,
+		.release = release,
+		.release_all = release_all,
+		.get_status = get_status,
+		.held = held,
+		.asked_from = asked_from,
+		.each = each,
+	};
+	struct partition_remote *r;
+	struct http_url url;
+
+	if (http_url_parse(str_of(config->url), &url, err) < 0)
+		return err_wrap(err, "the proxy's URL \"%s\"", config->url);
+	r = xcalloc(1, sizeof(*r));
+	r->service.ops = &ops;
+	r->loop = kube_client_loop(kube);
+	r->http = http_client_new(net, NULL);
+	r->host = xstrdup(url.host);
+	r->server_name = xstrdup(config->server_name);
+	r->token_file = xstrdup(config->token_file ? config->token_file : "");
+	r->secure = url.tls;
+	r->origin = (struct http_origin){.host = r->host,
+					 .port = url.port,
+					 .tls = url.tls ? tls_config_ref(config->tls) : NULL,
+					 .server_name = r->server_name};
+	r->on_synced = on_synced;
+	r->on_change = on_change;
+	r->arg = arg;
+	r->backoff = (struct backoff)BACKOFF_INIT(250, 15000);
+	r->seats = map_new();
+	r->keys = map_new();
+	list_init(&r->due);
+	list_init(&r->changed);
+	scope_init(&r->calls);
+	loop_work_init(&r->work, r->loop, run, r);
+	loop_timer_init(&r->timer, r->loop, on_timer, r);
+	start_tracker(r, kube, config);
+	*ret = r;
+	return 0;
+}
+
+void partition_remote_free(struct partition_remote *r)
+{
+	struct map_iter it;
+
+	if (!r)
+		return;
+	scope_cancel(&r->calls);
+	loop_work_cancel(&r->work);
+	loop_timer_stop(&r->timer);
+	tracker_free(r->tracker);
+	it = (struct map_iter)MAP_ITER(r->seats);
+	while (map_next(&it))
+		free_seat(it.value);
+	map_free(r->seats);
+	map_free(r->keys);
+	http_client_free(r->http);
+	tls_config_unref(r->origin.tls);
+	free(r->authorization);
+	free(r->host);
+	free(r->server_name);
+	free(r->token_file);
+	free(r);
+}

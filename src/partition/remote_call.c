@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of one seat to the proxy, one at a time: what is wanted is told, what is stale is asked
+ * for, what isn't wanted is released until the proxy says that nothing is left. Level-triggered: an
+ * answer that was lost is asked for again.
+ */
+#include "remote_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "kube/config_priv.h"
+
+#define DEADLINE_MS      15000
+#define TOKEN_FRESH_MS   60000
+#define RELEASE_AGAIN_MS 5000 /* while something is on its way out; news comes by the tracker */
+#define REPLY_MAX_BYTES  ((size_t)1 << 20)
+
+static enum seat_step next_step(const struct seat *s)
+{
+	if (!s->wanted)
+		return s->held ? SEAT_RELEASE : SEAT_NOTHING;
+	if (!s->taken)
+		return SEAT_ASK;
+	if (s->reset_wanted)
+		return SEAT_RESET;
+	return s->stale ? SEAT_LOOK : SEAT_NOTHING;
+}
+
+/* ---- answers ---- */
+
+/* The proxy itself doesn't answer: nobody is asked for a while. */
+static void proxy_failed(struct partition_remote *r, const struct err *err)
+{
+	if (r->err.kind == ERR_NONE)
+		log_warn("partition", r->host, "the proxy can't be asked: %s", err->msg);
+	r->err = *err;
+	r->not_before_ms = clock_mono_ms() + backoff_next_ms(&r->backoff, err);
+}
+
+static void proxy_answers(struct partition_remote *r)
+{
+	if (r->err.kind != ERR_NONE)
+		log_info("partition", r->host, "the proxy answers again");
+	r->err = (struct err)ERR_INIT;
+	backoff_reset(&r->backoff);
+}
+
+/* It answers, and says no to this one. */
+static void seat_refused(struct seat *s, const struct err *err)
+{
+	s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, err);
+	seat_forget_status(s);
+	s->status = (struct partition_status){.state = PARTITION_STATE_WAITING,
+					      .why = PARTITION_WHY_REFUSED};
+	snprintf(s->status.message, sizeof(s->status.message), "the proxy refuses: %.200s",
+		 err->msg);
+	s->has_status = true;
+	seat_changed(s);
+}
+
+/* Also where the tracker still has something: an orphan, or what we haven't heard the end of. */
+static void seat_is_free(struct seat *s)
+{
+	s->held = false;
+	s->not_before_ms = 0;
+	seat_forget_status(s);
+	seat_changed(s);
+}
+
+static int take_reply(struct seat *s, struct str body, struct err *err)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+
+	if (json_parse(body, &doc, err) < 0)
+		return err_wrap(err, "the proxy's answer");
+	return seat_take_status(s, json_root(doc), err);
+}
+
+static void on_success(struct seat *s, enum seat_step step, const struct http_response *response)
+{
+	struct err err = ERR_INIT;
+
+	backoff_reset(&s->backoff);
+	s->not_before_ms = 0;
+	if (step == SEAT_RELEASE && response->head->status == 204) {
+		seat_is_free(s);
+		return;
+	}
+	if (step == SEAT_RELEASE) {
+		s->not_before_ms = clock_mono_ms() + RELEASE_AGAIN_MS;
+		(void)take_reply(s, response->body, &err); /* for its words */
+		return;
+	}
+	if (take_reply(s, response->body, &err) < 0) {
+		seat_refused(s, &err);
+		return;
+	}
+	s->stale = false;
+	s->taken = s->taken || step == SEAT_ASK;
+	s->reset_wanted = s->reset_wanted && step != SEAT_RESET;
+}
+
+static void on_reply(void *arg, const struct http_response *response, const struct err *failure)
+{
+	struct seat *s = arg;
+	enum seat_step step = s->calling;
+	struct partition_remote *r = s->r;
+	struct err err = ERR_INIT;
+
+	s->calling = SEAT_NOTHING;
+	r->busy--;
+	if (failure)
+		err = *failure;
+	else
+		(void)http_response_check(response, HTTP_METHOD_GET, STR("partition"), &err);
+	if (failure || err.kind == ERR_UNAVAILABLE || err.kind == ERR_TIMEOUT ||
+	    err.kind == ERR_BUSY || err.code == 401) {
+		r->token_read_ms = err.code == 401 ? 0 : r->token_read_ms;
+		proxy_failed(r, &err);
+		seat_changed(s);
+		seat_touch(s);
+		return;
+	}
+	proxy_answers(r);
+	if (err.kind == ERR_NONE) {
+		on_success(s, step, response);
+	} else if (err.kind == ERR_NOT_FOUND) {
+		/* Nothing is asked for or held there: what is wanted is asked for again. */
+		s->taken = s->stale = s->reset_wanted = false;
+		seat_is_free(s);
+	} else {
+		seat_refused(s, &err);
+	}
+	seat_touch(s);
+}
+
+/* ---- requests ---- */
+
+static void read_token(struct partition_remote *r)
+{
+	int64_t now_ms = clock_mono_ms();
+	struct err err;
+	char *token;
+	size_t len;
+
+	if (!r->token_file[0] ||
+	    (r->authorization && r->token_read_ms && now_ms - r->token_read_ms < TOKEN_FRESH_MS))
+		return;
+	if (kube_read_file(r->token_file, &token, &len, NULL, &err) < 0) {
+		r->err = err;
+		return;
+	}
+	free(r->authorization);
+	r->authorization = xasprintf("Bearer %.*s", STR_ARG(str_trim((struct str){token, len})));
+	r->token_read_ms = now_ms;
+	free(token);
+}
+
+static void write_ask(const struct partition_ask *ask, struct buf *out)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root = jmut_object(doc);
+	struct err err;
+
+	partition_ask_encode(doc, root, ask);
+	if (jmut_write(root, JSON_COMPACT, out, &err) < 0)
+		log_error("partition", ask->owner.name, "can't be asked for: %s", err.msg);
+}
+
+static char *make_target(const struct seat *s, enum seat_step step)
+{
+	struct buf path = BUF_INIT(2048);
+	char number[16];
+	struct err err;
+	char *z;
+
+	if (step == SEAT_ASK)
+		return xstrdup("/v1/partitions");
+	snprintf(number, sizeof(number), "%" PRIu32, s->ask.instance);
+	(void)http_path_append(&path, &err, "v1", "partitions", s->ask.owner.uid, number,
+			       step == SEAT_RESET ? "reset" : NULL, NULL);
+	z = str_dup(buf_str(&path));
+	buf_done(&path);
+	return z;
+}
+
+static void send_step(struct seat *s, enum seat_step step)
+{
+	static const enum http_method methods[] = {[SEAT_ASK] = HTTP_METHOD_POST,
+						   [SEAT_RESET] = HTTP_METHOD_POST,
+						   [SEAT_RELEASE] = HTTP_METHOD_DELETE,
+						   [SEAT_LOOK] = HTTP_METHOD_GET};
+	struct partition_remote *r = s->r;
+	CLEANUP_FREE char *target = make_target(s, step);
+	struct buf body = BUF_INIT(65536);
+	struct http_header headers[3] = {HTTP_H("Accept", "application/json")};
+	struct http_request req = {
+		.origin = r->origin,
+		.method = methods[step],
+		.target = str_of(target),
+		.headers = headers,
+		.n_headers = 1,
+		.total_ms = DEADLINE_MS,
+		.first_byte_ms = DEADLINE_MS,
+		.max_body_bytes = REPLY_MAX_BYTES,
+	};
+
+	read_token(r);
+	if (r->authorization)
+		headers[req.n_headers++] = (struct http_header){STR("Authorization"),
+								str_of(r->authorization)};
+	if (step == SEAT_ASK) {
+		write_ask(&s->ask, &body);
+		headers[req.n_headers++] = (struct http_header)HTTP_H("Content-Type",
+								      "application/json");
+		req.body = buf_str(&body);
+		s->held = true; /* whatever becomes of it */
+	}
+	s->calling = step;
+	r->busy++;
+	http_fetch_start(r->http, &req, on_reply, s, &r->calls);
+	buf_done(&body);
+}
+
+void seat_step(struct seat *s)
+{
+	enum seat_step step = next_step(s);
+
+	if (!s->calling && step != SEAT_NOTHING)
+		send_step(s, step);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What remote.c (owners' asks, what they are told) and remote_call.c (requests and answers) share.
+ * A seat is an owner's instance at the proxy, as far as this process knows.
+ */
+#ifndef IPU_PARTITION_REMOTE_IMPL_H
+#define IPU_PARTITION_REMOTE_IMPL_H
+
+#include "core/list.h"
+#include "core/map.h"
+#include "http/client.h"
+#include "loop/backoff.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+#include "partition/remote.h"
+#include "partition/tracker.h"
+
+enum seat_step { SEAT_NOTHING, SEAT_ASK, SEAT_RESET, SEAT_RELEASE, SEAT_LOOK };
+
+struct seat {
+	struct partition_remote *r;
+	struct partition_ask ask; /* as it's wanted, or as the tracker says */
+	bool wanted;
+	bool taken; /* the proxy has the ask as it's wanted now */
+	bool reset_wanted;
+	bool held;     /* the proxy may have an ask or a partition of this one */
+	bool stale;    /* its status has to be asked for */
+	unsigned keys; /* of the tracker that are about it */
+	struct partition_status status;
+	bool has_status;
+	char *id, *controller, *host, *label_key, *label_value; /* of status */
+
+	enum seat_step calling; /* the request about it that is under way */
+	int64_t not_before_ms;  /* mono: after a refusal */
+	struct backoff backoff;
+	struct list due;     /* in r->due: something is to be asked, perhaps */
+	struct list changed; /* in r->changed: its owner is to be told */
+};
+
+struct partition_remote {
+	struct partition_service service;
+	struct loop *loop;
+	struct http_client *http;
+	struct http_origin origin;
+	char *host, *server_name, *token_file;
+	char *authorization;   /* "Bearer …" */
+	int64_t token_read_ms; /* mono */
+	struct tracker *tracker;
+	struct map *seats; /* by "instance/UID" */
+	struct map *keys;  /* of the tracker: whose seat it's about */
+	struct list due, changed;
+	unsigned busy;         /* requests under way */
+	int64_t not_before_ms; /* mono: the proxy didn't answer */
+	struct backoff backoff;
+	struct err err;
+	bool secure; /* https: nothing is sent without TLS */
+	bool synced;
+	partitions_synced_fn *on_synced;
+	partitions_change_fn *on_change;
+	void *arg;
+	struct scope calls;
+	struct loop_work work; /* asks and tells */
+	struct loop_timer timer;
+};
+
+/* ---- remote.c ---- */
+
+/* Something about it may have to be asked or told. */
+void seat_touch(struct seat *seat);
+void seat_changed(struct seat *seat); /* what its owner sees changed */
+/* Takes a status object of the proxy's; ERR_PROTOCOL if it's none. */
+int seat_take_status(struct seat *seat, const struct json *object, struct err *err);
+void seat_forget_status(struct seat *seat);
+
+/* ---- remote_call.c ---- */
+
+/* Starts the one request that is due for this seat, if there is one. */
+void seat_step(struct seat *seat);
+
+#endif
