@@ -82,7 +82,7 @@ for my $case (
 	my $json = json_decode($body);
 	is("$json->{status} $json->{title}", "$status $title", "$title: the body says so");
 }
-like(curl('-i', '-X', 'PUT', '-d', '', "$http/echo")->{out}, qr{^Allow: POST\r$}m, '405 names what is allowed');
+like(curl('-i', '-X', 'PUT', '-d', '', "$http/echo")->{out}, qr{^Allow: POST, OPTIONS\r$}m, '405 names what is allowed');
 
 # ---- raw sockets ----
 

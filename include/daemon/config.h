@@ -31,7 +31,10 @@ struct config {
 	bool host_network;
 	char *privileged, *dns_policy; /* "auto" or a choice */
 	char *tracker;
-	char *proxy_listen, *health_listen, *metrics_listen; /* "": not */
+	char *proxy_listen, *proxy_tls_listen, *health_listen, *metrics_listen; /* "": not */
+	bool proxy_details;
+	char *proxy_cert, *proxy_key; /* files; "": the operator's own certificate */
+	char *proxy_accounts;         /* "": the controller role's in operatorNamespace */
 	long proxy_read_s, proxy_write_s, proxy_idle_s;
 	long log_level;
 	char *log_format;

@@ -21,6 +21,18 @@ struct net;        /* net/net.h */
 struct tls_config; /* net/tls.h */
 
 struct http_server;
+struct http_exchange;
+
+/* One answer, told when all of it has been handed over to be sent. handler_arg is the listener's.
+ * Borrowed. */
+struct http_answered {
+	const struct http_exchange *ex;
+	const void *handler_arg;
+	int status;
+	uint64_t body_bytes; /* 0 for HEAD */
+	int64_t took_us;     /* since the request was complete; of refusals 0 */
+};
+typedef void http_answered_fn(const struct http_answered *answered, void *arg);
 
 struct http_server_config {        /* 0 everywhere: the default */
 	struct http_limits limits; /* max_body_bytes: 4 MiB here */
@@ -35,6 +47,10 @@ struct http_server_config {        /* 0 everywhere: the default */
 				   * mark is aborted beyond this; 16 MiB */
 	const char *name;         /* component in logs; copied; "http" */
 	bool date;                /* send a Date field */
+	/* For statistics and logs: every answer, the server's own refusals too; it mustn't answer
+	 * or close anything. NULL: nobody. */
+	http_answered_fn *on_answered;
+	void *on_answered_arg;
 };
 
 /* One request. The fields live as long as the exchange; change only `user`. */
@@ -131,8 +147,8 @@ struct http_route {
 };
 
 /* Calls the first route that fits, with arg. 404 where no pattern does, 405 with Allow where one
- * does with other methods, 501 for methods that nobody knows. routes end with a NULL pattern and
- * outlive the exchange. */
+ * does with other methods, 501 for methods that nobody knows; OPTIONS has 204 with Allow, of "*"
+ * with all methods of the table. routes end with a NULL pattern and outlive the exchange. */
 void http_route(struct http_exchange *ex, const struct http_route *routes, void *arg);
 /* What {name} matched, decoded; "" if there is none. Lives as long as the exchange. */
 const char *http_exchange_param(const struct http_exchange *ex, const char *name);

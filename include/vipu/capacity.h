@@ -8,6 +8,7 @@
 #define IPU_VIPU_CAPACITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "vipu/api.h"

@@ -75,6 +75,11 @@ static const struct key keys[] = {
 	{"leaderElection.name", KEY_NAME, AT(lease_prefix), "ipu-operator", 0, 0, NULL},
 	{"leaderElection.identity", KEY_TEXT, AT(lease_identity), "", 0, 0, NULL},
 	{"proxy.listen", KEY_ADDRESS, AT(proxy_listen), ":8080", 0, 0, NULL},
+	{"proxy.details", KEY_BOOL, AT(proxy_details), "true", 0, 0, NULL},
+	{"proxy.tlsListen", KEY_ADDRESS, AT(proxy_tls_listen), ":8445", 0, 0, NULL},
+	{"proxy.tlsCertFile", KEY_TEXT, AT(proxy_cert), "", 0, 0, NULL},
+	{"proxy.tlsKeyFile", KEY_TEXT, AT(proxy_key), "", 0, 0, NULL},
+	{"proxy.controllerAccounts", KEY_TEXT, AT(proxy_accounts), "", 0, 0, NULL},
 	{"proxy.advertise", KEY_ADDRESS, AT(advertise), "", 0, 0, NULL},
 	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
@@ -498,6 +503,11 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
 	    make_server(&c, err) < 0)
 		goto fail;
+	if (!c.proxy_cert[0] != !c.proxy_key[0]) {
+		err_set(err, ERR_INVALID, 0,
+			"proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
+		goto fail;
+	}
 	*ret = c;
 	return 0;
 fail:

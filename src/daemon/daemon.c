@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
+#include "proxy/review.h"
 
 #define STOP_DEADLINE_MS 5000
 
@@ -70,14 +71,55 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 
 /* ---- listeners ---- */
 
-static int listen_on(struct daemon *d, const char *what, const char *addr, http_handler_fn *handler,
-		     void *arg, unsigned *ret_port, struct err *err)
+static int listen_on(struct daemon *d, const char *what, const char *addr, struct tls_config *tls,
+		     http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
 {
 	if (!addr[0])
 		return 0;
-	if (http_server_listen(d->server, addr, NULL, handler, arg, ret_port, err) < 0)
+	if (http_server_listen(d->server, addr, tls, handler, arg, ret_port, err) < 0)
 		return err_wrap(err, "%s", what);
 	log_info("daemon", NULL, "%s: port=%u", what, *ret_port);
+	return 0;
+}
+
+static void make_proxy(struct daemon *d)
+{
+	const struct config *c = d->config;
+	CLEANUP_FREE char *account = xasprintf(
+		"system:serviceaccount:%s:ipu-operator-controller-manager", d->ns);
+	const struct proxy_config pc = {
+		.loop = d->loop,
+		.partitions = d->partitions,
+		.fleet = d->fleet,
+		.details = c->proxy_details,
+		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
+		.wait_ms = (unsigned)c->proxy_write_s * 1000,
+		.call_ms = (unsigned)c->call_s * 1000,
+		.review = proxy_review_by_kube,
+		.review_arg = d->kube,
+		.http = d->http,
+	};
+
+	d->proxy = proxy_new(&pc);
+	proxy_set_leader(d->proxy, d->leading, NULL);
+}
+
+static int listen_proxy(struct daemon *d, struct err *err)
+{
+	const struct config *c = d->config;
+
+	if (!(c->roles & ROLE_PROXY))
+		return 0;
+	if (listen_on(d, "proxy.listen", c->proxy_listen, NULL, proxy_handle_open, d->proxy,
+		      &d->proxy_port, err) < 0)
+		return -1;
+	if (!c->proxy_cert[0])
+		return 0;
+	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, &d->proxy_tls, err) < 0 ||
+	    listen_on(d, "proxy.tlsListen", c->proxy_tls_listen, certfile_tls(d->proxy_tls),
+		      proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err) < 0)
+		return -1;
+	certfile_follow(d->proxy_tls, d->server);
 	return 0;
 }
 
@@ -93,17 +135,19 @@ static int make_listeners(struct daemon *d, struct err *err)
 		.idle_ms = (unsigned)c->proxy_idle_s * 1000,
 		.max_connections = (unsigned)c->connections,
 		.name = "proxy",
+		.on_answered = proxy_on_answered,
 	};
 
-	d->proxy.fleet = d->fleet;
+	d->http = http_client_new(d->net, NULL);
+	make_proxy(d);
+	sc.on_answered_arg = d->proxy;
 	d->server = http_server_new(d->net, &sc);
-	if ((c->roles & ROLE_PROXY) && listen_on(d, "proxy.listen", c->proxy_listen, proxy_handle,
-						 &d->proxy, &d->proxy_port, err) < 0)
+	if (listen_proxy(d, err) < 0)
 		return -1;
-	if (listen_on(d, "health.listen", c->health_listen, observe_handle_health, d,
+	if (listen_on(d, "health.listen", c->health_listen, NULL, observe_handle_health, d,
 		      &d->health_port, err) < 0)
 		return -1;
-	return listen_on(d, "metrics.listen", c->metrics_listen, observe_handle_metrics, d,
+	return listen_on(d, "metrics.listen", c->metrics_listen, NULL, observe_handle_metrics, d,
 			 &d->metrics_port, err);
 }
 
@@ -117,6 +161,7 @@ static int write_ports(const struct daemon *d, const char *path, struct err *err
 		unsigned port;
 	} ports[] = {
 		{"proxy", d->proxy_port},
+		{"proxy-tls", d->proxy_tls_port},
 		{"health", d->health_port},
 		{"metrics", d->metrics_port},
 	};
@@ -163,6 +208,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	}
 	d->stopping = true;
 	log_info("daemon", NULL, "stopping: signal=%d", signum);
+	proxy_stop(d->proxy);
 	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
 	lead_give_back(d);
 }
@@ -212,6 +258,10 @@ void daemon_free(struct daemon *d)
 	observe_stop(d);
 	if (d->server)
 		http_server_free(d->server);
+	certfile_free(d->proxy_tls);
+	proxy_free(d->proxy);
+	d->proxy = NULL;
+	http_client_free(d->http);
 	lead_stop(d);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);

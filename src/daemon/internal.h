@@ -38,12 +38,16 @@ struct daemon {
 	struct job_controller *jobs;   /* NULL without the controller role, or while following */
 	struct loop_work remake_work;
 
-	struct proxy proxy;
+	struct http_client *http; /* to other replicas */
+	struct proxy *proxy;
+	struct certfile *proxy_tls; /* NULL: no certificate files are given */
 	struct http_server *server;
-	unsigned proxy_port, health_port, metrics_port;
+	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint;
 	bool stopping, server_stopped, lease_given_back;
 };
+
+/* ---- lead.c ---- */
 
 /* daemon.c: the server has stopped, or the Lease is given back; after both the loop ends. */
 void daemon_stopped_a_part(struct daemon *d);
@@ -52,6 +56,19 @@ void daemon_stopped_a_part(struct daemon *d);
 int lead_start(struct daemon *d, struct err *err);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
+
+/* ---- certfile.c ---- */
+
+/* Certificate and key of a listener, from PEM files that are read again when they change. Used
+ * only with the server whose listener has them. Errors: ERR_INVALID, ERR_IO. */
+struct certfile;
+int certfile_new(struct loop *loop, const char *cert_path, const char *key_path,
+		 struct certfile **ret, struct err *err);
+struct tls_config *certfile_tls(const struct certfile *f);            /* borrowed */
+void certfile_follow(struct certfile *f, struct http_server *server); /* switches its listeners */
+void certfile_free(struct certfile *f);                               /* NULL is fine */
+
+/* ---- observe.c ---- */
 
 void observe_start(struct daemon *d);
 void observe_stop(struct daemon *d);

@@ -29,6 +29,8 @@ static void on_partition_changed(const struct partition_owner *owner, void *arg)
 {
 	struct daemon *d = arg;
 
+	if (d->proxy)
+		proxy_partition_changed(d->proxy, owner);
 	if (d->jobs)
 		job_controller_partition_changed(d->jobs, owner);
 }
@@ -112,7 +114,6 @@ static void drop_parts(struct daemon *d)
 	d->jobs = NULL;
 	partitions_free(d->partitions);
 	d->partitions = NULL;
-	d->proxy.partitions = NULL;
 }
 
 /* As leading says. What was under way is given up: whoever goes on presumes that it takes effect.
@@ -121,7 +122,10 @@ static void remake_parts(struct daemon *d)
 {
 	drop_parts(d);
 	d->partitions = make_partitions(d);
-	d->proxy.partitions = d->partitions;
+	if (d->proxy) {
+		proxy_set_leader(d->proxy, d->leading, NULL);
+		proxy_set_partitions(d->proxy, d->partitions);
+	}
 	if (d->leading && (d->config->roles & ROLE_CONTROLLER))
 		d->jobs = make_jobs(d);
 }
@@ -156,10 +160,11 @@ static void on_holder(void *arg, const char *identity, const char *address)
 {
 	struct daemon *d = arg;
 
-	(void)address;
-	if (!d->leading)
-		log_info("daemon", NULL, "follows: lease=%s holder=%s", d->lease_name,
-			 identity[0] ? identity : "nobody");
+	if (d->leading || !d->proxy)
+		return;
+	proxy_set_leader(d->proxy, false, address[0] ? address : NULL);
+	log_info("daemon", NULL, "follows: lease=%s holder=%s", d->lease_name,
+		 identity[0] ? identity : "nobody");
 }
 
 /* Of one process at a time: a name alone could be that of a second one on the same node. */

@@ -8,6 +8,7 @@ libdaemon_a_SOURCES = \
 	include/daemon/options.h \
 	include/daemon/daemon.h \
 	src/daemon/internal.h \
+	src/daemon/certfile.c \
 	src/daemon/config.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \

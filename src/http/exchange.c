@@ -131,19 +131,37 @@ static void write_fallback(struct exchange *ex, const struct err *why)
 
 	log_error(ex->conn->server->name, ex->pub.peer, "%s %.*s: bad answer: %s",
 		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path), why->msg);
+	ex->status = a.status;
+	ex->body_bytes = 0;
 	write_head(ex, &a, NULL);
 }
 
 static void log_answer(const struct exchange *ex, int status)
 {
-	log_debug(ex->conn->server->name, ex->pub.peer, "%s %.*s: %d",
+	log_trace(ex->conn->server->name, ex->pub.peer, "%s %.*s: %d",
 		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path), status);
+}
+
+static void tell_answered(const struct exchange *ex)
+{
+	const struct http_server_config *config = &ex->conn->server->config;
+	const struct http_answered answered = {
+		.ex = &ex->pub,
+		.handler_arg = ex->conn->handler_arg,
+		.status = ex->status,
+		.body_bytes = ex->body_bytes,
+		.took_us = ex->began_us ? clock_mono_us() - ex->began_us : 0,
+	};
+
+	if (config->on_answered)
+		config->on_answered(&answered, config->on_answered_arg);
 }
 
 /* Its part is done; the connection sends it when its turn comes. */
 static void end(struct exchange *ex)
 {
 	ex->ended = true;
+	tell_answered(ex);
 	sconn_flush(ex->conn);
 }
 
@@ -167,6 +185,8 @@ void http_reply(struct http_exchange *pub, int status, const char *content_type,
 	if (!is_open(ex) || ex->begun)
 		return;
 	ex->begun = true;
+	ex->status = status;
+	ex->body_bytes = has_no_body(ex, status) ? 0 : body.len;
 	log_answer(ex, status);
 	if (write_head(ex, &a, &err) < 0) {
 		write_fallback(ex, &err);
@@ -286,6 +306,7 @@ void http_reply_begin(struct http_exchange *pub, int status, const char *content
 	if (!is_open(ex) || ex->begun)
 		return;
 	ex->begun = true;
+	ex->status = status;
 	log_answer(ex, status);
 	if (write_head(ex, &a, &err) < 0) {
 		/* The pieces have nowhere to go; the handler learns of it as of a peer that left.
@@ -333,6 +354,7 @@ bool http_reply_write(struct http_exchange *pub, struct str data)
 	}
 	if (ex->no_body)
 		return false;
+	ex->body_bytes += data.len;
 	rc = ex->chunked ? http_write_chunk(&ex->out, data, &err)
 			 : buf_append_str(&ex->out, data, &err);
 	if (rc < 0) {

@@ -72,38 +72,59 @@ static bool serves(const struct http_route *route, enum http_method method)
 	       (route->method == HTTP_METHOD_GET && method == HTTP_METHOD_HEAD);
 }
 
-static void reply_not_allowed(struct http_exchange *pub, const bool allowed[HTTP_METHOD_OTHER])
+/* The methods of a resource; HEAD comes with GET, OPTIONS with any. */
+struct allowed {
+	bool any;
+	bool of[HTTP_METHOD_OTHER];
+};
+
+static void allow(struct allowed *a, enum http_method method)
 {
-	struct buf list = BUF_INIT(256);
-	char body[] = "{\"status\":405,\"title\":\"Method Not Allowed\"}\n";
+	a->any = a->of[method] = a->of[HTTP_METHOD_OPTIONS] = true;
+	if (method == HTTP_METHOD_GET)
+		a->of[HTTP_METHOD_HEAD] = true;
+}
+
+/* OPTIONS is told what is possible here, any other method that it isn't. */
+static void reply_allowed(struct http_exchange *pub, const struct allowed *a)
+{
+	struct buf list = BUF_INIT(256), body = BUF_INIT(1024);
 
 	for (int m = HTTP_METHOD_GET; m < HTTP_METHOD_OTHER; m++)
-		if (allowed[m])
+		if (a->of[m])
 			buf_printf(&list, NULL, "%s%s", list.len > 0 ? ", " : "",
 				   http_method_name((enum http_method)m));
-	const struct http_header allow = {STR("Allow"), buf_str(&list)};
-	http_reply(pub, 405, "application/problem+json", &allow, 1, str_of(body));
+	const struct http_header field = {STR("Allow"), buf_str(&list)};
+	if (pub->method == HTTP_METHOD_OPTIONS) {
+		http_reply(pub, 204, NULL, &field, 1, STR_NULL);
+	} else {
+		buf_printf(&body, NULL,
+			   "{\"status\":405,\"title\":\"Method Not Allowed\",\"detail\":\"%s isn't "
+			   "possible here, only %.*s\"}\n",
+			   http_method_name(pub->method), STR_ARG(buf_str(&list)));
+		http_reply(pub, 405, "application/problem+json", &field, 1, buf_str(&body));
+	}
 	buf_done(&list);
+	buf_done(&body);
 }
 
 void http_route(struct http_exchange *pub, const struct http_route *routes, void *arg)
 {
 	struct exchange *ex = CONTAINER_OF(pub, struct exchange, pub);
-	bool allowed[HTTP_METHOD_OTHER] = {false}, any = false;
+	bool whole = str_eqz(pub->path, "*"); /* of OPTIONS: the server as such */
+	struct allowed allowed = {0};
 
 	for (const struct http_route *r = routes; r->pattern; r++) {
-		if (!matches(ex, r->pattern))
+		if (!whole && !matches(ex, r->pattern))
 			continue;
-		if (serves(r, pub->method)) {
+		if (!whole && serves(r, pub->method)) {
 			r->handler(pub, arg);
 			return;
 		}
-		any = allowed[r->method] = true;
-		if (r->method == HTTP_METHOD_GET)
-			allowed[HTTP_METHOD_HEAD] = true;
+		allow(&allowed, r->method);
 	}
-	if (any)
-		reply_not_allowed(pub, allowed);
+	if (allowed.any)
+		reply_allowed(pub, &allowed);
 	else
 		http_reply_problem(pub, 404, "nothing at %.*s",
 				   (int)(pub->path.len > 200 ? 200 : pub->path.len), pub->path.p);

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "server_impl.h"
 
@@ -156,6 +157,8 @@ static void dispatch(struct sconn *conn, struct exchange *ex)
 {
 	conn->parked = NULL;
 	ex->dispatched = true;
+	if (conn->server->config.on_answered)
+		ex->began_us = clock_mono_us();
 	conn->server->stats.requests++;
 	conn->handler(&ex->pub, conn->handler_arg);
 	if (ex->ended || ex->on_abort)

@@ -1,122 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is in use, by namespace, and what could be made now: sums over the tracker's entries and the
- * fleet's views, as reference/chart-and-endpoints.md words them.
+ * The proxy's beginning and end, the open port's end-points, and what is counted and logged of
+ * every answer. Uses http, partition, vipu.
  */
 #include "proxy/proxy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "core/json.h"
-#include "core/map.h"
-#include "core/str.h"
+#include "core/log.h"
+#include "core/metrics.h"
+#include "internal.h"
+#include "net/tls.h"
 
-#define REPLY_LIMIT ((size_t)1 << 20)
+#define WAIT_MS 60000
+#define CALL_MS 10000
 
-static void reply_json(struct http_exchange *ex, const struct jmut *root)
+static struct {
+	struct metric *requests, *seconds;
+} m;
+
+/* ---- the open port ---- */
+
+static void set_note(struct http_exchange *ex, const struct note *note)
 {
-	struct buf out = BUF_INIT(REPLY_LIMIT);
-	struct err err;
+	ex->user = (void *)(uintptr_t)note;
+}
 
-	if (jmut_write(root, JSON_COMPACT, &out, &err) < 0 || buf_append(&out, "\n", 1, &err) < 0)
-		http_reply_err(ex, &err);
+static void reply_view(struct http_exchange *ex, struct proxy *p, enum view_kind kind)
+{
+	struct err err = ERR_INIT;
+	struct str text;
+
+	if (view_get(p, kind, &text, &err) < 0)
+		http_reply_problem(ex, 500, "%s", err.msg);
 	else
-		http_reply(ex, 200, "application/json", NULL, 0, buf_str(&out));
-	buf_done(&out);
+		http_reply(ex, 200, "application/json", NULL, 0, text);
 }
 
-/* ---- /stats ---- */
-
-struct used {
-	const struct partitions *partitions;
-	struct map *by_ns; /* namespace → count, as a pointer to int64_t */
-	int64_t total;
-};
-
-static void add_entry(const struct partition_entry *e, void *arg)
+/* The same where names of owners and controllers are in it. */
+static void reply_details(struct http_exchange *ex, struct proxy *p, enum view_kind kind)
 {
-	struct used *u = arg;
-	struct str ns = str_of(e->ask.owner.ns);
-	int64_t *n;
-
-	if (!partition_holds_ipus(u->partitions, e))
-		return;
-	n = map_get(u->by_ns, ns);
-	if (!n) {
-		n = xcalloc(1, sizeof(*n));
-		map_put(u->by_ns, ns, n);
-	}
-	*n += e->ask.ipus;
-	u->total += e->ask.ipus;
-}
-
-/* IPUs of the pod: of every configured controller that has ever answered. */
-static int64_t count_ipus(const struct vipu_fleet *fleet)
-{
-	int64_t n = 0;
-
-	for (size_t i = 0; i < vipu_fleet_len(fleet); i++) {
-		const struct vipu_controller *c = vipu_fleet_at(fleet, i);
-
-		if (c->configured && c->fresh_ms)
-			n += c->capacity.total_ipus;
-	}
-	return n;
-}
-
-static struct jmut *counts(struct jmut_doc *doc, int64_t used, int64_t available)
-{
-	struct jmut *obj = jmut_object(doc);
-
-	jmut_set_int(doc, obj, "used", used);
-	jmut_set_int(doc, obj, "available", available);
-	return obj;
+	if (p->details)
+		reply_view(ex, p, kind);
+	else
+		http_reply_problem(
+			ex, 403,
+			"this is turned off here: proxy.details is false. /stats, /query "
+			"and /capacity answer");
 }
 
 static void handle_stats(struct http_exchange *ex, void *arg)
 {
-	const struct proxy *p = arg;
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct jmut *root = jmut_object(doc);
-	struct used used = {.partitions = p->partitions, .by_ns = map_new()};
-	struct map_iter it = MAP_ITER(used.by_ns);
-	int64_t available;
+	static const struct note note = {"stats", NULL};
 
-	partitions_each_entry(p->partitions, add_entry, &used);
-	available = count_ipus(p->fleet) - used.total;
-	if (available < 0)
-		available = 0;
-	while (map_next(&it)) {
-		jmut_setn(doc, root, it.key, counts(doc, *(int64_t *)it.value, available));
-		free(it.value);
-	}
-	jmut_set(doc, root, "total", counts(doc, used.total, available));
-	map_free(used.by_ns);
-	reply_json(ex, root);
+	set_note(ex, &note);
+	reply_view(ex, arg, VIEW_STATS);
 }
 
-/* ---- /query ---- */
-
-static bool any_answers(const struct vipu_fleet *fleet)
+static void handle_capacity(struct http_exchange *ex, void *arg)
 {
-	struct vipu_fleet_sums sums;
+	static const struct note note = {"capacity", NULL};
 
-	vipu_fleet_sum(fleet, &sums);
-	return sums.reachable > 0;
+	set_note(ex, &note);
+	reply_view(ex, arg, VIEW_CAPACITY);
+}
+
+static void handle_queue(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"queue", NULL};
+
+	set_note(ex, &note);
+	reply_details(ex, arg, VIEW_QUEUE);
+}
+
+static void handle_partitions(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"partitions", NULL};
+
+	set_note(ex, &note);
+	reply_details(ex, arg, VIEW_PARTITIONS);
+}
+
+static void handle_controllers(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"controllers", NULL};
+
+	set_note(ex, &note);
+	reply_details(ex, arg, VIEW_CONTROLLERS);
 }
 
 static void handle_query(struct http_exchange *ex, void *arg)
 {
-	const struct proxy *p = arg;
+	static const struct note note = {"query", NULL};
 	CLEANUP_JSON struct json_doc *body = NULL;
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct jmut *root = jmut_object(doc);
 	const struct json *size;
-	bool power, answers = any_answers(p->fleet);
-	struct err err;
+	struct err err = ERR_INIT;
+	struct str text;
 	int64_t n;
 
+	set_note(ex, &note);
 	if (json_parse(ex->body, &body, &err) < 0) {
 		http_reply_problem(ex, 400, "the body must be JSON, such as {\"size\":2}: %s",
 				   err.msg);
@@ -124,37 +108,161 @@ static void handle_query(struct http_exchange *ex, void *arg)
 	}
 	size = json_get(json_root(body), "size");
 	n = json_int(size, 0);
-	if (json_type(size) != JSON_INT || n <= 0) {
+	if (json_type(size) != JSON_INT || n <= 0)
 		http_reply_problem(
 			ex, 400,
 			"\"size\" must be a whole number of IPUs above 0, such as {\"size\":2}");
-		return;
-	}
-	power = n <= UINT32_MAX && vipu_is_power_of_two((uint32_t)n);
-	jmut_set_bool(doc, root, "available", answers);
-	jmut_set_int(doc, root, "numOfPartitions",
-		     power ? partitions_count_fits(p->partitions, (uint32_t)n) : 0);
-	jmut_set_str(doc, root, "message",
-		     !power     ? "the size of a partition is a power of two: 1, 2, 4, 8 and so on"
-		     : !answers ? "no V-IPU controller answers"
-				: "");
-	reply_json(ex, root);
+	else if (view_get_query(arg, n, &text, &err) < 0)
+		http_reply_problem(ex, 500, "%s", err.msg);
+	else
+		http_reply(ex, 200, "application/json", NULL, 0, text);
 }
 
 static void handle_health(struct http_exchange *ex, void *arg)
 {
+	static const struct note note = {"health", NULL};
+
 	(void)arg;
+	set_note(ex, &note);
 	http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
 }
 
-void proxy_handle(struct http_exchange *ex, void *arg)
+void proxy_handle_open(struct http_exchange *ex, void *arg)
 {
 	static const struct http_route routes[] = {
 		{HTTP_METHOD_GET, "/stats", handle_stats},
 		{HTTP_METHOD_POST, "/query", handle_query},
 		{HTTP_METHOD_GET, "/health", handle_health},
+		{HTTP_METHOD_GET, "/capacity", handle_capacity},
+		{HTTP_METHOD_GET, "/queue", handle_queue},
+		{HTTP_METHOD_GET, "/partitions", handle_partitions},
+		{HTTP_METHOD_GET, "/controllers", handle_controllers},
 		{0, NULL, NULL},
 	};
 
 	http_route(ex, routes, arg);
+}
+
+/* ---- what is told of answers ---- */
+
+static const double bounds[] = {0.0001, 0.001, 0.01, 0.1, 1, 10, 60};
+
+static void register_metrics(void)
+{
+	static const char *const by_code[] = {"handler", "code", NULL};
+	static const char *const by_handler[] = {"handler", NULL};
+
+	m.requests = metric_new(METRIC_COUNTER, "ipu_operator_proxy_requests_total",
+				"Answers of the proxy's REST ports.", by_code, NULL, 0);
+	m.seconds = metric_new(METRIC_HISTOGRAM, "ipu_operator_proxy_request_seconds",
+			       "From a request's end to its answer, waiting included.", by_handler,
+			       bounds, sizeof(bounds) / sizeof(bounds[0]));
+}
+
+void proxy_on_answered(const struct http_answered *a, void *arg)
+{
+	const struct note *note = a->ex->user;
+	const char *handler = note ? note->handler : "other";
+	const char *caller = note && note->caller ? note->caller : "-";
+	char code[16];
+	const char *values[] = {handler, code};
+
+	if (a->handler_arg != arg)
+		return; /* another part's listener on the same server */
+	snprintf(code, sizeof(code), "%d", a->status);
+	metric_add(m.requests, values, 1);
+	metric_observe(m.seconds, values, (double)a->took_us / 1e6);
+	log_debug("proxy", a->ex->peer, "%s %.*s: status=%d bytes=%" PRIu64 " ms=%.1f caller=%s",
+		  http_method_name(a->ex->method),
+		  a->ex->path.len > 300 ? 300 : (int)a->ex->path.len,
+		  a->ex->path.p ? a->ex->path.p : "", a->status, a->body_bytes,
+		  (double)a->took_us / 1e3, caller);
+}
+
+/* ---- beginning and end ---- */
+
+static void on_fleet_change(void *arg, const char *name)
+{
+	struct proxy *p = arg;
+
+	(void)name;
+	p->fleet_generation++;
+}
+
+struct proxy *proxy_new(const struct proxy_config *config)
+{
+	struct proxy *p = xcalloc(1, sizeof(*p));
+
+	p->loop = config->loop;
+	p->partitions = config->partitions;
+	p->fleet = config->fleet;
+	p->details = config->details;
+	p->wait_ms = config->wait_ms ? config->wait_ms : WAIT_MS;
+	p->call_ms = config->call_ms ? config->call_ms : CALL_MS;
+	p->http = config->http;
+	p->leading = true;
+	list_init(&p->requests);
+	list_init(&p->waiting);
+	p->auth = proxy_auth_new(p->loop, config->accounts, config->review, config->review_arg);
+	vipu_fleet_watch_start(p->fleet, &p->fleet_watch, on_fleet_change, p);
+	register_metrics();
+	return p;
+}
+
+void proxy_free(struct proxy *p)
+{
+	if (!p)
+		return;
+	vipu_fleet_watch_stop(&p->fleet_watch);
+	proxy_auth_free(p->auth);
+	view_forget_all(p);
+	tls_config_unref(p->peer_tls);
+	free(p->peer_name);
+	free(p->leader);
+	free(p);
+}
+
+void proxy_stop(struct proxy *p)
+{
+	p->stopping = true;
+	LIST_FOREACH(pos, tmp, &p->waiting)
+		rest_look(CONTAINER_OF(pos, struct request, waiting));
+}
+
+void proxy_partition_changed(struct proxy *p, const struct partition_owner *owner)
+{
+	LIST_FOREACH(pos, tmp, &p->waiting) {
+		struct request *r = CONTAINER_OF(pos, struct request, waiting);
+
+		if (strcmp(r->uid, owner->uid) == 0)
+			rest_look(r);
+	}
+}
+
+void proxy_set_partitions(struct proxy *p, struct partitions *partitions)
+{
+	p->partitions = partitions;
+	view_forget_all(p);
+	LIST_FOREACH(pos, tmp, &p->waiting)
+		rest_look(CONTAINER_OF(pos, struct request, waiting));
+}
+
+void proxy_set_leader(struct proxy *p, bool leading, const char *address)
+{
+	char *copy = xstrdup(address);
+
+	free(p->leader);
+	p->leader = copy;
+	p->leading = leading;
+}
+
+void proxy_set_peer_tls(struct proxy *p, struct tls_config *tls, const char *server_name)
+{
+	char *copy = xstrdup(server_name);
+
+	tls_config_ref(tls);
+	tls_config_unref(p->peer_tls);
+	p->peer_tls = tls;
+	free(p->peer_name);
+	p->peer_name = copy;
 }

@@ -34,7 +34,7 @@ static char *describe(const struct config *c)
 {
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
-		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s",
+		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -43,7 +43,8 @@ static char *describe(const struct config *c)
 		c->header_bytes, c->body_bytes, c->controllers_file, c->controllers_config_map,
 		c->server.n ? c->server.items[0].name : "", c->server_port,
 		c->server.n ? c->server.items[0].cluster : "", c->user_key, c->access_key,
-		c->lease_enabled, c->lease_prefix, c->lease_identity, c->advertise);
+		c->lease_enabled, c->lease_prefix, c->lease_identity, c->advertise,
+		c->proxy_tls_listen, c->proxy_details, c->proxy_accounts);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -82,11 +83,11 @@ static void test_shipped_file(void)
 	is_str(defaults,
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
-	       "api-user-id|api-access-key|1|ipu-operator||",
+	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 37, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 42, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -164,6 +165,13 @@ static const struct value values[] = {
 	 "limits.requestHeaderBytes=1024", "|512|1024|65536"},
 	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
 	 "limits.requestBodyBytes=1024", "|16384|1024"},
+	{"proxy: {tlsListen: 'localhost:9'}", "IPUOPERATOR_PROXY_TLS_LISTEN=localhost:9",
+	 "proxy.tlsListen=localhost:9", "|localhost:9|1|"},
+	{"proxy: {details: false}", "IPUOPERATOR_PROXY_DETAILS=false", "proxy.details=false",
+	 "|:8445|0|"},
+	{"proxy: {controllerAccounts: 'a,b'}", "IPUOPERATOR_PROXY_CONTROLLER_ACCOUNTS=a,b",
+	 "proxy.controllerAccounts=a,b", "|1|a,b"},
+	{"proxy: {tlsCertFile: /c, tlsKeyFile: /k}", NULL, NULL, "|:8445|1|"},
 };
 
 static void has_value(const struct value *v, const char *yaml, const char *env, const char *set,

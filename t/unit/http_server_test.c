@@ -51,8 +51,13 @@ static const struct {
 	 "HTTP/1.1 404 Not Found\r\n", false},
 	{"405", "PUT /ns/a/pods/b HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n",
 	 "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/problem+json\r\n"
-	 "Allow: GET, HEAD, DELETE\r\nContent-Length: 44\r\n\r\n"
-	 "{\"status\":405,\"title\":\"Method Not Allowed\"}\n",
+	 "Allow: GET, HEAD, DELETE, OPTIONS\r\nContent-Length: 112\r\n\r\n"
+	 "{\"status\":405,\"title\":\"Method Not Allowed\",\"detail\":\"PUT isn't possible here, "
+	 "only GET, HEAD, DELETE, OPTIONS\"}\n",
+	 false},
+	{"OPTIONS", "OPTIONS /ns/a/pods/b HTTP/1.1\r\n" H "\r\n",
+	 "HTTP/1.1 204 No Content\r\nAllow: GET, HEAD, DELETE, OPTIONS\r\n\r\n", false},
+	{"OPTIONS of nothing", "OPTIONS /none HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 404 Not Found\r\n",
 	 false},
 	{"an error", "GET /err HTTP/1.1\r\n" H "\r\n",
 	 "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the proxy's files share. view.c renders the open port's answers and keeps them, request.c
+ * takes the partitions' port's requests as far as their authorisation, rest.c does what they ask.
+ */
+#ifndef IPU_PROXY_INTERNAL_H
+#define IPU_PROXY_INTERNAL_H
+
+#include "core/buf.h"
+#include "core/json.h"
+#include "core/list.h"
+#include "core/str.h"
+#include "proxy/auth.h"
+#include "proxy/proxy.h"
+
+#define REPLY_LIMIT ((size_t)64 << 20)
+#define UID_MAX     128
+
+/* Of an exchange, in its `user`: for statistics and logs. */
+struct note {
+	const char *handler; /* one of few: a label's value */
+	const char *caller;  /* an account; NULL: not known, or open to everybody */
+};
+
+/* ---- view.c: the open port's answers ---- */
+
+enum view_kind {
+	VIEW_STATS,
+	VIEW_CAPACITY,
+	VIEW_QUEUE,
+	VIEW_PARTITIONS,
+	VIEW_CONTROLLERS,
+	N_VIEWS
+};
+#define N_SIZES 33 /* powers of two up to 2^31, and what is none */
+
+/* Answers as they were rendered, good until something changes. */
+struct view {
+	struct buf text;
+	bool made;
+	uint64_t partitions_generation, fleet_generation;
+	int64_t made_ms;
+};
+
+struct proxy {
+	struct loop *loop;
+	struct partitions *partitions;
+	struct vipu_fleet *fleet;
+	bool details;
+	unsigned wait_ms, call_ms;
+	struct view views[N_VIEWS];
+	struct view sizes[N_SIZES];
+	uint64_t fleet_generation;
+	struct vipu_fleet_watch fleet_watch;
+
+	struct proxy_auth *auth;
+	struct list requests; /* all that aren't answered */
+	struct list waiting;  /* of them, those that wait for a change */
+	size_t n_waiting;
+	bool stopping;
+
+	bool leading;
+	char *leader; /* "host:port"; NULL: none */
+	struct http_client *http;
+	struct tls_config *peer_tls;
+	char *peer_name;
+};
+
+void view_forget_all(struct proxy *p);
+/* Borrowed until control returns to the loop. */
+int view_get(struct proxy *p, enum view_kind kind, struct str *ret, struct err *err);
+int view_get_query(struct proxy *p, int64_t size, struct str *ret, struct err *err);
+
+/* ---- status.c ---- */
+
+#define ETAG_SIZE 19 /* 16 hex digits in quotes */
+
+void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
+		   const struct partition_status *status);
+/* One instance's status as text with a line's end, and its ETag. False: nothing is asked or held.
+ */
+bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
+		 struct buf *out, char ret_etag[ETAG_SIZE]);
+/* {"items":[…],"held":n}, of one owner, or with uid NULL of all; *ret_n: how many items. */
+int status_list(const struct partitions *partitions, const char *uid, struct buf *out,
+		size_t *ret_n, struct err *err);
+
+/* ---- ask.c ---- */
+
+/* A request's body as an ask, strictly: ERR_INVALID says where and what would be right. */
+int ask_parse(struct str body, struct partition_ask *ret, struct err *err);
+bool ask_is_uid(struct str s);
+#define INSTANCE_MAX 9999
+
+/* ---- request.c ---- */
+
+#define NOT_READ "the partition tracker hasn't been read yet: ask again"
+
+struct request;
+struct endpoint {
+	struct note note;
+	bool has_uid, has_instance; /* in its path */
+	const char *const *params;  /* of the query, that it knows; NULL-terminated */
+	void (*run)(struct request *r);
+};
+
+struct request {
+	struct note note;
+	struct list link; /* in its proxy's requests */
+	struct proxy *p;
+	struct http_exchange *ex;
+	const struct endpoint *endpoint;
+	struct proxy_caller caller;
+	char *account; /* for the note */
+	char uid[UID_MAX + 1];
+	uint32_t instance;
+	struct scope calls;
+
+	struct list waiting; /* in its proxy's waiting */
+	struct loop_timer timer;
+	char etag[ETAG_SIZE]; /* that it has, or had when it came */
+	bool conditional;     /* it said so itself: 304 when the time is up */
+};
+
+/* Each answers and frees the request. */
+void request_reply(struct request *r, int status, const struct http_header *headers,
+		   size_t n_headers, struct str body);
+void request_reply_type(struct request *r, int status, const char *type,
+			const struct http_header *headers, size_t n_headers, struct str body);
+void request_problem(struct request *r, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void request_unavailable(struct request *r, unsigned seconds, const char *detail);
+/* Answers with 403 and returns false where this caller has no business with that owner. */
+bool request_may(struct request *r, const char *uid);
+/* 400 and false where the parameter is neither true nor false. */
+bool request_flag(struct request *r, const char *name, bool *ret);
+
+/* ---- rest.c ---- */
+
+extern const struct endpoint endpoint_ask, endpoint_list, endpoint_get, endpoint_release,
+	endpoint_release_all, endpoint_reset, endpoint_ipuof;
+void rest_look(struct request *r); /* one that waits: something may have changed */
+
+/* ---- forward.c ---- */
+
+/* True: this process doesn't lead, and the request has been seen to. */
+bool forward(struct request *r);
+
+/* ---- ipuof.c ---- */
+
+void ipuof_fetch(struct request *r, const struct partition_status *status);
+
+#endif
