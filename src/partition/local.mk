@@ -87,3 +87,9 @@ t_unit_partition_crash_test_LDADD = $(sim_ldadd)
 t_unit_partition_tracker_test_SOURCES = t/unit/partition_tracker_test.c t/unit/partition_rig.h \
 	t/unit/partition_manager_rig.h t/unit/tap.h
 t_unit_partition_tracker_test_LDADD = $(sim_ldadd)
+check_PROGRAMS += t/unit/partition_list_test t/unit/partition_controllers_test
+t_unit_partition_list_test_SOURCES = t/unit/partition_list_test.c t/unit/tap.h
+t_unit_partition_list_test_LDADD = $(partition_ldadd)
+t_unit_partition_controllers_test_SOURCES = t/unit/partition_controllers_test.c \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_partition_controllers_test_LDADD = $(sim_ldadd)

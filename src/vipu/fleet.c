@@ -228,8 +228,8 @@ static void update_member(struct fleet_member *m, const struct vipu_fleet_entry 
 		fleet_member_set_address(m, &fresh);
 	}
 	m->unusable = e->unusable != NULL;
-	if (mended || (m->unusable && m->c.reach != VIPU_REACH_NO))
-		fleet_member_ask(m);
+	if (mended || (m->unusable && strcmp(m->c.reason, e->unusable) != 0))
+		fleet_member_ask(m); /* says what it is now */
 	if (changed)
 		fleet_member_changed(m);
 }
