@@ -60,10 +60,6 @@ int controllers_check_entry(const struct vipu_address *a, struct err *err)
 			       "with tls: false, the keys of Secret %s would go over the network "
 			       "for all to read; leave tls out",
 			       a->secret_name);
-	if (vipu_address_ipuof(a) == VIPU_IPUOF_FILE)
-		return err_set(err, ERR_INVALID, 0,
-			       "this version can't give Pods the IPUoF configuration as a file, "
-			       "which secure controllers and ipuofConfig: file ask for");
 	return 0;
 }
 

@@ -451,8 +451,8 @@ static void put_secret(const char *key)
 
 static void put_secure_map(const char *more)
 {
-	CLEANUP_FREE char *text = xasprintf(
-		"- {address: '%s', secretName: vipu, ipuofConfig: api%s}\n", other_name, more);
+	CLEANUP_FREE char *text = xasprintf("- {address: '%s', secretName: vipu%s}\n", other_name,
+					    more);
 
 	put_map(text);
 }
@@ -516,13 +516,12 @@ static void test_no_secret(void)
 
 	start("TLS without a Secret", &(struct keys){.list = NULL});
 	secure("{}");
-	text = xasprintf("- {address: '%s', tls: true, ipuofConfig: api}\n", other_name);
+	text = xasprintf("- {address: '%s', tls: true}\n", other_name);
 	put_map(text);
 	ok(reaches(other_name, VIPU_REACH_NO), "the system's authorities don't know it: %s",
 	   reason_of(other_name));
 	free(text);
-	text = xasprintf("- {address: '%s', tls: {insecureSkipVerify: true}, ipuofConfig: api}\n",
-			 other_name);
+	text = xasprintf("- {address: '%s', tls: {insecureSkipVerify: true}}\n", other_name);
 	put_map(text);
 	ok(reaches(other_name, VIPU_REACH_YES), "nor need they");
 	world_end();
