@@ -100,11 +100,14 @@ static int choose(struct ctl_link *l, bool needs_kube, struct err *err)
 {
 	const struct ctl_options *o = l->o;
 	bool may_lack = !needs_kube && !o->kubeconfig && !o->context;
+	struct err why = ERR_INIT;
 
-	if ((!o->server || needs_kube) && load_config(l, err) < 0 &&
-	    (!may_lack || err->code != ENOENT)) {
-		err->code = 0;
-		return -1;
+	if ((!o->server || needs_kube) && load_config(l, &why) < 0 &&
+	    (!may_lack || why.code != ENOENT || l->config)) {
+		why.code = 0;
+		if (needs_kube)
+			err_wrap(&why, "the Kubernetes API is needed for this");
+		return err_copy(err, &why);
 	}
 	if (!o->server && l->config)
 		return use_service(l, err);
@@ -131,8 +134,11 @@ static int connect_parts(struct ctl_link *l, struct err *err)
 	kube.net = l->net;
 	if (l->config && kube_client_new(&kube, &l->kube, err) < 0)
 		return -1;
-	if (l->server && l->url.tls && tls_config_new_client(&tls, &l->tls, err) < 0)
+	if (l->server && l->url.tls && tls_config_new_client(&tls, &l->tls, err) < 0) {
+		err->kind = ERR_INVALID; /* the file is a person's to mend, whatever is wrong */
+		err->code = 0;
 		return err_wrap(err, "--ca-file");
+	}
 	if (l->server)
 		l->http = http_client_new(l->net, &http);
 	return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/str.h"
+#include "http/client.h"
 #include "kube/object.h"
 #include "sim/api_internal.h"
 
@@ -381,7 +382,7 @@ static bool read_path(struct sim_request *req)
 
 static bool read_verb(struct sim_request *req, bool watch)
 {
-	bool named = req->name[0] != '\0';
+	bool named = req->name[0] != '\0', proxy = strcmp(req->subresource, "proxy") == 0;
 	bool creates = req->resource->create_only || strcmp(req->subresource, "token") == 0;
 
 	if (creates && req->ex->method != HTTP_METHOD_POST)
@@ -393,7 +394,7 @@ static bool read_verb(struct sim_request *req, bool watch)
 		return true;
 	case HTTP_METHOD_POST:
 		req->verb = SIM_CREATE;
-		return !named || strcmp(req->subresource, "token") == 0;
+		return !named || proxy || strcmp(req->subresource, "token") == 0;
 	case HTTP_METHOD_PUT:
 		req->verb = SIM_UPDATE;
 		return named;
@@ -458,7 +459,9 @@ static bool has_subresource(const struct sim_request *req)
 	if (strcmp(sub, "token") == 0)
 		return req->name[0] && strcmp(req->resource->kind, "ServiceAccount") == 0;
 	return !sub[0] || (strcmp(sub, "status") == 0 && req->resource->has_status) ||
-	       (strcmp(sub, "scale") == 0 && req->resource->has_scale);
+	       (strcmp(sub, "scale") == 0 && req->resource->has_scale) ||
+	       (strcmp(sub, "proxy") == 0 && strcmp(req->resource->plural, "services") == 0 &&
+		req->api->http);
 }
 
 static void serve(struct sim_request *req)
@@ -479,7 +482,9 @@ static void serve(struct sim_request *req)
 		count_request(req);
 		if (suffer(req))
 			return;
-		if (req->verb == SIM_GET || req->verb == SIM_LIST || req->verb == SIM_WATCH)
+		if (strcmp(req->subresource, "proxy") == 0)
+			sim_forward(req);
+		else if (req->verb == SIM_GET || req->verb == SIM_LIST || req->verb == SIM_WATCH)
 			sim_read(req);
 		else
 			sim_write(req);
@@ -541,6 +546,7 @@ void sim_api_free(struct sim_api *api)
 		return;
 	sim_api_clear_faults(api);
 	sim_auth_done(api);
+	http_client_free(api->http);
 	it = (struct map_iter)MAP_ITER(api->counts);
 	while (map_next(&it))
 		free(it.value);

@@ -13,11 +13,14 @@
 #include "sim/objects.h"
 #include "sim/schema.h"
 
+struct net; /* net/net.h */
 struct sim_api;
 
 struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
 			    const struct sim_schema *schema, const char *token);
 void sim_api_free(struct sim_api *api); /* after its server's end; NULL is fine */
+/* Serves services/proxy from now on; net outlives the api. */
+void sim_api_use_net(struct sim_api *api, struct net *net);
 /* For http_server_listen; arg is the struct sim_api. */
 void sim_api_handle(struct http_exchange *ex, void *arg);
 

@@ -27,11 +27,12 @@ struct sim_api {
 	struct sim_objects *objects;
 	const struct sim_schema *schema;
 	char *token;
-	struct list watches; /* struct watch of api_read.c */
-	struct list faults;  /* struct fault of api.c */
-	struct map *tokens;  /* struct token of api_auth.c, by its text */
-	struct list denied;  /* struct rule of api_auth.c */
-	struct map *counts;  /* "create pods" → count, as a pointer to int64_t */
+	struct list watches;      /* struct watch of api_read.c */
+	struct list faults;       /* struct fault of api.c */
+	struct map *tokens;       /* struct token of api_auth.c, by its text */
+	struct list denied;       /* struct rule of api_auth.c */
+	struct map *counts;       /* "create pods" → count, as a pointer to int64_t */
+	struct http_client *http; /* for services/proxy; NULL: not served */
 };
 
 /* One request, read; lives as long as its handler runs. */
@@ -66,6 +67,7 @@ struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, con
 
 void sim_read(struct sim_request *req);
 void sim_write(struct sim_request *req);
+void sim_forward(struct sim_request *req); /* to a Service; needs api->http */
 void sim_watches_cut(struct sim_api *api);
 bool sim_discovery(struct sim_api *api, struct http_exchange *ex); /* false: not one of its paths */
 void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *root);

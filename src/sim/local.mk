@@ -17,6 +17,7 @@ libsim_a_SOURCES = \
 	src/sim/api.c \
 	src/sim/api_read.c \
 	src/sim/api_write.c \
+	src/sim/api_proxy.c \
 	src/sim/api_table.c \
 	src/sim/api_discovery.c \
 	src/sim/api_auth.c \

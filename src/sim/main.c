@@ -190,6 +190,7 @@ static int make_kubernetes(struct program *p, struct err *err)
 	make_token(p->token);
 	p->objects = sim_objects_new();
 	p->api = sim_api_new(p->loop, p->objects, p->schema, p->token);
+	sim_api_use_net(p->api, p->net);
 	make_namespace(p->api, "default");
 	make_namespace(p->api, "kube-system");
 	make_namespace(p->api, "ipu-operator");
