@@ -191,28 +191,31 @@ void clock_format_micro(int64_t wall_ms, char ret_z[CLOCK_RFC3339_SIZE])
 	snprintf(ret_z + at, CLOCK_RFC3339_SIZE - at, ".%03d000Z", ms);
 }
 
+static void write_age(char z[CLOCK_AGE_SIZE], int64_t large, char unit, int64_t small,
+		      char small_unit)
+{
+	if (small)
+		snprintf(z, CLOCK_AGE_SIZE, "%" PRId64 "%c%" PRId64 "%c", large, unit, small,
+			 small_unit);
+	else
+		snprintf(z, CLOCK_AGE_SIZE, "%" PRId64 "%c", large, unit);
+}
+
 /* The smaller unit is left out where it is 0, or where it says little beside the larger one. */
 void clock_format_age(int64_t ms, char ret_z[CLOCK_AGE_SIZE])
 {
 	int64_t s = ms < 0 ? 0 : ms / 1000, m = s / 60, h = m / 60, d = h / 24, y = d / 365;
-	int64_t large, small = 0;
-	const char *units;
 
 	if (s < 120)
-		large = s, units = "s";
+		write_age(ret_z, s, 's', 0, 0);
 	else if (h < 3)
-		large = m, small = m < 10 ? s % 60 : 0, units = "ms";
+		write_age(ret_z, m, 'm', m < 10 ? s % 60 : 0, 's');
 	else if (h < 48)
-		large = h, small = h < 8 ? m % 60 : 0, units = "hm";
+		write_age(ret_z, h, 'h', h < 8 ? m % 60 : 0, 'm');
 	else if (y < 2)
-		large = d, small = d < 8 ? h % 24 : 0, units = "dh";
+		write_age(ret_z, d, 'd', d < 8 ? h % 24 : 0, 'h');
 	else
-		large = y, small = y < 8 ? d % 365 : 0, units = "yd";
-	if (small)
-		snprintf(ret_z, CLOCK_AGE_SIZE, "%" PRId64 "%c%" PRId64 "%c", large, units[0],
-			 small, units[1]);
-	else
-		snprintf(ret_z, CLOCK_AGE_SIZE, "%" PRId64 "%c", large, units[0]);
+		write_age(ret_z, y, 'y', y < 8 ? d % 365 : 0, 'd');
 }
 
 static bool take_digits(struct str *s, int n, int *ret)
