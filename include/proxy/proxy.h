@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The proxy role's two REST ports (doc/openapi.yaml): questions for everybody, answered from
- * memory, and partitions for their owners. Partitions, fleet, HTTP client and the callers' tokens
- * are borrowed; it owns the requests that it hasn't answered. Uses http, partition, vipu.
+ * memory, and partitions for their owners. Partitions, fleet and clients are borrowed; it
+ * owns the requests that it hasn't answered. Uses http, kube, partition, vipu.
  */
 #ifndef IPU_PROXY_PROXY_H
 #define IPU_PROXY_PROXY_H
@@ -12,24 +12,12 @@
 #include "core/err.h"
 #include "http/client.h"
 #include "http/server.h"
+#include "kube/client.h"
 #include "loop/loop.h"
-#include "loop/op.h"
 #include "partition/manager.h"
 #include "vipu/fleet.h"
 
 struct proxy;
-
-/* Who a token belongs to, as the API server says. Borrowed. */
-struct proxy_token {
-	const char *account;            /* "system:serviceaccount:NS:NAME" */
-	const char *pod_name, *pod_uid; /* of the Pod that the token is bound to, or NULL */
-};
-/* Once. err NULL and a token, or ERR_DENIED: it isn't good for the audience ipu-operator-proxy; any
- * other error: that can't be said now. */
-typedef void proxy_reviewed_fn(void *arg, const struct err *err, const struct proxy_token *token);
-/* Never calls back before it returns. The text is copied and never logged. */
-typedef struct op *proxy_review_fn(void *review_arg, struct str text, proxy_reviewed_fn *cb,
-				   void *arg, struct scope *scope);
 
 struct proxy_config {
 	struct loop *loop;
@@ -39,8 +27,7 @@ struct proxy_config {
 	const char *accounts; /* that may ask for any owner, separated by commas; copied */
 	unsigned wait_ms;     /* a GET with wait is answered after that at the latest; 0: 60 s */
 	unsigned call_ms;     /* for calls to V-IPU controllers; 0: 10 s */
-	proxy_review_fn *review;
-	void *review_arg;
+	struct kube_client *kube; /* to ask who a token belongs to */
 	struct http_client *http; /* to pass requests on to the leader; NULL: they get 503 */
 };
 

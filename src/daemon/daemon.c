@@ -16,7 +16,6 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
-#include "proxy/review.h"
 
 #define STOP_DEADLINE_MS 5000
 
@@ -95,8 +94,7 @@ static void make_proxy(struct daemon *d)
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
 		.wait_ms = (unsigned)c->proxy_write_s * 1000,
 		.call_ms = (unsigned)c->call_s * 1000,
-		.review = proxy_review_by_kube,
-		.review_arg = d->kube,
+		.kube = d->kube,
 		.http = d->http,
 	};
 

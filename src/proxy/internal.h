@@ -53,7 +53,8 @@ struct proxy {
 	uint64_t fleet_generation;
 	struct vipu_fleet_watch fleet_watch;
 
-	struct proxy_auth *auth;
+	char *accounts;
+	struct kube_reviewer *reviewer;
 	struct list requests; /* all that aren't answered */
 	struct list waiting;  /* of them, those that wait for a change */
 	size_t n_waiting;
@@ -111,7 +112,6 @@ struct request {
 	struct http_exchange *ex;
 	const struct endpoint *endpoint;
 	struct proxy_caller caller;
-	char *account; /* for the note */
 	char uid[UID_MAX + 1];
 	uint32_t instance;
 	struct scope calls;

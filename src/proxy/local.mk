@@ -5,7 +5,6 @@
 noinst_LIBRARIES += libproxy.a
 libproxy_a_SOURCES = \
 	include/proxy/proxy.h \
-	include/proxy/review.h \
 	src/proxy/internal.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
@@ -15,7 +14,6 @@ libproxy_a_SOURCES = \
 	src/proxy/proxy.c \
 	src/proxy/request.c \
 	src/proxy/rest.c \
-	src/proxy/review.c \
 	src/proxy/status.c \
 	src/proxy/view.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)

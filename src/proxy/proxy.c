@@ -191,6 +191,8 @@ static void on_fleet_change(void *arg, const char *name)
 
 struct proxy *proxy_new(const struct proxy_config *config)
 {
+	static const char *const audiences[] = {PROXY_AUDIENCE, NULL};
+	const struct kube_reviewer_opts review = {.audiences = audiences};
 	struct proxy *p = xcalloc(1, sizeof(*p));
 
 	p->loop = config->loop;
@@ -203,7 +205,8 @@ struct proxy *proxy_new(const struct proxy_config *config)
 	p->leading = true;
 	list_init(&p->requests);
 	list_init(&p->waiting);
-	p->auth = proxy_auth_new(p->loop, config->accounts, config->review, config->review_arg);
+	p->accounts = xstrdup(config->accounts ? config->accounts : "");
+	p->reviewer = kube_reviewer_new(config->kube, &review);
 	vipu_fleet_watch_start(p->fleet, &p->fleet_watch, on_fleet_change, p);
 	register_metrics();
 	return p;
@@ -214,7 +217,8 @@ void proxy_free(struct proxy *p)
 	if (!p)
 		return;
 	vipu_fleet_watch_stop(&p->fleet_watch);
-	proxy_auth_free(p->auth);
+	kube_reviewer_free(p->reviewer);
+	free(p->accounts);
 	view_forget_all(p);
 	tls_config_unref(p->peer_tls);
 	free(p->peer_name);

@@ -14,7 +14,6 @@ static void free_memory(void *p)
 	struct request *r = p;
 
 	proxy_caller_done(&r->caller);
-	free(r->account);
 	free(r);
 }
 
@@ -152,26 +151,15 @@ static bool take_path(struct request *r)
 	return true;
 }
 
-static void copy_caller(struct request *r, const struct proxy_caller *c)
-{
-	r->caller = (struct proxy_caller){
-		.account = xstrdup(c->account),
-		.ns = xstrdup(c->ns),
-		.pod_name = xstrdup(c->pod_name),
-		.pod_uid = xstrdup(c->pod_uid),
-		.trusted = c->trusted,
-	};
-	r->note.caller = r->caller.account;
-}
-
-static void on_caller(void *arg, const struct err *err, const struct proxy_caller *caller)
+static void on_caller(void *arg, const struct err *err, const struct kube_identity *who)
 {
 	struct request *r = arg;
 
 	if (err && err->kind == ERR_DENIED) {
-		unauthenticated(r->ex, true,
-				"the API server doesn't accept this token for the audience "
-				"ipu-operator-proxy: send a current one");
+		unauthenticated(
+			r->ex, true,
+			"the API server doesn't accept this token for the audience " PROXY_AUDIENCE
+			": send a current one");
 		request_end(r);
 		return;
 	}
@@ -183,7 +171,8 @@ static void on_caller(void *arg, const struct err *err, const struct proxy_calle
 		request_unavailable(r, seconds ? seconds : 1, detail);
 		return;
 	}
-	copy_caller(r, caller);
+	proxy_caller_init(&r->caller, who, r->p->accounts);
+	r->note.caller = r->caller.account;
 	if (!check_params(r) || !take_path(r))
 		return;
 	if (r->endpoint->has_uid && !request_may(r, r->uid))
@@ -221,7 +210,7 @@ static void take(struct http_exchange *ex, struct proxy *p, const struct endpoin
 	loop_timer_init(&r->timer, p->loop, NULL, r);
 	ex->user = &r->note;
 	http_exchange_on_abort(ex, on_abort, r);
-	proxy_auth_start(p->auth, token, on_caller, r, &r->calls);
+	kube_review_token_start(p->reviewer, token, on_caller, r, &r->calls);
 }
 
 /* ---- routes ---- */
