@@ -35,6 +35,8 @@ struct daemon {
 	struct kube_lease *lease;      /* NULL: leads without one */
 	bool leading;                  /* acts; else it follows */
 	struct partitions *partitions; /* made anew whenever leading changes */
+	struct partitions *outgoing;   /* a follower's, shown until partitions has been read */
+	bool following;                /* partitions is a follower's */
 	struct job_controller *jobs;   /* NULL without the controller role, or while following */
 	struct loop_work remake_work;
 

@@ -17,10 +17,24 @@
 
 /* ---- the parts ---- */
 
+/* Requests are answered from what is current: until it has been read, a follower's view of before
+ * goes on being shown. */
+static void show_current(struct daemon *d)
+{
+	if (d->proxy) {
+		proxy_set_leader(d->proxy, d->leading, NULL);
+		proxy_set_partitions(d->proxy, d->partitions);
+	}
+	partitions_free(d->outgoing);
+	d->outgoing = NULL;
+}
+
 static void on_partitions_synced(void *arg)
 {
 	struct daemon *d = arg;
 
+	if (d->outgoing)
+		show_current(d);
 	if (d->jobs)
 		job_controller_partitions_synced(d->jobs);
 }
@@ -120,11 +134,16 @@ static void drop_parts(struct daemon *d)
  */
 static void remake_parts(struct daemon *d)
 {
-	drop_parts(d);
-	d->partitions = make_partitions(d);
-	if (d->proxy) {
-		proxy_set_leader(d->proxy, d->leading, NULL);
-		proxy_set_partitions(d->proxy, d->partitions);
+	bool was_following = d->following;
+
+	d->following = !d->leading;
+	if (d->leading && was_following && !d->outgoing && partitions_synced(d->partitions)) {
+		d->outgoing = d->partitions;
+		d->partitions = make_partitions(d);
+	} else {
+		drop_parts(d);
+		d->partitions = make_partitions(d);
+		show_current(d);
 	}
 	if (d->leading && (d->config->roles & ROLE_CONTROLLER))
 		d->jobs = make_jobs(d);
@@ -241,5 +260,6 @@ void lead_stop(struct daemon *d)
 	if (d->remake_work.cb)
 		loop_work_cancel(&d->remake_work);
 	drop_parts(d);
+	partitions_free(d->outgoing);
 	free(d->lease_name);
 }
