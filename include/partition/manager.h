@@ -14,6 +14,8 @@
 #include "kube/client.h"
 #include "loop/loop.h"
 #include "partition/plan.h"
+#include "partition/policy.h"
+#include "partition/schedule.h"
 #include "partition/service.h"
 #include "partition/types.h"
 #include "vipu/fleet.h"
@@ -29,6 +31,8 @@ struct partitions_config {
 	const char *ns;           /* of the tracker ConfigMap */
 	const char *tracker_name; /* "ipu-partitions-tracker" */
 	struct partition_times times;
+	enum schedule_choice choice;
+	const struct partition_rules *rules; /* the site's policy; NULL: no limits */
 	/* Another process leads: this one shows what the tracker says, and does nothing. Asks are
 	 * not taken. To lead, it's made anew. */
 	bool follow;

@@ -59,12 +59,21 @@ struct schedule_quota {
 	int64_t start_ms; /* when enough is expected back for that one */
 };
 
+/* A block of the ask's size: its first domain, and the IPUs in each of its domains. */
+struct schedule_block {
+	size_t controller, domain;
+	uint64_t mask;
+};
+
 struct schedule_ask {
 	uint32_t ipus;
 	int64_t deadline_ms;          /* longest use; 0: not known */
 	const char *allocation;       /* NULL or "": none */
 	const unsigned *refusals;     /* by each controller, NULL: none */
 	struct schedule_quota *quota; /* NULL: none */
+	/* What was reserved for it the last time, NULL: nothing. It only moves for the better: what
+	 * isn't listed yet, and may be anywhere, doesn't drive it away. */
+	const struct schedule_block *kept;
 };
 
 enum schedule_verdict {
@@ -80,9 +89,10 @@ enum schedule_verdict {
 
 struct schedule_decision {
 	enum schedule_verdict verdict;
-	size_t controller; /* of SERVE, LOOK and BUSY; of NO_ROOM with a reservation, where it is */
-	bool reserved;     /* a block is kept for it */
-	int64_t start_ms;  /* when that is expected to be free; SCHEDULE_NEVER: not known */
+	size_t controller;           /* of SERVE, LOOK and BUSY */
+	bool reserved;               /* a block is kept for it */
+	struct schedule_block block; /* which one */
+	int64_t start_ms; /* when that is expected to be free; SCHEDULE_NEVER: not known */
 };
 
 struct schedule;

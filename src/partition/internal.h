@@ -13,6 +13,7 @@
 #include "loop/op.h"
 #include "partition/facts.h"
 #include "partition/manager.h"
+#include "partition/schedule.h"
 #include "partition/tracker.h"
 
 struct owner {
@@ -20,6 +21,22 @@ struct owner {
 	struct partition_owner who;
 	struct list slots;
 	struct list changed; /* in p->changed while a notice is due */
+	uint64_t summed;     /* the pass that asked_ipus was last counted in */
+	uint64_t asked_ipus; /* by all its slots that ask */
+};
+
+/* What the queue remembers of a slot that waits. */
+struct queue_place {
+	unsigned position, said_position; /* from 1; as it was said last */
+	struct {
+		char *controller; /* owned */
+		unsigned n;
+	} *refusals; /* owned */
+	size_t n_refusals;
+	/* The block that is reserved for it; NULL: none. */
+	char *kept_at;
+	size_t kept_domain;
+	uint64_t kept_mask;
 };
 
 struct slot {
@@ -35,11 +52,12 @@ struct slot {
 	uint32_t resets;
 	enum partition_why why;
 	char message[256];
-	int64_t since_ms;      /* wall: of its present state */
-	int64_t arrived_ms;    /* wall: when it was asked for; its place among its priority */
-	bool looked;           /* for what could be taken over */
-	bool adopted;          /* what serves it was taken over */
-	char *wait;            /* its record in the tracker while it waits; NULL: none there */
+	int64_t since_ms;   /* wall: of its present state */
+	int64_t arrived_ms; /* wall: when it was asked for; its place among its priority */
+	bool looked;        /* for what could be taken over */
+	bool adopted;       /* what serves it was taken over */
+	char *wait;         /* its record in the tracker while it waits; NULL: none there */
+	struct queue_place place;
 	int64_t said_ms;       /* mono: when it was said last why it waits */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
@@ -94,7 +112,14 @@ struct partitions {
 	bool following;      /* another process acts: this one only shows what the tracker says */
 	bool fleet_known;    /* the list of controllers has been read */
 	bool waiting;        /* the fleet has been told that something waits */
-	struct map *looks;   /* by controller: views that the queue asked for */
+	struct map *looks;   /* by controller: what the queue knows of it */
+	struct partition_rules rules;
+	struct namespaces *namespaces; /* NULL: of a follower */
+	enum schedule_choice choice;
+	bool queue_mixed; /* the queue has to be put in order */
+	int64_t last_arrived_ms;
+	uint64_t passes;
+	unsigned fits[SCHEDULE_SIZES]; /* partitions that could be made, by the last pass */
 	struct vipu_fleet_watch fleet_watch;
 	struct scope calls;
 	struct loop_work pass_work, notify_work;
@@ -121,8 +146,9 @@ void slot_sweep(struct slot *slot); /* frees it if it's neither asked for nor he
 
 /* The entry, which isn't in the tracker yet, serves the slot from now on; it's taken over. */
 void slot_serve(struct slot *slot, struct partition_entry *entry, enum item_origin origin);
-/* It waits, and for what: words of a reason that stays move at most once a minute. */
-void slot_wait_because(struct slot *slot, enum partition_why why, const char *message);
+/* It waits, and for what: words of a reason that stays move at most once a minute, unless it's one
+ * of the first in the queue and its place has changed. Returns whether anything was said. */
+bool slot_wait_because(struct slot *slot, enum partition_why why, const char *message);
 /* A partition that its owner uses isn't there: the owner's word decides what comes next. */
 void slot_vanished(struct slot *slot, const char *id);
 /* The item, in phase was until now, no longer serves its slot. why NONE: its owner wanted it so. */

@@ -18,6 +18,12 @@ libpartition_a_SOURCES = \
 	src/partition/secrets.h \
 	src/partition/secrets.c \
 	include/partition/schedule.h \
+	include/partition/policy.h \
+	src/partition/policy.c \
+	src/partition/namespaces.h \
+	src/partition/namespaces.c \
+	src/partition/gather.h \
+	src/partition/gather.c \
 	src/partition/types.c \
 	src/partition/record.c \
 	src/partition/plan.c \

@@ -20,6 +20,7 @@
 #define SLOT_BACKOFF_MS     1000
 #define SLOT_BACKOFF_MAX_MS 60000
 #define SAY_AGAIN_MS        60000
+#define SAY_AT_ONCE_TO      10 /* the first places in the queue */
 
 /* ---- owners and slots ---- */
 
@@ -83,6 +84,7 @@ static void free_slot(struct slot *s)
 	list_unlink(&s->queue);
 	list_unlink(&s->link);
 	partition_ask_done(&s->ask);
+	queue_forget(s);
 	free(s->wait);
 	free(s);
 }
@@ -166,6 +168,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 		.ask = s->asking ? &s->ask : NULL,
 		.resets = s->resets,
 		.since_ms = s->since_ms,
+		.position = list_empty(&s->queue) ? 0 : s->place.position,
 	};
 	ret->adopting = ret->state == PARTITION_STATE_WAITING && adopt_is_due(s);
 	ret->adopted = s->serving && s->adopted;
@@ -219,7 +222,8 @@ static uint64_t digest_of(const struct partition_status *st)
 static void record_wait(struct slot *s)
 {
 	struct partitions *p = s->owner->p;
-	struct partition_wait w = {s->ask, s->arrived_ms, s->failed, s->why};
+	struct partition_wait w = {s->ask, s->arrived_ms ? s->arrived_ms : s->since_ms, s->failed,
+				   s->why};
 	bool waits = s->asking && !s->serving && s->why && s->why != PARTITION_WHY_STARTING;
 	struct buf json = BUF_INIT(16384);
 	char key[PARTITION_WAIT_KEY_SIZE];
@@ -289,22 +293,33 @@ static void notify(struct loop_work *work, void *arg)
 
 /* ---- what the queue tells ---- */
 
+/* Whether there's no room or it's kept for others may change with every partition that comes. */
+static bool is_like(enum partition_why a, enum partition_why b)
+{
+	return a == b || ((a == PARTITION_WHY_NO_ROOM || a == PARTITION_WHY_QUEUED) &&
+			  (b == PARTITION_WHY_NO_ROOM || b == PARTITION_WHY_QUEUED));
+}
+
 /* Every change of words is a write of the owner's status, and with many waiting, figures change
  * with every partition that comes or goes. */
-void slot_wait_because(struct slot *s, enum partition_why why, const char *message)
+bool slot_wait_because(struct slot *s, enum partition_why why, const char *message)
 {
 	int64_t now_ms = clock_mono_ms();
+	bool moved = s->place.position != s->place.said_position &&
+		     s->place.position <= SAY_AT_ONCE_TO;
 
 	if (s->why == why && strcmp(s->message, message) == 0)
-		return;
-	if (s->why == why && s->message[0] && now_ms - s->said_ms < SAY_AGAIN_MS) {
+		return false;
+	if (is_like(s->why, why) && s->message[0] && !moved && now_ms - s->said_ms < SAY_AGAIN_MS) {
 		queue_pass_at(s->owner->p, s->said_ms + SAY_AGAIN_MS);
-		return;
+		return false;
 	}
 	s->said_ms = now_ms;
+	s->place.said_position = s->place.position;
 	s->why = why;
 	snprintf(s->message, sizeof(s->message), "%s", message);
 	slot_changed(s);
+	return true;
 }
 
 void slot_serve(struct slot *s, struct partition_entry *e, enum item_origin origin)
@@ -341,6 +356,7 @@ void slot_lost_item(struct slot *s, struct item *item, enum partition_phase was,
 	s->serving = NULL;
 	s->since_ms = clock_wall_ms();
 	s->why = why;
+	queue_lost(s, item->entry, was);
 	snprintf(s->message, sizeof(s->message), "%s", why ? item->message : "");
 	if (!s->asking)
 		return;
@@ -409,7 +425,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->items = map_new();
 	p->waits = map_new();
 	list_init(&p->changed);
-	queue_init(p);
+	queue_init(p, kube, config);
 	loop_work_init(&p->notify_work, loop, notify, p);
 	p->tracker = tracker_new(kube, &tracker, &found_ops, p);
 	vipu_fleet_watch_start(fleet, &p->fleet_watch, on_fleet_change, p);
@@ -460,12 +476,15 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 		return;
 	s = slot_need(p, ask);
 	news = !s->asking;
-	if (s->asking && partition_ask_same_need(&s->ask, ask))
+	if (s->asking && partition_ask_same_need(&s->ask, ask)) {
+		queue_move(s, ask);
 		return;
+	}
 	if (s->serving && !partition_ask_same_need(&s->serving->entry->ask, ask)) {
 		struct item *old = s->serving;
 
 		s->serving = NULL;
+		s->arrived_ms = 0;
 		item_touch(old);
 	}
 	partition_ask_done(&s->ask);
@@ -477,7 +496,8 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 		s->failed = false;
 		s->why = PARTITION_WHY_NONE;
 		s->message[0] = '\0';
-		s->since_ms = s->arrived_ms = clock_wall_ms();
+		s->since_ms = clock_wall_ms();
+		s->arrived_ms = 0;
 	}
 	if (s->serving)
 		item_touch(s->serving);

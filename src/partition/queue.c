@@ -1,75 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives waiting slots to controllers: in the order of arrival, to the first controller of the list
- * that has room by the fleet's estimate, asked afresh. The controller's answer is the truth.
+ * One pass: puts the queue in order, gathers what is known, asks the scheduler about each slot, and
+ * does what it says. Where room is old news, the controller is asked first; its answer to the
+ * create is the truth. A pass does so much and no more, and comes again.
  */
 #include "partition/queue.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "partition/adopt.h"
+#include "partition/gather.h"
+#include "partition/namespaces.h"
 
-#define FRESH_MS   1000 /* a view older than this is asked for again before a create */
-#define MAX_ASKING 64   /* creates that one controller is asked for at a time */
-#define SIZES      17   /* 1 to 65536 IPUs */
+#define FRESH_MS     1000 /* a view older than this is asked for again before a create */
+#define SERVE_AT_ONE 128  /* slots that one pass serves at most */
+#define SAY_AT_ONE   256  /* … and that it tells something new */
 
-/* What was recorded for one controller and isn't in its list yet: it takes room there too. Counted
- * once a pass, and kept up as the pass goes on. */
-struct pending {
-	unsigned by_size[SIZES]; /* partitions of 1, 2, 4 … IPUs */
-	unsigned unanswered;     /* creates that it hasn't answered */
+/* What the queue knows of one controller. */
+struct look {
+	struct partitions *p;
+	bool asking;
+	int64_t answered_ms; /* mono: when the last one that was asked for here came; 0: none */
+	unsigned reserved;   /* free IPUs that are kept there, by the last pass */
 };
 
-static unsigned log2_of(uint32_t size)
+static struct look *look_at(struct partitions *p, const char *controller)
 {
-	unsigned k = 0;
+	struct look *look = map_get(p->looks, str_of(controller));
 
-	while (k + 1 < SIZES && (UINT32_C(1) << k) < size)
-		k++;
-	return k;
-}
-
-/* Blocks of size that the pending ones take away, at most. */
-static unsigned blocks_pending(const struct pending *pending, uint32_t size)
-{
-	unsigned j = log2_of(size), n = 0;
-
-	for (unsigned k = 0; k < SIZES; k++)
-		n += pending->by_size[k] << (k > j ? k - j : 0);
-	return n;
-}
-
-static void count_item(struct pending *pending, const struct item *item)
-{
-	if (item->entry->phase != PARTITION_CREATING || item->forgotten)
-		return;
-	if (item->facts.listed != PARTITION_PRESENT)
-		pending->by_size[log2_of(item->entry->ask.ipus)]++;
-	pending->unanswered += item->facts.answer == PARTITION_UNSENT;
-}
-
-/* One for each controller of the fleet, in its order; the caller frees. */
-static struct pending *count_pending(const struct partitions *p)
-{
-	size_t n = vipu_fleet_len(p->fleet);
-	struct pending *all = xcalloc(n + 1, sizeof(*all));
-	struct map *by_name = map_new();
-	struct map_iter it = MAP_ITER(p->items);
-
-	for (size_t i = 0; i < n; i++)
-		map_put(by_name, str_of(vipu_fleet_at(p->fleet, i)->name), &all[i]);
-	while (map_next(&it)) {
-		const struct item *item = it.value;
-		struct pending *pending = map_get(by_name, str_of(item->entry->controller));
-
-		if (pending)
-			count_item(pending, item);
-	}
-	map_free(by_name);
-	return all;
+	if (look)
+		return look;
+	look = xcalloc(1, sizeof(*look));
+	look->p = p;
+	map_put(p->looks, str_of(controller), look);
+	return look;
 }
 
 void queue_pass_at(struct partitions *p, int64_t mono_ms)
@@ -78,39 +46,183 @@ void queue_pass_at(struct partitions *p, int64_t mono_ms)
 		loop_timer_start_at(&p->pass_timer, mono_ms);
 }
 
-/* Why nothing has room, in words. */
-static void explain(struct slot *s, const struct vipu_fleet_sums *sums, unsigned largest_pod)
+/* ---- order ---- */
+
+static int compare(const struct slot *a, const struct slot *b)
 {
-	char z[256];
-	const char *first = NULL;
+	int by_uid;
 
-	for (size_t i = 0; i < vipu_fleet_len(s->owner->p->fleet) && !first; i++) {
-		const struct vipu_controller *c = vipu_fleet_at(s->owner->p->fleet, i);
+	if (a->ask.priority != b->ask.priority)
+		return a->ask.priority > b->ask.priority ? -1 : 1;
+	if (a->arrived_ms != b->arrived_ms)
+		return a->arrived_ms < b->arrived_ms ? -1 : 1;
+	by_uid = strcmp(a->ask.owner.uid, b->ask.owner.uid);
+	if (by_uid)
+		return by_uid;
+	return a->ask.instance < b->ask.instance ? -1 : a->ask.instance > b->ask.instance;
+}
 
-		if (c->configured && c->reason[0])
-			first = c->reason;
+static int compare_at(const void *a, const void *b)
+{
+	return compare(*(struct slot *const *)a, *(struct slot *const *)b);
+}
+
+static void put_in_order(struct partitions *p)
+{
+	size_t n = partitions_waiting(p), i = 0;
+	struct slot **all;
+
+	if (!p->queue_mixed)
+		return;
+	p->queue_mixed = false;
+	all = xcalloc(n + 1, sizeof(struct slot *));
+	LIST_FOREACH(pos, tmp, &p->queue) {
+		all[i++] = CONTAINER_OF(pos, struct slot, queue);
+		list_unlink(pos);
 	}
-	if (sums->controllers == 0) {
-		slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER,
-				  "no V-IPU controller is configured");
-	} else if (sums->reachable == 0 && !first) {
-		slot_wait_because(s, PARTITION_WHY_STARTING,
-				  "the V-IPU controllers haven't been asked to the end yet");
-	} else if (sums->reachable == 0) {
-		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s", first);
-		slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
-	} else if (s->ask.ipus > largest_pod && sums->reachable == sums->controllers) {
-		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",
-			 s->ask.ipus, largest_pod);
-		slot_wait_because(s, PARTITION_WHY_TOO_LARGE, z);
-	} else {
-		snprintf(z, sizeof(z),
-			 "waiting for %u free IPUs side by side: %u of %u are free, at most %u "
-			 "together%s%.100s",
-			 s->ask.ipus, sums->free_ipus, sums->total_ipus, sums->largest,
-			 first ? "; " : "", first ? first : "");
-		slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
+	qsort(all, n, sizeof(struct slot *), compare_at);
+	for (i = 0; i < n; i++)
+		list_append(&p->queue, &all[i]->queue);
+	free(all);
+}
+
+void queue_add(struct slot *s)
+{
+	struct partitions *p = s->owner->p;
+	struct list *last = p->queue.prev;
+
+	/* No two arrive at once: the order is the same when the tracker has been read again. */
+	if (!s->arrived_ms) {
+		s->arrived_ms = clock_wall_ms();
+		if (s->arrived_ms <= p->last_arrived_ms)
+			s->arrived_ms = p->last_arrived_ms + 1;
+		p->last_arrived_ms = s->arrived_ms;
 	}
+	if (list_empty(&s->queue)) {
+		if (last != &p->queue && compare(CONTAINER_OF(last, struct slot, queue), s) > 0)
+			p->queue_mixed = true;
+		list_append(&p->queue, &s->queue);
+	}
+	partitions_pass_soon(p);
+}
+
+void queue_move(struct slot *s, const struct partition_ask *ask)
+{
+	struct partitions *p = s->owner->p;
+
+	if (s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms)
+		return;
+	s->ask.priority = ask->priority;
+	s->ask.deadline_ms = ask->deadline_ms;
+	p->queue_mixed = true;
+	slot_changed(s);
+	partitions_pass_soon(p);
+}
+
+static void forget_kept(struct slot *s)
+{
+	free(s->place.kept_at);
+	s->place.kept_at = NULL;
+}
+
+static void forget_refusals(struct slot *s)
+{
+	for (size_t i = 0; i < s->place.n_refusals; i++)
+		free(s->place.refusals[i].controller);
+	free(s->place.refusals);
+	s->place.refusals = NULL;
+	s->place.n_refusals = 0;
+}
+
+void queue_remove(struct slot *s)
+{
+	list_unlink(&s->queue);
+	s->place.position = s->place.said_position = 0;
+	forget_kept(s);
+	partitions_pass_soon(s->owner->p);
+}
+
+void queue_forget(struct slot *s)
+{
+	forget_kept(s);
+	forget_refusals(s);
+}
+
+/* ---- refusals ---- */
+
+static void count_refusal(struct slot *s, const char *controller)
+{
+	struct queue_place *place = &s->place;
+	size_t i = 0;
+
+	while (i < place->n_refusals && strcmp(place->refusals[i].controller, controller) != 0)
+		i++;
+	if (i == place->n_refusals) {
+		place->refusals = xrealloc(place->refusals, (i + 1) * sizeof(place->refusals[0]));
+		place->refusals[i].controller = xstrdup(controller);
+		place->refusals[i].n = 0;
+		place->n_refusals++;
+	}
+	place->refusals[i].n++;
+}
+
+void queue_lost(struct slot *s, const struct partition_entry *entry, enum partition_phase was)
+{
+	if (was == PARTITION_CREATING) {
+		if (s->why)
+			count_refusal(s, entry->controller);
+		return;
+	}
+	/* It had what it asked for: it begins anew. */
+	s->arrived_ms = 0;
+	forget_refusals(s);
+}
+
+/* One number for each controller of the fleet; NULL: none refused. The caller frees. */
+static unsigned *refusals_of(const struct slot *s, size_t n)
+{
+	unsigned *by_index;
+
+	if (s->place.n_refusals == 0)
+		return NULL;
+	by_index = xcalloc(n + 1, sizeof(*by_index));
+	for (size_t i = 0; i < s->place.n_refusals; i++)
+		by_index[gather_index(s->owner->p, s->place.refusals[i].controller)] =
+			s->place.refusals[i].n;
+	return by_index;
+}
+
+/* ---- what is done ---- */
+
+static void on_refreshed(void *arg, const struct err *err, const struct vipu_controller *c)
+{
+	struct look *look = arg;
+
+	(void)c;
+	look->asking = false;
+	look->answered_ms = err ? 0 : clock_mono_ms();
+	partitions_pass_soon(look->p);
+}
+
+/* By when it was asked for, or by when it came: a controller that takes longer to answer than a
+ * view is fresh must be believed too. */
+static bool is_fresh(const struct partitions *p, const struct vipu_controller *c)
+{
+	int64_t now_ms = clock_mono_ms();
+	const struct look *look = map_get(p->looks, str_of(c->name));
+
+	return (c->fresh_ms && now_ms - c->fresh_ms < FRESH_MS) ||
+	       (look && look->answered_ms && now_ms - look->answered_ms < FRESH_MS);
+}
+
+static void refresh(struct partitions *p, const struct vipu_controller *c)
+{
+	struct look *look = look_at(p, c->name);
+
+	if (look->asking)
+		return;
+	look->asking = true;
+	vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, look, &p->calls);
 }
 
 static void serve(struct slot *s, const struct vipu_controller *c)
@@ -131,103 +243,243 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 	slot_serve(s, e, ITEM_MADE);
 }
 
-/* A look at one controller for the queue's sake. */
-struct look {
-	struct partitions *p;
-	bool asking;
-	int64_t answered_ms; /* mono: when the last one that was asked for here came; 0: none */
+/* ---- words ---- */
+
+#define WORDS_SIZE 256
+
+static bool wait_nobody(struct slot *s, const struct gathered *g)
+{
+	char z[WORDS_SIZE];
+
+	if (g->configured == 0)
+		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER,
+					 "no V-IPU controller is configured");
+	if (g->reachable == 0 && !g->reason)
+		return slot_wait_because(s, PARTITION_WHY_STARTING,
+					 "the V-IPU controllers haven't been asked to the end yet");
+	if (g->reachable == 0) {
+		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s", g->reason);
+		return slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
+	}
+	if (g->open > 0) {
+		snprintf(z, sizeof(z),
+			 "no V-IPU controller that may be asked has the allocation \"%.100s\"",
+			 s->ask.options.allocation ? s->ask.options.allocation : "");
+		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER, z);
+	}
+	return slot_wait_because(s, PARTITION_WHY_NO_ROOM,
+				 "every V-IPU controller that answers is cordoned");
+}
+
+static const char *plural(uint32_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static bool wait_for_room(struct slot *s, const struct gathered *g,
+			  const struct schedule_decision *d)
+{
+	char z[WORDS_SIZE];
+
+	if (d->verdict == SCHEDULE_TOO_LARGE && s->ask.ipus > g->largest_pod &&
+	    g->reachable == g->configured) {
+		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",
+			 s->ask.ipus, g->largest_pod);
+		return slot_wait_because(s, PARTITION_WHY_TOO_LARGE, z);
+	}
+	if (d->verdict == SCHEDULE_QUEUED) {
+		snprintf(z, sizeof(z),
+			 "waiting for %u IPU%s, place %u in the queue: those that are free are "
+			 "kept for one ahead of it",
+			 s->ask.ipus, plural(s->ask.ipus), s->place.position);
+		return slot_wait_because(s, PARTITION_WHY_QUEUED, z);
+	}
+	snprintf(z, sizeof(z),
+		 "waiting for %u IPU%s, place %u in the queue: %u of %u are free, at most %u side "
+		 "by side%s%.80s",
+		 s->ask.ipus, plural(s->ask.ipus), s->place.position, g->free_ipus, g->total_ipus,
+		 g->largest, g->reason ? "; " : "", g->reason ? g->reason : "");
+	return slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
+}
+
+static bool wait_for_quota(struct slot *s, const struct space *space)
+{
+	char z[WORDS_SIZE];
+	bool fits = space->held_ipus + s->ask.ipus <= space->policy.max_ipus;
+
+	snprintf(z, sizeof(z),
+		 "namespace %s uses %" PRId64 " of its %" PRId64 " IPUs, this job wants %u%s",
+		 s->ask.owner.ns, space->held_ipus, space->policy.max_ipus, s->ask.ipus,
+		 fits ? "; what is left is kept for one ahead of it" : "");
+	return slot_wait_because(s, PARTITION_WHY_QUOTA, z);
+}
+
+static bool wait_as_decided(struct slot *s, const struct gathered *g, const struct space *space,
+			    const struct schedule_decision *d)
+{
+	if (d->verdict == SCHEDULE_QUOTA)
+		return wait_for_quota(s, space);
+	if (d->verdict == SCHEDULE_NOBODY)
+		return wait_nobody(s, g);
+	return wait_for_room(s, g, d);
+}
+
+/* ---- one slot ---- */
+
+/* What one pass has done. */
+struct doings {
+	unsigned served, said;
 };
 
-static void on_refreshed(void *arg, const struct err *err, const struct vipu_controller *c)
+/* All that its job asks for, counted once a pass. */
+static uint64_t job_ipus(const struct slot *s)
 {
-	struct look *look = arg;
+	struct owner *o = s->owner;
 
-	(void)c;
-	look->asking = false;
-	look->answered_ms = err ? 0 : clock_mono_ms();
-	partitions_pass_soon(look->p);
+	if (o->summed == o->p->passes)
+		return o->asked_ipus;
+	o->summed = o->p->passes;
+	o->asked_ipus = 0;
+	LIST_FOREACH(pos, tmp, &o->slots) {
+		const struct slot *t = CONTAINER_OF(pos, struct slot, link);
+
+		o->asked_ipus += t->asking ? t->ask.ipus : 0;
+	}
+	return o->asked_ipus;
 }
 
-/* By when it was asked for, or by when it came: a controller that takes longer to answer than a
- * view is fresh must be believed too. */
-static bool is_fresh(struct partitions *p, const struct vipu_controller *c)
+static void decide(struct slot *s, struct schedule *schedule, const struct gathered *g,
+		   struct space *space, struct schedule_decision *ret)
 {
-	int64_t now_ms = clock_mono_ms();
-	struct look *look = map_get(p->looks, str_of(c->name));
+	CLEANUP_FREE unsigned *refusals = refusals_of(s, g->n);
+	struct schedule_block kept = {.domain = s->place.kept_domain, .mask = s->place.kept_mask};
+	struct schedule_ask ask = {
+		.ipus = s->ask.ipus,
+		.deadline_ms = s->ask.deadline_ms,
+		.allocation = s->ask.options.allocation,
+		.refusals = refusals,
+		.quota = &space->quota,
+	};
 
-	if (c->fresh_ms && now_ms - c->fresh_ms < FRESH_MS)
-		return true;
-	if (look && look->answered_ms && now_ms - look->answered_ms < FRESH_MS)
-		return true;
-	if (!look) {
-		look = xcalloc(1, sizeof(*look));
-		look->p = p;
-		map_put(p->looks, str_of(c->name), look);
+	if (s->place.kept_at) {
+		kept.controller = gather_index(s->owner->p, s->place.kept_at);
+		ask.kept = &kept;
 	}
-	if (!look->asking) {
-		look->asking = true;
-		vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, look, &p->calls);
+	schedule_decide(schedule, &ask, ret);
+	forget_kept(s);
+	if (ret->reserved) {
+		s->place.kept_at = xstrdup(
+			vipu_fleet_at(s->owner->p->fleet, ret->block.controller)->name);
+		s->place.kept_domain = ret->block.domain;
+		s->place.kept_mask = ret->block.mask;
 	}
-	return false;
 }
 
-/* pending: one for each controller. */
-static void consider(struct slot *s, struct pending *pending)
+static void consider(struct slot *s, struct schedule *schedule, struct gathered *g,
+		     struct doings *done)
 {
 	struct partitions *p = s->owner->p;
-	struct vipu_fleet_sums sums;
-	unsigned largest_pod = 0;
+	struct space *space = gather_space(p, g, s->ask.owner.ns);
+	struct schedule_decision d;
+	char z[WORDS_SIZE];
 
-	if (adopt_try(s))
-		return;
-	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
-		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
-
-		if (!c->configured || c->cordoned || c->reach != VIPU_REACH_YES)
-			continue;
-		if (c->capacity.total_ipus > largest_pod)
-			largest_pod = c->capacity.total_ipus;
-		if (vipu_capacity_fits(&c->capacity, s->ask.ipus) <=
-		    blocks_pending(&pending[i], s->ask.ipus))
-			continue;
-		/* The pass comes again with the controller's answers. */
-		if (pending[i].unanswered >= MAX_ASKING || !is_fresh(p, c))
-			return;
-		serve(s, c);
-		count_item(&pending[i], s->serving);
+	if (!partition_policy_allows(&space->policy, s->ask.owner.ns,
+				     space->policy.max_job_ipus < 0 ? 0 : job_ipus(s),
+				     s->ask.deadline_ms, z, sizeof(z))) {
+		if (!p->following)
+			done->said += slot_wait_because(s, PARTITION_WHY_POLICY, z);
 		return;
 	}
-	vipu_fleet_sum(p->fleet, &sums);
-	explain(s, &sums, largest_pod);
+	decide(s, schedule, g, space, &d);
+	if (p->following)
+		return;
+	switch (d.verdict) {
+	case SCHEDULE_SERVE:
+		serve(s, vipu_fleet_at(p->fleet, d.controller));
+		done->served++;
+		break;
+	case SCHEDULE_LOOK:
+		refresh(p, vipu_fleet_at(p->fleet, d.controller));
+		break;
+	case SCHEDULE_BUSY: /* the pass comes again with its answers */
+		break;
+	default:
+		done->said += wait_as_decided(s, g, space, &d);
+		break;
+	}
+}
+
+/* ---- the pass ---- */
+
+static bool is_starting(const struct partitions *p)
+{
+	return !tracker_is_synced(p->tracker) || !p->fleet_known ||
+	       (p->namespaces && !namespaces_known(p->namespaces));
+}
+
+static void go_through(struct partitions *p, struct schedule *schedule, struct gathered *g)
+{
+	int64_t now_ms = clock_mono_ms();
+	struct doings done = {0};
+	unsigned position = 0;
+
+	LIST_FOREACH(pos, tmp, &p->queue) {
+		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
+
+		s->place.position = ++position;
+		if (done.served >= SERVE_AT_ONE || done.said >= SAY_AT_ONE) {
+			partitions_pass_soon(p);
+			break;
+		}
+		if (is_starting(p))
+			done.said += !p->following &&
+				     slot_wait_because(
+					     s, PARTITION_WHY_STARTING,
+					     "the operator is reading the partition tracker, the "
+					     "namespaces and the list of V-IPU controllers");
+		else if (s->not_before_ms > now_ms)
+			queue_pass_at(p, s->not_before_ms);
+		else if (p->following || !adopt_try(s))
+			consider(s, schedule, g, &done);
+	}
+}
+
+static void note_outcome(struct partitions *p, const struct schedule *schedule,
+			 const struct gathered *g)
+{
+	for (unsigned k = 0; k < SCHEDULE_SIZES; k++) {
+		p->fits[k] = 0;
+		for (size_t i = 0; i < g->n; i++)
+			p->fits[k] += schedule_count(schedule, i, UINT32_C(1) << k);
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		unsigned reserved = schedule_reserved(schedule, i);
+		const char *name = vipu_fleet_at(p->fleet, i)->name;
+
+		if (reserved || map_get(p->looks, str_of(name)))
+			look_at(p, name)->reserved = reserved;
+	}
 }
 
 static void pass(struct loop_work *work, void *arg)
 {
 	struct partitions *p = arg;
-	int64_t now_ms = clock_mono_ms();
-	CLEANUP_FREE struct pending *pending = NULL;
+	struct schedule *schedule;
+	struct gathered g;
 	bool waiting;
 
 	(void)work;
-	if (p->following)
-		return;
-	if (!list_empty(&p->queue))
-		pending = count_pending(p);
-	LIST_FOREACH(pos, tmp, &p->queue) {
-		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
-
-		if (!tracker_is_synced(p->tracker) || !p->fleet_known) {
-			slot_wait_because(
-				s, PARTITION_WHY_STARTING,
-				"the operator is reading the partition tracker and the list "
-				"of V-IPU controllers");
-		} else if (s->not_before_ms > now_ms) {
-			queue_pass_at(p, s->not_before_ms);
-		} else {
-			consider(s, pending);
-		}
-	}
-	waiting = !list_empty(&p->queue);
+	p->passes++;
+	put_in_order(p);
+	gather(p, &g);
+	for (size_t i = 0; i < g.n; i++)
+		g.controllers[i].fresh = is_fresh(p, vipu_fleet_at(p->fleet, i));
+	schedule = schedule_new(p->choice, clock_wall_ms(), g.controllers, g.n);
+	go_through(p, schedule, &g);
+	note_outcome(p, schedule, &g);
+	schedule_free(schedule);
+	gather_done(&g);
+	waiting = !list_empty(&p->queue) && !p->following;
 	if (waiting && !p->waiting)
 		vipu_fleet_wait_begin(p->fleet);
 	else if (!waiting && p->waiting)
@@ -246,40 +498,41 @@ void partitions_pass_soon(struct partitions *p)
 	loop_work_post(&p->pass_work);
 }
 
-void queue_init(struct partitions *p)
+static void on_policy_change(void *arg)
+{
+	partitions_pass_soon(arg);
+}
+
+void queue_init(struct partitions *p, struct kube_client *kube,
+		const struct partitions_config *config)
 {
 	list_init(&p->queue);
 	scope_init(&p->calls);
 	p->looks = map_new();
+	p->choice = config->choice;
+	p->rules.fallback = partition_policy_none;
+	if (config->rules)
+		partition_rules_copy(&p->rules, config->rules);
 	loop_work_init(&p->pass_work, p->loop, pass, p);
 	loop_timer_init(&p->pass_timer, p->loop, on_pass_timer, p);
+	if (!p->following)
+		p->namespaces = namespaces_new(kube, on_policy_change, p);
 }
 
 void queue_done(struct partitions *p)
 {
 	struct map_iter it = MAP_ITER(p->looks);
 
+	namespaces_free(p->namespaces);
 	scope_cancel(&p->calls);
 	loop_work_cancel(&p->pass_work);
 	loop_timer_stop(&p->pass_timer);
 	while (map_next(&it))
 		free(it.value);
 	map_free(p->looks);
+	partition_rules_done(&p->rules);
 	if (p->waiting)
 		vipu_fleet_wait_end(p->fleet);
-}
-
-void queue_add(struct slot *s)
-{
-	if (list_empty(&s->queue))
-		list_append(&s->owner->p->queue, &s->queue);
-	partitions_pass_soon(s->owner->p);
-}
-
-void queue_remove(struct slot *s)
-{
-	list_unlink(&s->queue);
-	partitions_pass_soon(s->owner->p);
 }
 
 /* ---- for those who look on ---- */
@@ -288,6 +541,7 @@ void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, vo
 {
 	struct partition_waiting w = {0};
 
+	put_in_order(p);
 	LIST_FOREACH(pos, tmp, &p->queue) {
 		const struct slot *s = CONTAINER_OF(pos, struct slot, queue);
 
@@ -302,12 +556,14 @@ void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, vo
 
 unsigned partitions_reserved(struct partitions *p, const char *controller)
 {
-	(void)p;
-	(void)controller;
-	return 0;
+	const struct look *look = map_get(p->looks, str_of(controller));
+
+	return look ? look->reserved : 0;
 }
 
 unsigned partitions_count_fits(struct partitions *p, uint32_t size)
 {
-	return vipu_fleet_count_fits(p->fleet, size);
+	if (!vipu_is_power_of_two(size) || size > UINT32_C(1) << (SCHEDULE_SIZES - 1))
+		return 0;
+	return p->fits[__builtin_ctz(size)];
 }

@@ -284,7 +284,7 @@ static void search(struct schedule *s, const struct schedule_ask *ask, unsigned 
 /* ---- reservations ---- */
 
 struct spot {
-	bool found;
+	bool found, kept; /* kept: it was this one before */
 	size_t controller;
 	struct block block;
 	int64_t start_ms, listed_ms; /* the second by what is listed alone */
@@ -295,7 +295,7 @@ struct spot {
 /* Adds a part of a block within one domain. False: it can't be reserved. */
 static bool add_part(const struct pod *pod, size_t d, uint64_t mask, struct spot *spot)
 {
-	uint64_t taken = pod->by_first[d] & mask;
+	uint64_t taken = (spot->kept ? pod->c->taken[d] : pod->by_first[d]) & mask;
 
 	if ((taken & ~pod->going[d]) || (pod->reserved[d] & mask))
 		return false;
@@ -321,7 +321,9 @@ static bool is_better_spot(const struct spot *a, const struct spot *b)
 		return a->start_ms < b->start_ms;
 	if (a->endless != b->endless)
 		return a->endless < b->endless;
-	return a->in_way < b->in_way;
+	if (a->in_way != b->in_way)
+		return a->in_way < b->in_way;
+	return a->kept;
 }
 
 static void consider_spot(const struct pod *pod, const struct spot *at, int64_t now_ms,
@@ -342,7 +344,7 @@ static void consider_spot(const struct pod *pod, const struct spot *at, int64_t 
 
 /* From the last place to the first: controllers fill up from the first. */
 static void find_spots(const struct pod *pod, size_t controller, unsigned k, int64_t now_ms,
-		       struct spot *best)
+		       const struct schedule_block *kept, struct spot *best)
 {
 	size_t n = pod->c->n_domains;
 	size_t width = k > BLOCK_DOMAIN_LEVEL ? (size_t)1 << (k - BLOCK_DOMAIN_LEVEL) : 1;
@@ -356,6 +358,8 @@ static void find_spots(const struct pod *pod, size_t controller, unsigned k, int
 				block_mask_at(k < BLOCK_DOMAIN_LEVEL ? k : BLOCK_DOMAIN_LEVEL,
 					      bit - step),
 				0};
+			at.kept = kept && kept->controller == controller && kept->domain == d &&
+				  kept->mask == at.block.mask;
 			consider_spot(pod, &at, now_ms, best);
 		}
 	}
@@ -371,7 +375,7 @@ static bool reserve(struct schedule *s, const struct schedule_ask *ask, unsigned
 		if (!is_open_to(&s->pods[i], ask) || !could_fit(&s->pods[i], ask->ipus, k))
 			continue;
 		need_layouts(&s->pods[i]);
-		find_spots(&s->pods[i], i, k, s->now_ms, &best);
+		find_spots(&s->pods[i], i, k, s->now_ms, ask->kept, &best);
 	}
 	if (!best.found)
 		return false;
@@ -382,7 +386,7 @@ static bool reserve(struct schedule *s, const struct schedule_ask *ask, unsigned
 	/* Nobody is let in by its end because others' isn't known yet. */
 	if (best.listed_ms < pod->start_ms)
 		pod->start_ms = best.listed_ms;
-	ret->controller = best.controller;
+	ret->block = (struct schedule_block){best.controller, best.block.domain, best.block.mask};
 	ret->reserved = true;
 	ret->start_ms = best.start_ms;
 	return true;
@@ -494,7 +498,7 @@ static void put_off(struct schedule *s, const struct schedule_ask *ask, unsigned
 	}
 	if (!found->room)
 		group->no_room |= 1U << k;
-	else if (ask->deadline_ms <= 0)
+	else
 		group->queued |= 1U << k;
 }
 

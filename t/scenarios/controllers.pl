@@ -59,8 +59,18 @@ sub ($s) {
 	$s->wait_for('all partitions to go', sub { !map { $s->partitions($_) } 0, 1 });
 	pass('they are back: the job that waited runs, the partition of the one that ended goes');
 
-	# One says no, for reasons of its own.
+	# One says no, for reasons of its own: the other is asked.
+	$s->tell_vipu('faults', { kind => 'status', method => 'CreatePartition', count => 1,
+		status => 'RESOURCE_EXHAUSTED', message => 'agents are being serviced' });
+	my $by_other = $s->vipu(1)->{created};
+	run_through($s, 'moved-on', 'refused by one', 1);
+	is($s->vipu(1)->{created} - $by_other, 1, '… it was the other');
+
+	# There is no other.
 	$s->tell_vipu('down', undef, 1);
+	$s->wait_for('it to be known as away', sub {
+		$s->metrics->{'ipu_operator_controller_up{controller="' . ($s->controllers)[1] . '"}'} == 0;
+	});
 	$s->tell_vipu('faults', { kind => 'status', method => 'CreatePartition', count => 1,
 		status => 'RESOURCE_EXHAUSTED', message => 'agents are being serviced' });
 	run_through($s, 'refused', 'refused once', 1);

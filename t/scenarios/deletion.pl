@@ -34,7 +34,7 @@ sub ($s) {
 	$s->wait_job('running', 'Running');
 	$s->create_job('waiting');
 	$s->wait_event('waiting', 'WaitingForIPUs');
-	like($s->wait_message('waiting', qr/waiting for 4 free IPUs/)->{status}{lastMessage},
+	like($s->wait_message('waiting', qr/waiting for 4 IPUs/)->{status}{lastMessage},
 		qr/0 of 4 are free/, 'a job that waits says for what');
 	delete_and_look($s, 'waiting', 'while it waits for IPUs');
 	is($s->get_job('running')->{status}{launcherStatus}, 'Running', 'the other one isn\'t disturbed');

@@ -24,11 +24,11 @@ sub ($s) {
 	$s->create_job('second', ipus => 2);
 	my $event = $s->wait_event('second', 'WaitingForIPUs');
 	is($event->{type}, 'Normal', 'to wait for IPUs is nothing bad');
-	like($event->{message}, qr/waiting for 2 free IPUs.*0 of 4 are free/, '… and its Event says for what');
+	like($event->{message}, qr/waiting for 2 IPUs, place 1 in the queue: 0 of 4 are free/, '… and its Event says for what');
 	my $job = $s->wait_message('second', qr/0 of 4 are free/);
 	is($job->{status}{launcherStatus}, 'Pending', 'the job is Pending');
 	like(Scenario::condition($job)->{message},
-		qr{^IPUJob default/second is waiting for resources to be ready\. waiting for 2 free},
+		qr{^IPUJob default/second is waiting for resources to be ready\. waiting for 2 IPUs},
 		'… its condition says so too');
 	ok(!$s->get_worker('second'), '… without a Pod');
 	is($s->metrics->{ipu_operator_partitions_waiting}, 1, '… and counted');

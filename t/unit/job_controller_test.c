@@ -306,7 +306,7 @@ static void test_waits(void)
 	if (vipu_sim_create_by_hand(sim, "hand", 64, NULL) < 0)
 		bail_out("a partition by hand");
 	make_job("j", "");
-	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "waiting for 4 free IPUs") != NULL),
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "waiting for 4 IPUs") != NULL),
 	   "is said");
 	ok(WITHIN(5000, n_events("WaitingForIPUs") == 1), "with an Event");
 	writes = all_writes();

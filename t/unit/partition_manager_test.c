@@ -99,7 +99,7 @@ static void test_sizes(void)
 	want("b", 4);
 	ok(WITHIN(5000, is_because("b", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)), "full");
 	st = seen("b");
-	has_str(st.message, "waiting for 4 free IPUs", "in words");
+	has_str(st.message, "waiting for 4 IPUs", "in words");
 	is_int(partitions_waiting(parts), 2, "two wait");
 	partition_release(parts, "a", 0);
 	ok(WITHIN(20000, is("b", PARTITION_STATE_ACTIVE)), "room has come");
@@ -140,7 +140,7 @@ static void test_other_need(void)
 	want("u", 8);
 	ok(WITHIN(5000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)), "waits");
 	want("u", 2);
-	ok(WITHIN(3000, strstr(seen("u").message, "waiting for 2 free") != NULL), "waits for less");
+	ok(WITHIN(3000, strstr(seen("u").message, "waiting for 2 IPUs") != NULL), "waits for less");
 	partition_release_all(parts, "full");
 	ok(WITHIN(20000, is("u", PARTITION_STATE_ACTIVE)), "active");
 	is_int(seen("u").ask->ipus, 2, "with two");

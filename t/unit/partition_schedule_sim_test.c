@@ -34,6 +34,7 @@ struct job {
 	int priority;
 	unsigned space, pod, refused;
 	struct block block;
+	struct schedule_block kept;
 	int64_t promised_ms; /* as first in the queue; 0: nothing */
 	int64_t first_ms;    /* since when it is that; 0: it isn't */
 };
@@ -253,9 +254,10 @@ static void note_first(struct job *j, const struct schedule_decision *d)
 			j->first_ms = j->promised_ms = 0;
 		return;
 	}
+	j->kept = d->block;
 	if (!j->first_ms)
 		j->first_ms = w.now_ms;
-	if (d->start_ms != SCHEDULE_NEVER && view.c[d->controller].n_pending == 0 &&
+	if (d->start_ms != SCHEDULE_NEVER && view.c[d->block.controller].n_pending == 0 &&
 	    (!j->promised_ms || d->start_ms < j->promised_ms))
 		j->promised_ms = d->start_ms;
 }
@@ -270,6 +272,8 @@ static bool decide(struct schedule *s, size_t at)
 
 	if (j->not_before_ms > w.now_ms)
 		return false;
+	if (j->first_ms)
+		ask.kept = &j->kept;
 	schedule_decide(s, &ask, &d);
 	note_first(j, &d);
 	if (d.verdict != SCHEDULE_SERVE)

@@ -239,7 +239,7 @@ static size_t describe(const struct schedule_decision *d, bool with_time, char *
 	if (d->verdict <= SCHEDULE_BUSY)
 		len += (size_t)snprintf(out + len, room - len, "%zu", d->controller);
 	if (d->reserved)
-		len += (size_t)snprintf(out + len, room - len, "r%zu", d->controller);
+		len += (size_t)snprintf(out + len, room - len, "r%zu", d->block.controller);
 	if (d->reserved && d->start_ms != SCHEDULE_NEVER && with_time)
 		len += (size_t)snprintf(out + len, room - len, "+%" PRId64,
 					(d->start_ms - NOW_MS) / 1000);
