@@ -59,6 +59,8 @@ static void note_status(struct partition_facts *f, const struct err *err,
 				    : PARTITION_PRESENT;
 	} else if (err->kind == ERR_NOT_FOUND) {
 		f->status = PARTITION_NOT_FOUND;
+	} else {
+		return; /* no answer: what was seen before keeps its time */
 	}
 	f->status_asked_ms = f->asked_ms;
 }
@@ -77,6 +79,8 @@ bool partition_facts_answered(struct partition_facts *f, const struct err *err,
 		note_answer(f, failed ? err : NULL, now_ms);
 	else if (f->calling != PARTITION_CALL_LIST)
 		note_answer(f, err, now_ms);
+	if (err && err->kind == ERR_NOT_FOUND && f->calling == PARTITION_CALL_RESET)
+		note_status(f, err, NULL); /* a look, too */
 	f->busy = false;
 	if (!failed)
 		f->not_before_ms = 0;
@@ -92,10 +96,14 @@ void partition_facts_listed(struct partition_facts *f, const struct partition_en
 	if (!asked_ms || asked_ms < entry->since_ms)
 		return;
 	f->listed_asked_ms = asked_ms;
+	/* Where the two looks don't agree, the older one counts no more, and is asked for again. */
 	if (!part || part->ready == VIPU_PS_REMOVED) {
-		f->listed = PARTITION_NOT_FOUND;
+		if (f->status != PARTITION_PRESENT || f->status_asked_ms < asked_ms)
+			f->listed = PARTITION_NOT_FOUND;
 		return;
 	}
+	if (f->status == PARTITION_NOT_FOUND && f->status_asked_ms <= asked_ms)
+		f->status = PARTITION_UNSEEN;
 	f->listed = PARTITION_PRESENT;
 	f->listed_ipus = (uint32_t)part->n_ipus;
 	f->listed_broken = part->ready == VIPU_PS_ERROR;

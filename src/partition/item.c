@@ -346,7 +346,8 @@ void item_touch(struct item *item)
 
 bool item_is_orphan(const struct item *item)
 {
-	return item->entry->phase == PARTITION_ORPHAN;
+	return item->entry->phase == PARTITION_ORPHAN &&
+	       tracker_is_recorded(item->p->tracker, item->entry->id);
 }
 
 struct item *item_new(struct slot *slot, struct partition_entry *entry, enum item_origin origin)

@@ -202,11 +202,20 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 	}
 }
 
-static uint64_t digest_of(const struct partition_status *st)
+static size_t slot_held(const struct slot *s)
+{
+	size_t n = s->asking;
+
+	LIST_FOREACH(pos, tmp, &s->items)
+		n += !item_is_orphan(CONTAINER_OF(pos, struct item, link));
+	return n;
+}
+
+static uint64_t digest_of(const struct partition_status *st, size_t held)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	const char *texts[] = {st->id ? st->id : "", st->message};
-	uint64_t numbers[] = {st->state, st->why, st->resets, st->draining, st->files};
+	uint64_t numbers[] = {st->state, st->why, st->resets, st->draining, st->files, held};
 
 	for (size_t i = 0; i < 2; i++) {
 		for (const char *z = texts[i]; *z; z++)
@@ -254,7 +263,7 @@ void slot_changed(struct slot *s)
 	s->owner->p->generation++;
 	record_wait(s);
 	fill_status(s, &st);
-	digest = digest_of(&st);
+	digest = digest_of(&st, slot_held(s));
 	if (digest == s->told)
 		return;
 	s->told = digest;
@@ -582,13 +591,8 @@ size_t partition_held(const struct partitions *p, const char *owner_uid)
 
 	if (!o)
 		return 0;
-	LIST_FOREACH(pos, tmp, &o->slots) {
-		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
-
-		n += s->asking;
-		LIST_FOREACH(ipos, itmp, &s->items)
-			n += !item_is_orphan(CONTAINER_OF(ipos, struct item, link));
-	}
+	LIST_FOREACH(pos, tmp, &o->slots)
+		n += slot_held(CONTAINER_OF(pos, struct slot, link));
 	return n;
 }
 

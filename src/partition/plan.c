@@ -101,9 +101,25 @@ static bool has_other_size(const struct view *v)
 	       v->f->listed_ipus != v->e->ask.ipus;
 }
 
+static bool list_follows_status(const struct view *v)
+{
+	return v->f->listed != PARTITION_UNSEEN && v->f->listed_asked_ms >= v->f->status_asked_ms;
+}
+
 static bool present_as(const struct view *v, enum partition_health health)
 {
 	return v->f->status == PARTITION_PRESENT && v->f->health == health;
+}
+
+/* A partition of another size under this name is somebody else's: it's left alone. The entry goes
+ * when nothing that was sent for it can take effect any more, and it's still so. */
+static struct partition_plan plan_foreign(const struct view *v, enum partition_why why)
+{
+	if (!settled(v))
+		return wait_until(v->e->settle_ms);
+	if (v->f->listed_asked_ms < v->e->settle_ms)
+		return call(v, PARTITION_CALL_LIST);
+	return forget(why);
 }
 
 /* The create's answer leaves open whether the partition exists. */
@@ -128,7 +144,8 @@ static struct partition_plan plan_creating(const struct view *v)
 	if (f->answer == PARTITION_EXISTS && !unknown)
 		return forget(PARTITION_WHY_TAKEN);
 	if (has_other_size(v))
-		return forget(PARTITION_WHY_TAKEN);
+		return unknown || f->busy ? record(PARTITION_RELEASING, PARTITION_WHY_TAKEN)
+					  : forget(PARTITION_WHY_TAKEN);
 	if (!f->wanted && f->answer == PARTITION_UNSENT && !unknown && !f->busy)
 		return forget(PARTITION_WHY_NONE);
 	if (!f->wanted)
@@ -139,10 +156,16 @@ static struct partition_plan plan_creating(const struct view *v)
 		return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
 	if (present_as(v, PARTITION_LEAVING))
 		return record(PARTITION_RELEASING, PARTITION_WHY_VANISHED);
-	if (present_as(v, PARTITION_HEALTHY))
+	if (present_as(v, PARTITION_HEALTHY) && (!unknown || f->listed == PARTITION_PRESENT))
 		return record(PARTITION_ACTIVE, PARTITION_WHY_NONE);
+	if (f->answer == PARTITION_OK && absent(v))
+		return forget(PARTITION_WHY_VANISHED);
 	if (f->now_ms >= v->e->since_ms + v->t->active_ms)
 		return record(PARTITION_RELEASING, PARTITION_WHY_ERROR);
+	if (f->answer == PARTITION_OK && f->status == PARTITION_NOT_FOUND && settled(v))
+		return prove_absent(v);
+	if (present_as(v, PARTITION_HEALTHY) && !list_follows_status(v))
+		return call(v, PARTITION_CALL_LIST);
 	if (f->status == PARTITION_PRESENT)
 		return poll_status(v);
 	if (unknown)
@@ -162,6 +185,8 @@ static struct partition_plan plan_active(const struct view *v)
 		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
 	if (absent(v))
 		return forget(PARTITION_WHY_VANISHED);
+	if (has_other_size(v))
+		return plan_foreign(v, PARTITION_WHY_VANISHED);
 	if (f->status == PARTITION_NOT_FOUND || f->listed == PARTITION_NOT_FOUND)
 		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
 	if (f->reset_wanted)
@@ -179,6 +204,8 @@ static struct partition_plan plan_resetting(const struct view *v)
 		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
 	if (absent(v))
 		return forget(PARTITION_WHY_VANISHED);
+	if (has_other_size(v))
+		return plan_foreign(v, PARTITION_WHY_VANISHED);
 	if (f->answer == PARTITION_OK) {
 		if (present_as(v, PARTITION_HEALTHY))
 			return record(PARTITION_ACTIVE, PARTITION_WHY_NONE);
@@ -192,8 +219,8 @@ static struct partition_plan plan_resetting(const struct view *v)
 	}
 	if (f->answer == PARTITION_UNKNOWN && !settled(v))
 		return wait_until(v->e->settle_ms);
-	if (f->status == PARTITION_NOT_FOUND && settled(v))
-		return prove_absent(v);
+	if (f->status == PARTITION_NOT_FOUND || f->listed == PARTITION_NOT_FOUND)
+		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
 	if (in_window(v))
 		return call(v, PARTITION_CALL_RESET);
 	return f->busy ? wait_until(0) : record(PARTITION_RESETTING, PARTITION_WHY_NONE);
@@ -208,8 +235,12 @@ static struct partition_plan plan_releasing(const struct view *v)
 	if (!f->configured && f->unreachable_since_ms &&
 	    f->now_ms >= f->unreachable_since_ms + v->t->orphan_ms)
 		return record(PARTITION_ORPHAN, PARTITION_WHY_UNREACHABLE);
+	if (has_other_size(v))
+		return plan_foreign(v, PARTITION_WHY_NONE);
 	if (f->status == PARTITION_NOT_FOUND)
 		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
+	if (f->was_unknown && !v->e->active_ms && f->listed == PARTITION_UNSEEN)
+		return call(v, PARTITION_CALL_LIST);
 	if (present_as(v, PARTITION_LEAVING))
 		return poll_status(v);
 	if (f->answer == PARTITION_OK && f->now_ms < f->answered_ms + v->t->remove_ms)

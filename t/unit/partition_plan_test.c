@@ -3,6 +3,7 @@
  * The partition planner against its table in doc/design/partition-states.md: a row here for each of
  * its lines, in its order. Times: the entry was recorded at 100 s, with the default times.
  */
+#include "partition/facts.h"
 #include "partition/plan.h"
 #include "tap.h"
 
@@ -74,13 +75,28 @@ static const struct row rows[] = {
 	 PARTITION_CALL_STATUS,
 	 0,
 	 0},
+	{"creating: listed with another size, all answered",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .answer = PARTITION_OK, .listed = PARTITION_PRESENT,
+	  .listed_ipus = 8},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_TAKEN},
 	{"creating: listed with another size",
 	 PARTITION_CREATING,
 	 SETTLED,
 	 {KNOWN, .now_ms = T0 + 1, .was_unknown = true, .listed = PARTITION_PRESENT,
 	  .listed_ipus = 8},
-	 PARTITION_FORGET,
-	 0,
+	 PARTITION_RECORD,
+	 PARTITION_RELEASING,
+	 PARTITION_WHY_TAKEN},
+	{"creating: listed with another size, being asked",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .busy = true, .listed = PARTITION_PRESENT, .listed_ipus = 8},
+	 PARTITION_RECORD,
+	 PARTITION_RELEASING,
 	 PARTITION_WHY_TAKEN},
 	{"creating: listed with its own size",
 	 PARTITION_CREATING,
@@ -150,8 +166,39 @@ static const struct row rows[] = {
 	 PARTITION_CREATING,
 	 SETTLED,
 	 {KNOWN, .now_ms = T0 + 1, .answer = PARTITION_UNKNOWN, SEEN(PARTITION_HEALTHY)},
+	 PARTITION_CALL_LIST,
+	 0,
+	 0},
+	{"creating: active, the reply was lost, listed",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .answer = PARTITION_UNKNOWN, SEEN(PARTITION_HEALTHY),
+	  .listed = PARTITION_PRESENT, .listed_ipus = 4, .listed_asked_ms = T0},
 	 PARTITION_RECORD,
 	 PARTITION_ACTIVE,
+	 0},
+	{"creating: active, the reply was lost, not in the list that followed",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 499, .answer = PARTITION_UNKNOWN, SEEN(PARTITION_HEALTHY),
+	  NOT_LISTED_AT(T0 + 1)},
+	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"creating: succeeded, and absent",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = SETTLED + 9, .answer = PARTITION_OK, NOT_FOUND_AT(SETTLED),
+	  NOT_LISTED_AT(SETTLED)},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_VANISHED},
+	{"creating: succeeded, not found, settled",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {KNOWN, .now_ms = SETTLED + 9, .answer = PARTITION_OK, NOT_FOUND_AT(SETTLED)},
+	 PARTITION_CALL_LIST,
+	 0,
 	 0},
 	{"creating: too slow",
 	 PARTITION_CREATING,
@@ -245,6 +292,22 @@ static const struct row rows[] = {
 	 PARTITION_FORGET,
 	 0,
 	 PARTITION_WHY_VANISHED},
+	{"active: listed with another size",
+	 PARTITION_ACTIVE,
+	 0,
+	 {KNOWN, .now_ms = T0 + 9, .listed = PARTITION_PRESENT, .listed_ipus = 8,
+	  .listed_asked_ms = T0},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_VANISHED},
+	{"active: listed with another size, not settled",
+	 PARTITION_ACTIVE,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 9, .listed = PARTITION_PRESENT, .listed_ipus = 8,
+	  .listed_asked_ms = T0},
+	 PARTITION_WAIT,
+	 0,
+	 0},
 	{"active: not listed",
 	 PARTITION_ACTIVE,
 	 0,
@@ -317,6 +380,14 @@ static const struct row rows[] = {
 	 PARTITION_FORGET,
 	 0,
 	 PARTITION_WHY_VANISHED},
+	{"resetting: listed with another size before it settled",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = SETTLED, .listed = PARTITION_PRESENT, .listed_ipus = 8,
+	  .listed_asked_ms = T0},
+	 PARTITION_CALL_LIST,
+	 0,
+	 0},
 	{"resetting: done",
 	 PARTITION_RESETTING,
 	 SETTLED,
@@ -350,6 +421,20 @@ static const struct row rows[] = {
 	 SETTLED,
 	 {KNOWN, .now_ms = T0 + 1, .answer = PARTITION_UNKNOWN},
 	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"resetting: refused, not found, not settled",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .answer = PARTITION_REFUSED, NOT_FOUND_AT(T0)},
+	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"resetting: not listed, settled",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = SETTLED, NOT_LISTED_AT(T0)},
+	 PARTITION_CALL_STATUS,
 	 0,
 	 0},
 	{"resetting: unknown, settled",
@@ -409,11 +494,42 @@ static const struct row rows[] = {
 	 PARTITION_CALL_REMOVE,
 	 0,
 	 0},
+	{"releasing: listed with another size",
+	 PARTITION_RELEASING,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 1, .answer = PARTITION_UNKNOWN, .listed = PARTITION_PRESENT,
+	  .listed_ipus = 8, .listed_asked_ms = T0},
+	 PARTITION_FORGET,
+	 0,
+	 0},
+	{"releasing: listed with another size, not settled",
+	 PARTITION_RELEASING,
+	 SETTLED,
+	 {UNWANTED, .now_ms = T0 + 1, .listed = PARTITION_PRESENT, .listed_ipus = 8,
+	  .listed_asked_ms = T0},
+	 PARTITION_WAIT,
+	 0,
+	 0},
 	{"releasing: not found, not settled",
 	 PARTITION_RELEASING,
 	 SETTLED,
 	 {UNWANTED, .now_ms = T0 + 1, NOT_FOUND_AT(T0)},
 	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"releasing: perhaps never made, not listed yet",
+	 PARTITION_RELEASING,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 1, .was_unknown = true},
+	 PARTITION_CALL_LIST,
+	 0,
+	 0},
+	{"releasing: perhaps never made, listed",
+	 PARTITION_RELEASING,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 1, .was_unknown = true, .listed = PARTITION_PRESENT,
+	  .listed_ipus = 4},
+	 PARTITION_CALL_REMOVE,
 	 0,
 	 0},
 	{"releasing: under way",
@@ -536,9 +652,39 @@ static void test_stamp(void)
 	is_int(e.settle_ms, SETTLED + 1, "settling never lies before the phase");
 }
 
+static void test_looks(void)
+{
+	struct partition_entry e = {
+		.ask = {.ipus = 4}, .phase = PARTITION_RELEASING, .since_ms = T0};
+	struct vipu_partition part = {.n_ipus = 4, .ready = VIPU_PS_ACTIVE};
+	struct err not_found = {.kind = ERR_NOT_FOUND},
+		   lost = {.kind = ERR_TIMEOUT, .maybe_applied = true};
+	struct partition_facts f;
+
+	partition_facts_init(&f, PARTITION_RELEASING, false);
+	partition_facts_sent(&f, PARTITION_CALL_STATUS, T0 + 1);
+	ok(!partition_facts_answered(&f, &not_found, NULL, T0 + 2), "NOT_FOUND is an answer");
+	partition_facts_sent(&f, PARTITION_CALL_STATUS, SETTLED);
+	ok(partition_facts_answered(&f, &lost, NULL, SETTLED + 1), "no answer is a failure");
+	is_int(f.status_asked_ms, T0 + 1, "and doesn't make an old look a new one");
+	partition_facts_listed(&f, &e, &part, T0 + 2);
+	is_int(f.status, PARTITION_UNSEEN, "a later list that has it: status counts no more");
+	f.status = PARTITION_PRESENT;
+	f.status_asked_ms = T0 + 9;
+	partition_facts_listed(&f, &e, NULL, T0 + 8);
+	is_int(f.listed, PARTITION_UNSEEN, "a later status that has it: the list counts no more");
+	partition_facts_listed(&f, &e, NULL, T0 + 10);
+	is_int(f.listed, PARTITION_NOT_FOUND, "a list after the status counts");
+	partition_facts_init(&f, PARTITION_RESETTING, false);
+	partition_facts_sent(&f, PARTITION_CALL_RESET, T0 + 3);
+	ok(partition_facts_answered(&f, &not_found, NULL, T0 + 4), "a reset of nothing fails");
+	is_int(f.status, PARTITION_NOT_FOUND, "and is a look");
+}
+
 int main(void)
 {
 	test_table();
+	test_looks();
 	test_waits_end();
 	test_stamp();
 	return done_testing();
