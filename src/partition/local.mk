@@ -59,7 +59,7 @@ partition_tests = t/unit/partition_schedule_sim_test t/unit/partition_schedule_t
 	t/unit/partition_manager_test t/unit/partition_crash_test \
 	t/unit/partition_shards_test t/unit/partition_damage_test \
 	t/unit/partition_adopt_test t/unit/partition_follow_test t/unit/partition_tracker_test \
-	t/unit/partition_ipuof_test
+	t/unit/partition_ipuof_test t/unit/partition_model_test
 check_PROGRAMS += $(partition_tests)
 t_unit_partition_schedule_test_SOURCES = t/unit/partition_schedule_test.c t/unit/tap.h
 t_unit_partition_schedule_test_LDADD = $(partition_ldadd)
@@ -67,6 +67,11 @@ t_unit_partition_schedule_sim_test_SOURCES = t/unit/partition_schedule_sim_test.
 t_unit_partition_schedule_sim_test_LDADD = $(partition_ldadd)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h
 t_unit_partition_plan_test_LDADD = $(partition_ldadd)
+t_unit_partition_model_test_SOURCES = t/unit/partition_model_test.c t/unit/partition_model.h \
+	t/unit/partition_model_end.c t/unit/partition_model_owner.c \
+	t/unit/partition_model_replica.c t/unit/partition_model_tracker.c \
+	t/unit/partition_model_world.c t/unit/tap.h
+t_unit_partition_model_test_LDADD = $(partition_ldadd)
 t_unit_partition_types_test_SOURCES = t/unit/partition_types_test.c t/unit/tap.h
 t_unit_partition_types_test_LDADD = $(partition_ldadd)
 t_unit_partition_manager_test_SOURCES = t/unit/partition_manager_test.c \
