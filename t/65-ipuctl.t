@@ -127,6 +127,20 @@ subtest 'through the API server' => sub {
 	fails(through('stats', '--service=gone'), 3, qr/error trying to reach service/, 'nobody behind the Service');
 };
 
+subtest 'a controller out of service' => sub {
+	my $name = '127.0.0.1:' . $sim->port('vipu0');
+	like(through('controllers')->{out}, qr/^\Q$name\E +Ready +16 +0 +16 +0 +<none>$/m, 'controllers');
+	like(through('capacity', '-o', 'wide')->{out}, qr/^TOTAL +- +16 +0 +0 +0 +16 +16 +-$/m, 'capacity');
+	is(through($_)->{status}, 0, $_) for qw(queue partitions);
+	prints(through('controllers', 'cordon', $name), "controller/$name cordoned\n", 'cordon');
+	wait_until('the operator to see it', sub { through('controllers')->{out} =~ /^\Q$name\E +Ready,Cordoned /m });
+	like(through('query', 1)->{out}, qr/^yes +0 /m, '... and nothing can be made there');
+	is(through('drain', $name, '--wait', 30)->{out}, "controller/$name draining\ncontroller/$name drained\n", 'drain an empty one');
+	prints(through('uncordon', $name), "controller/$name uncordoned\n", 'uncordon');
+	wait_until('the operator to use it again', sub { through('query', 1)->{out} =~ /^yes +16 /m });
+	is(api('DELETE', $configmap)->{status}, 200, 'the ConfigMap goes');
+};
+
 # A port on which nobody listens: a socket is bound there and doesn't, for as long as the test runs.
 my @bound;
 sub closed_port {
@@ -158,6 +172,9 @@ subtest 'what is printed' => sub {
 	like(stubbed('queue')->{out}, qr/^POSITION .* REASON\n1 +default +ipujob\/bert +0 +64 +5 +\d+y\d*d? +WaitingForIPUs\n\z/, 'queue');
 	like(stubbed('queue', '-o', 'wide')->{out}, qr/ MESSAGE\n.* all in use\n/, '... with its messages');
 	like(slurp("$answers/requests"), qr{^GET /a/path/queue$}m, "the server's path stands in front");
+	answer(query => {available => JSON::PP::true, numOfPartitions => 7, message => ''});
+	like(stubbed('query', '4')->{out}, qr/^yes +7 /m, 'query of a server that answers GET');
+	like(slurp("$answers/requests"), qr{/queue\nGET /a/path/query\?size=4\n\z}, '... which needs no POST');
 	answer(controllers => {items => [controller('a:1'), controller('b:1', reachable => JSON::PP::false)]});
 	answer(capacity => {controllers => [{name => 'a:1', usedIPUs => 3, freeIPUs => 13}], total => {}});
 	like(stubbed('controllers')->{out}, qr/^a:1 +Ready +16 +3 +13 +2 +<none>\nb:1 +Unreachable +16 +<none> +<none> +2 +/m, 'controllers');
