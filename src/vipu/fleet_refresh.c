@@ -95,17 +95,43 @@ static void take_answers(struct fleet_member *m)
 		fleet_member_changed(m);
 }
 
+/* The controller's words, and where people can mend it: who waits reads them in a job's status. */
+static void describe_failure(const struct vipu_controller *c, const struct err *failure,
+			     char ret_z[sizeof(c->reason)])
+{
+	const char *secret = c->address.secret_name;
+	bool denied = failure->code == GRPC_UNAUTHENTICATED ||
+		      failure->code == GRPC_PERMISSION_DENIED;
+
+	if (denied && failure->kind == ERR_DENIED && secret[0])
+		snprintf(ret_z, sizeof(c->reason),
+			 "%.100s: look at userId and accessKey of Secret %.100s", failure->msg,
+			 secret);
+	else if (denied && failure->kind == ERR_DENIED)
+		snprintf(ret_z, sizeof(c->reason),
+			 "%.140s: it wants a user id and an access key, by secretName",
+			 failure->msg);
+	else if (secret[0] && strstr(failure->msg, "certificate"))
+		snprintf(ret_z, sizeof(c->reason), "%.130s: look at ca.crt of Secret %.90s",
+			 failure->msg, secret);
+	else
+		snprintf(ret_z, sizeof(c->reason), "%s", failure->msg);
+}
+
 static void take_failure(struct fleet_member *m)
 {
 	struct vipu_controller *c = &m->c;
-	bool changed = c->reach != VIPU_REACH_NO || strcmp(c->reason, m->failure.msg) != 0;
+	char reason[sizeof(c->reason)];
+	bool changed;
 
+	describe_failure(c, &m->failure, reason);
+	changed = c->reach != VIPU_REACH_NO || strcmp(c->reason, reason) != 0;
 	if (changed)
-		log_warn("vipu", c->name, "controller doesn't answer: %s", m->failure.msg);
+		log_warn("vipu", c->name, "controller doesn't answer: %s", reason);
 	set_reach(m, VIPU_REACH_NO);
 	if (c->failing_since_ms == 0)
 		c->failing_since_ms = m->asked_ms;
-	snprintf(c->reason, sizeof(c->reason), "%s", m->failure.msg);
+	memcpy(c->reason, reason, sizeof(reason));
 	c->reason_kind = m->failure.kind;
 	vipu_agents_done(&m->agents);
 	vipu_partitions_done(&m->partitions);

@@ -18,7 +18,7 @@ our @EXPORT_OK = qw(run_scenarios);
 my %collection = (
 	ipujobs => '/apis/graphcore.ai/v1alpha1',
 	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
-	map { $_ => '/api/v1' } qw(pods configmaps events nodes namespaces serviceaccounts),
+	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces serviceaccounts),
 );
 my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces);
 my $tracker_ns = 'ipu-operator';
@@ -82,7 +82,7 @@ sub run_one ($back, $path, $text) {
 # ---- the actors ----
 
 # Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
-# create_ms, remove_ms; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
+# create_ms, remove_ms; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
 # another one's text.
 sub start ($s, %option) {
 	$s->{back}->use_crd($option{crd});
@@ -93,7 +93,8 @@ sub start ($s, %option) {
 
 sub start_controllers ($s, %option) {
 	my @args = ('--controllers', $option{controllers} // 1, '--agents', $option{agents} // 4,
-		'--create-ms', $option{create_ms} // 100, '--remove-ms', $option{remove_ms} // 50);
+		'--create-ms', $option{create_ms} // 100, '--remove-ms', $option{remove_ms} // 50,
+		@{ $option{sim} // [] });
 	$s->{sim} = $s->{back}->start_sim(@args);
 	push @{ $s->{programs} }, $s->{sim};
 	$s->{controllers} = [ map { $s->{back}->address . ':' . $s->{sim}->port("vipu$_") }
