@@ -121,6 +121,9 @@ subtest 'through the API server' => sub {
 	fails(through('stats', '--service', 'ipu-operator-vipu-proxy:81'), 3, qr/no service port/, 'a port that is none');
 	spit(test_dir() . '/stranger', slurp("$folder/kubeconfig") =~ s/token: \S+/token: "wrong"/r);
 	fails(ctl(['stats', '--kubeconfig', test_dir() . '/stranger']), 1, qr/Unauthorized|credentials/, 'a stranger');
+	http('POST', $sim->url('admin', '/sim/api/faults'), json => {kind => 'lose', resource => 'services', count => 0});
+	fails(through('stats'), 3, qr/closed/, 'an answer that is lost');
+	http('DELETE', $sim->url('admin', '/sim/api/faults'));
 	$service{metadata}{name} = 'gone';
 	$service{spec}{ports}[0]{targetPort} = closed_port();
 	api('POST', '/api/v1/namespaces/ipu-operator/services', json => \%service);

@@ -17,6 +17,7 @@ struct forward {
 	struct http_exchange *ex;
 	struct op *op;
 	char *host;
+	bool lose; /* a fault */
 };
 
 void sim_api_use_net(struct sim_api *api, struct net *net)
@@ -45,7 +46,9 @@ static void on_answer(void *arg, const struct http_response *response, const str
 	struct err err;
 
 	http_exchange_on_abort(f->ex, NULL, NULL);
-	if (why) {
+	if (f->lose) {
+		http_reply_abort(f->ex);
+	} else if (why) {
 		err_copy(&err, why);
 		err_wrap(&err, "error trying to reach service");
 		reply_status(f->ex, 503, &err);
@@ -127,6 +130,7 @@ static void start(struct sim_request *req, const struct json *service, const str
 	};
 
 	f->ex = req->ex;
+	f->lose = req->lose;
 	f->host = str_dup(json_str(json_at(service, "spec", "clusterIP", NULL)));
 	request.origin.host = f->host;
 	request.origin.port = (unsigned)json_int(json_get(port, "targetPort"),
