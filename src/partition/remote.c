@@ -70,6 +70,7 @@ static void free_seat(struct seat *s)
 	list_unlink(&s->due);
 	list_unlink(&s->changed);
 	seat_forget_status(s);
+	json_doc_free(s->files);
 	partition_ask_done(&s->ask);
 	free(s);
 }
@@ -126,6 +127,7 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	st.position = (unsigned)json_int(json_get(object, "position"), 0);
 	st.resets = (uint32_t)json_int(json_get(object, "resets"), 0);
 	st.port = (uint16_t)json_int(json_get(object, "port"), 0);
+	st.files = strtoull(json_cstr(json_get(object, "files")) ?: "0", NULL, 16);
 	(void)clock_parse(json_str(json_get(object, "since")), &st.since_ms, NULL);
 	seat_forget_status(s);
 	s->id = text_of(object, "id");
@@ -137,6 +139,7 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	}
 	s->status = st;
 	s->has_status = true;
+	s->files_stale = st.files && st.files != s->files_read;
 	seat_changed(s);
 	return 0;
 }
@@ -154,6 +157,10 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 	ret->host = s->host;
 	ret->label_key = s->label_key;
 	ret->label_value = s->label_value;
+	if (ret->state == PARTITION_STATE_ACTIVE && ret->files && !s->files) {
+		ret->state = PARTITION_STATE_CREATING; /* its Pods can't be made yet */
+		snprintf(ret->message, sizeof(ret->message), "waiting for its IPUoF configuration");
+	}
 	if (!s->wanted) {
 		ret->state = s->held ? PARTITION_STATE_RELEASING : PARTITION_STATE_NONE;
 		ret->id = NULL;
@@ -449,6 +456,24 @@ static size_t asked_from(const struct partition_service *service, const char *ow
 	return n;
 }
 
+static size_t ipuof_files(const struct partition_service *service, const char *owner_uid,
+			  uint32_t instance, partition_file_fn *fn, void *arg)
+{
+	const struct seat *s = find_seat(of(service), owner_uid, instance);
+	struct json_iter it;
+	size_t n = 0;
+
+	if (!s || !s->files || s->files_stale || !s->status.files)
+		return 0;
+	for (it = json_iter(json_get(json_root(s->files), "files")); json_next(&it); n++) {
+		CLEANUP_FREE char *name = str_dup(it.key);
+
+		if (fn && json_cstr(it.value))
+			fn(name, json_str(it.value), arg);
+	}
+	return n;
+}
+
 static void each(const struct partition_service *service, partitions_each_fn *fn, void *arg)
 {
 	struct map_iter it = MAP_ITER(of(service)->seats);
@@ -509,6 +534,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 		.held = held,
 		.asked_from = asked_from,
 		.each = each,
+		.ipuof_files = ipuof_files,
 	};
 	struct partition_remote *r;
 	struct http_url url;

@@ -29,7 +29,9 @@ static enum seat_step next_step(const struct seat *s)
 		return SEAT_ASK;
 	if (s->reset_wanted)
 		return SEAT_RESET;
-	return s->stale ? SEAT_LOOK : SEAT_NOTHING;
+	if (s->stale)
+		return SEAT_LOOK;
+	return s->files_stale ? SEAT_FILES : SEAT_NOTHING;
 }
 
 /* ---- answers ---- */
@@ -82,6 +84,24 @@ static int take_reply(struct seat *s, struct str body, struct err *err)
 	return seat_take_status(s, json_root(doc), err);
 }
 
+static void take_files(struct seat *s, struct str body)
+{
+	struct json_doc *doc;
+	struct err err;
+
+	if (json_parse(body, &doc, &err) < 0) {
+		log_warn("partition", s->ask.owner.name, "the proxy's IPUoF configuration: %s",
+			 err.msg);
+		s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, NULL);
+		return;
+	}
+	json_doc_free(s->files);
+	s->files = doc;
+	s->files_read = s->status.files;
+	s->files_stale = false;
+	seat_changed(s);
+}
+
 static void on_success(struct seat *s, enum seat_step step, const struct http_response *response)
 {
 	struct err err = ERR_INIT;
@@ -95,6 +115,10 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 	if (step == SEAT_RELEASE) {
 		s->not_before_ms = clock_mono_ms() + RELEASE_AGAIN_MS;
 		(void)take_reply(s, response->body, &err); /* for its words */
+		return;
+	}
+	if (step == SEAT_FILES) {
+		take_files(s, response->body);
 		return;
 	}
 	if (take_reply(s, response->body, &err) < 0) {
@@ -130,6 +154,10 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	proxy_answers(r);
 	if (err.kind == ERR_NONE) {
 		on_success(s, step, response);
+	} else if (step == SEAT_FILES) {
+		/* It isn't active any more, or they haven't come yet: the status tells. */
+		s->stale = true;
+		s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, &err);
 	} else if (err.kind == ERR_NOT_FOUND) {
 		/* Nothing is asked for or held there: what is wanted is asked for again. */
 		s->taken = s->stale = s->reset_wanted = false;
@@ -184,7 +212,10 @@ static char *make_target(const struct seat *s, enum seat_step step)
 		return xstrdup("/v1/partitions");
 	snprintf(number, sizeof(number), "%" PRIu32, s->ask.instance);
 	(void)http_path_append(&path, &err, "v1", "partitions", s->ask.owner.uid, number,
-			       step == SEAT_RESET ? "reset" : NULL, NULL);
+			       step == SEAT_RESET   ? "reset"
+			       : step == SEAT_FILES ? "ipuof"
+						    : NULL,
+			       NULL);
 	z = str_dup(buf_str(&path));
 	buf_done(&path);
 	return z;
@@ -195,7 +226,8 @@ static void send_step(struct seat *s, enum seat_step step)
 	static const enum http_method methods[] = {[SEAT_ASK] = HTTP_METHOD_POST,
 						   [SEAT_RESET] = HTTP_METHOD_POST,
 						   [SEAT_RELEASE] = HTTP_METHOD_DELETE,
-						   [SEAT_LOOK] = HTTP_METHOD_GET};
+						   [SEAT_LOOK] = HTTP_METHOD_GET,
+						   [SEAT_FILES] = HTTP_METHOD_GET};
 	struct partition_remote *r = s->r;
 	CLEANUP_FREE char *target = make_target(s, step);
 	struct buf body = BUF_INIT(65536);

@@ -6,6 +6,7 @@
 #ifndef IPU_PARTITION_REMOTE_IMPL_H
 #define IPU_PARTITION_REMOTE_IMPL_H
 
+#include "core/json.h"
 #include "core/list.h"
 #include "core/map.h"
 #include "http/client.h"
@@ -15,7 +16,7 @@
 #include "partition/remote.h"
 #include "partition/tracker.h"
 
-enum seat_step { SEAT_NOTHING, SEAT_ASK, SEAT_RESET, SEAT_RELEASE, SEAT_LOOK };
+enum seat_step { SEAT_NOTHING, SEAT_ASK, SEAT_RESET, SEAT_RELEASE, SEAT_LOOK, SEAT_FILES };
 
 struct seat {
 	struct partition_remote *r;
@@ -29,6 +30,11 @@ struct seat {
 	struct partition_status status;
 	bool has_status;
 	char *id, *controller, *host, *label_key, *label_value; /* of status */
+
+	/* The IPUoF configuration, where its Pods get it as files. */
+	struct json_doc *files; /* {"files": {NAME: TEXT}}; NULL: not asked for yet */
+	uint64_t files_read;    /* which they are, by the status */
+	bool files_stale;
 
 	enum seat_step calling; /* the request about it that is under way */
 	int64_t not_before_ms;  /* mono: after a refusal */
