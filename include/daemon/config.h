@@ -39,7 +39,7 @@ struct config {
 	long log_level;
 	char *log_format;
 	bool lease_enabled;
-	char *lease_prefix, *lease_identity, *advertise;
+	char *lease_prefix, *lease_identity, *advertise, *proxy_url, *proxy_token, *proxy_ca;
 	long connections, header_bytes, body_bytes;
 };
 

@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/str.h"
 #include "core/yaml.h"
+#include "http/message.h"
 #include "kube/object.h"
 #include "net/net.h"
 #include "partition/controllers.h"
@@ -31,6 +32,7 @@ enum key_type {
 	KEY_BOOL,
 	KEY_CHOICE,
 	KEY_ADDRESS,
+	KEY_URL,
 	KEY_ROLES,
 	KEY_CONTROLLERS
 };
@@ -81,6 +83,10 @@ static const struct key keys[] = {
 	{"proxy.tlsKeyFile", KEY_TEXT, AT(proxy_key), "", 0, 0, NULL},
 	{"proxy.controllerAccounts", KEY_TEXT, AT(proxy_accounts), "", 0, 0, NULL},
 	{"proxy.advertise", KEY_ADDRESS, AT(advertise), "", 0, 0, NULL},
+	{"proxy.url", KEY_URL, AT(proxy_url), "", 0, 0, NULL},
+	{"proxy.tokenFile", KEY_TEXT, AT(proxy_token), "/var/run/secrets/ipu-operator/token", 0, 0,
+	 NULL},
+	{"proxy.caFile", KEY_TEXT, AT(proxy_ca), "", 0, 0, NULL},
 	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
 	{"proxy.idleTimeoutSeconds", KEY_NUMBER, AT(proxy_idle_s), "60", 1, 3600, NULL},
@@ -146,10 +152,14 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 {
 	CLEANUP_FREE char *z = str_dup(text);
 	char host[NET_HOST_SIZE];
+	struct http_url url;
 	uint16_t port;
 
 	if (key->type == KEY_ADDRESS && text.len && net_split_host_port(z, 0, host, &port, err) < 0)
 		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
+				key->name);
+	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
+		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
 				key->name);
 	if (key->type == KEY_METADATA && !is_metadata_key(text))
 		return err_set(
@@ -264,6 +274,7 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_NAME_OR_NONE:
 	case KEY_METADATA:
 	case KEY_ADDRESS:
+	case KEY_URL:
 		break;
 	}
 	return set_text(c, key, text, err);
@@ -525,6 +536,7 @@ void config_done(struct config *c)
 		case KEY_NAME_OR_NONE:
 		case KEY_METADATA:
 		case KEY_ADDRESS:
+		case KEY_URL:
 		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));
 			break;

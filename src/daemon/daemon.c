@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
+#include "net/tls.h"
 #include "daemon/internal.h"
 
 #define STOP_DEADLINE_MS 5000
@@ -26,6 +27,18 @@ static void on_controllers_synced(void *arg)
 	struct daemon *d = arg;
 
 	partitions_fleet_known(d->partitions);
+}
+
+/* Without the role proxy it's another process that knows the fleet. */
+static int make_trust(struct daemon *d, struct err *err)
+{
+	struct tls_client_opts opts = {.ca_file = d->config->proxy_ca};
+
+	if (!d->config->proxy_ca[0])
+		return 0;
+	if (tls_config_new_client(&opts, &d->proxy_trust, err) < 0)
+		return err_wrap(err, "proxy.caFile");
+	return 0;
 }
 
 static void make_fleet(struct daemon *d)
@@ -137,7 +150,8 @@ static int make_listeners(struct daemon *d, struct err *err)
 	};
 
 	d->http = http_client_new(d->net, NULL);
-	make_proxy(d);
+	if (c->roles & ROLE_PROXY)
+		make_proxy(d);
 	sc.on_answered_arg = d->proxy;
 	d->server = http_server_new(d->net, &sc);
 	if (listen_proxy(d, err) < 0)
@@ -206,7 +220,8 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	}
 	d->stopping = true;
 	log_info("daemon", NULL, "stopping: signal=%d", signum);
-	proxy_stop(d->proxy);
+	if (d->proxy)
+		proxy_stop(d->proxy);
 	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
 	lead_give_back(d);
 }
@@ -223,8 +238,9 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 	    loop_new(&d->loop, err) < 0 || net_new(d->loop, &d->net, err) < 0 ||
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
-	make_fleet(d);
-	if (lead_start(d, err) < 0 || make_listeners(d, err) < 0)
+	if (config->roles & ROLE_PROXY)
+		make_fleet(d);
+	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
 	observe_start(d);
 	if (ports_file && write_ports(d, ports_file, err) < 0)
@@ -261,6 +277,7 @@ void daemon_free(struct daemon *d)
 	d->proxy = NULL;
 	http_client_free(d->http);
 	lead_stop(d);
+	tls_config_unref(d->proxy_trust);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);
 	kube_recorder_free(d->recorder);

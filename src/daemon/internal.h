@@ -16,6 +16,7 @@
 #include "net/net.h"
 #include "partition/controllers.h"
 #include "partition/manager.h"
+#include "partition/remote.h"
 #include "proxy/proxy.h"
 #include "vipu/fleet.h"
 
@@ -32,15 +33,17 @@ struct daemon {
 
 	/* lead.c */
 	char *lease_name;
-	struct kube_lease *lease;      /* NULL: leads without one */
-	bool leading;                  /* acts; else it follows */
-	struct partitions *partitions; /* made anew whenever leading changes */
-	struct partitions *outgoing;   /* a follower's, shown until partitions has been read */
-	bool following;                /* partitions is a follower's */
-	struct job_controller *jobs;   /* NULL without the controller role, or while following */
+	struct kube_lease *lease;        /* NULL: leads without one */
+	bool leading;                    /* acts; else it follows */
+	struct partitions *partitions;   /* made anew whenever leading changes */
+	struct partitions *outgoing;     /* a follower's, shown until partitions has been read */
+	bool following;                  /* partitions is a follower's */
+	struct partition_remote *remote; /* without the role proxy, instead of partitions */
+	struct job_controller *jobs;     /* NULL without the controller role, or while following */
 	struct loop_work remake_work;
 
-	struct http_client *http; /* to other replicas */
+	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
+	struct http_client *http;       /* to other replicas */
 	struct proxy *proxy;
 	struct certfile *proxy_tls; /* NULL: no certificate files are given */
 	struct http_server *server;

@@ -109,7 +109,8 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.loop = d->loop,
 		.kube = d->kube,
 		.recorder = d->recorder,
-		.partitions = partitions_service(d->partitions),
+		.partitions = d->remote ? partition_remote_service(d->remote)
+					: partitions_service(d->partitions),
 		.pods =
 			{
 				.host_network = c->host_network,
@@ -122,10 +123,34 @@ static struct job_controller *make_jobs(struct daemon *d)
 	return job_controller_new(&opts);
 }
 
+/* Without the role proxy: partitions are another process's. */
+static void make_remote(struct daemon *d)
+{
+	const struct config *c = d->config;
+	CLEANUP_FREE char *url = c->proxy_url[0]
+					 ? xstrdup(c->proxy_url)
+					 : xasprintf("https://ipu-operator-vipu-proxy.%s.svc:443",
+						     d->ns);
+	struct partition_remote_config rc = {
+		.url = url,
+		.tls = d->proxy_trust,
+		.token_file = c->proxy_token,
+		.ns = d->ns,
+		.tracker_name = c->tracker,
+	};
+	struct err err;
+
+	if (partition_remote_new(d->net, d->kube, &rc, on_partitions_synced, on_partition_changed,
+				 d, &d->remote, &err) < 0)
+		log_error("daemon", NULL, "%s", err.msg); /* config.c has checked it */
+}
+
 static void drop_parts(struct daemon *d)
 {
 	job_controller_free(d->jobs);
 	d->jobs = NULL;
+	partition_remote_free(d->remote);
+	d->remote = NULL;
 	partitions_free(d->partitions);
 	d->partitions = NULL;
 }
@@ -137,7 +162,12 @@ static void remake_parts(struct daemon *d)
 	bool was_following = d->following;
 
 	d->following = !d->leading;
-	if (d->leading && was_following && !d->outgoing && partitions_synced(d->partitions)) {
+	if (!(d->config->roles & ROLE_PROXY)) {
+		drop_parts(d);
+		if (d->leading)
+			make_remote(d);
+	} else if (d->leading && was_following && !d->outgoing &&
+		   partitions_synced(d->partitions)) {
 		d->outgoing = d->partitions;
 		d->partitions = make_partitions(d);
 	} else {

@@ -31,12 +31,17 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		err_set(why, ERR_UNAVAILABLE, 0, "leadership: %s", kube_lease_error(d->lease)->msg);
 		return false;
 	}
-	if (!partitions_synced(d->partitions)) {
+	if (d->remote && partition_remote_error(d->remote)->kind != ERR_NONE) {
+		err_set(why, ERR_UNAVAILABLE, 0, "proxy: %s",
+			partition_remote_error(d->remote)->msg);
+		return false;
+	}
+	if (d->partitions && !partitions_synced(d->partitions)) {
 		err_set(why, ERR_UNAVAILABLE, 0,
 			"proxy: the partition tracker hasn't been read yet");
 		return false;
 	}
-	if (controllers_check(d->controllers, why) < 0) {
+	if (d->controllers && controllers_check(d->controllers, why) < 0) {
 		err_wrap(why, "proxy");
 		return false;
 	}
@@ -137,10 +142,12 @@ static void collect_work(const struct daemon *d)
 	struct sums s = {0};
 	size_t counts[JOB_CONDITIONS];
 
-	partitions_each_entry(d->partitions, add_used, &s);
-	for (size_t i = 0; i < 5; i++)
-		metric_set(m.partitions, &phase_labels[i], s.phases[i]);
-	metric_set(m.waiting, NULL, (double)partitions_waiting(d->partitions));
+	if (d->partitions) {
+		partitions_each_entry(d->partitions, add_used, &s);
+		for (size_t i = 0; i < 5; i++)
+			metric_set(m.partitions, &phase_labels[i], s.phases[i]);
+		metric_set(m.waiting, NULL, (double)partitions_waiting(d->partitions));
+	}
 	if (!d->jobs)
 		return;
 	job_controller_count(d->jobs, counts);
@@ -193,7 +200,8 @@ static void collect(void *arg)
 	struct daemon *d = arg;
 	const char *leases[] = {d->lease_name};
 
-	collect_fleet(d);
+	if (d->partitions)
+		collect_fleet(d);
 	collect_work(d);
 	collect_process();
 	metric_set(m.leader, leases, d->leading);

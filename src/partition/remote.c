@@ -157,10 +157,8 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 	ret->host = s->host;
 	ret->label_key = s->label_key;
 	ret->label_value = s->label_value;
-	if (ret->state == PARTITION_STATE_ACTIVE && ret->files && !s->files) {
-		ret->state = PARTITION_STATE_CREATING; /* its Pods can't be made yet */
-		snprintf(ret->message, sizeof(ret->message), "waiting for its IPUoF configuration");
-	}
+	if (s->files_stale)
+		ret->files = 0; /* they come */
 	if (!s->wanted) {
 		ret->state = s->held ? PARTITION_STATE_RELEASING : PARTITION_STATE_NONE;
 		ret->id = NULL;
