@@ -36,7 +36,8 @@ typedef void http_answered_fn(const struct http_answered *answered, void *arg);
 
 struct http_server_config {        /* 0 everywhere: the default */
 	struct http_limits limits; /* max_body_bytes: 4 MiB here */
-	unsigned header_ms; /* from a request's first byte (or accept) to its head's end; 10 s */
+	unsigned header_ms; /* from a request's first byte (or accept) to its head's end; 10 s. The
+			     * TLS handshake before has as long, at most 10 s */
 	unsigned body_ms;   /* from there to the body's end; 30 s */
 	unsigned idle_ms;   /* between requests; 60 s */
 	unsigned write_ms;  /* without the peer taking a byte of what waits; 30 s */

@@ -9,6 +9,8 @@
 #include "net/net.h"
 #include "server_impl.h"
 
+#define HANDSHAKE_MS 10000 /* at most; a head that may take less makes it less */
+
 static void set_default(unsigned *value, unsigned otherwise)
 {
 	if (*value == 0)
@@ -111,6 +113,8 @@ int http_server_listen(struct http_server *server, const char *addr, struct tls_
 		.addr = addr,
 		.tls = tls,
 		.max_conns = server->config.max_connections,
+		.handshake_ms = server->config.header_ms < HANDSHAKE_MS ? server->config.header_ms
+									: HANDSHAKE_MS,
 	};
 
 	if (net_listener_new(server->net, &opts, on_accept, l, &l->net, err) < 0) {

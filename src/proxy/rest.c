@@ -272,6 +272,9 @@ static void get_or_wait(struct request *r, int64_t wait_s)
 		r->conditional = conditional;
 		list_append(&r->p->waiting, &r->waiting);
 		r->p->n_waiting++;
+		log_debug("proxy", r->ex->peer,
+			  "a request waits for a change: owner=%s instance=%u seconds=%u", r->uid,
+			  (unsigned)r->instance, (unsigned)(wait_ms / 1000));
 		loop_timer_init(&r->timer, r->p->loop, on_wait_over, r);
 		loop_timer_start_in(&r->timer, wait_ms);
 	} else if (conditional) {
