@@ -11,6 +11,7 @@
 
 #include "core/err.h"
 #include "core/log.h"
+#include "partition/policy.h"
 #include "vipu/address.h"
 
 #define CONFIG_PATH "/etc/ipu-operator/operator.yaml"
@@ -40,6 +41,9 @@ struct config {
 	char *log_format;
 	bool lease_enabled;
 	char *lease_prefix, *lease_identity, *advertise, *proxy_url, *proxy_token, *proxy_ca;
+	char *choice;                                /* "firstFit" or "bestFit" */
+	long max_ipus, max_job_ipus, max_deadline_s; /* -1: no limit */
+	struct partition_rules policy; /* of namespaces, and the three as its default */
 	long connections, header_bytes, body_bytes;
 };
 

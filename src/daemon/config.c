@@ -34,7 +34,8 @@ enum key_type {
 	KEY_ADDRESS,
 	KEY_URL,
 	KEY_ROLES,
-	KEY_CONTROLLERS
+	KEY_CONTROLLERS,
+	KEY_POLICIES
 };
 
 struct key {
@@ -72,6 +73,12 @@ static const struct key keys[] = {
 	{"worker.privileged", KEY_CHOICE, AT(privileged), "auto", 0, 0, "auto|true|false"},
 	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
 	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
+	{"queue.choice", KEY_CHOICE, AT(choice), "firstFit", 0, 0, "firstFit|bestFit"},
+	{"policy.maxIpus", KEY_NUMBER, AT(max_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
+	{"policy.maxJobIpus", KEY_NUMBER, AT(max_job_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
+	{"policy.maxDeadlineSeconds", KEY_NUMBER, AT(max_deadline_s), "-1", -1,
+	 PARTITION_POLICY_MAX, NULL},
+	{"policy.namespaces", KEY_POLICIES, AT(policy), "", 0, 0, NULL},
 	{"tracker.configMap", KEY_NAME, AT(tracker), "ipu-partitions-tracker", 0, 0, NULL},
 	{"leaderElection.enabled", KEY_BOOL, AT(lease_enabled), "true", 0, 0, NULL},
 	{"leaderElection.name", KEY_NAME, AT(lease_prefix), "ipu-operator", 0, 0, NULL},
@@ -268,6 +275,11 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 		return set_roles(c, text, err);
 	case KEY_CONTROLLERS:
 		return set_controllers_text(c, text, err);
+	case KEY_POLICIES:
+		return text.len
+			       ? err_set(err, ERR_INVALID, 0,
+					 "%s: it's a map, and only the file can hold it", key->name)
+			       : 0;
 	case KEY_TEXT:
 	case KEY_NAMESPACE:
 	case KEY_NAME:
@@ -283,7 +295,7 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 /* ---- the file ---- */
 
 /* Which entry of a list a message is about, as the end of a JSON pointer. */
-#define PLACE_SIZE 32
+#define PLACE_SIZE 128
 
 static void set_place(char ret_place[PLACE_SIZE], size_t index)
 {
@@ -315,6 +327,57 @@ static int set_controllers_list(struct config *c, const struct json *v, char ret
 	return check_controllers(&c->controllers, err);
 }
 
+static int set_limit(struct partition_policy *p, struct str name, const struct json *v,
+		     struct err *err)
+{
+	int64_t n = json_int(v, PARTITION_UNSET);
+	int64_t *at = str_eqz(name, "maxIpus")              ? &p->max_ipus
+		      : str_eqz(name, "maxJobIpus")         ? &p->max_job_ipus
+		      : str_eqz(name, "maxDeadlineSeconds") ? &p->max_deadline_s
+							    : NULL;
+
+	if (!at)
+		return err_set(err, ERR_INVALID, 0, "policy.namespaces: there is no such key");
+	if (json_type(v) != JSON_INT || n < PARTITION_UNLIMITED || n > PARTITION_POLICY_MAX)
+		return err_set(err, ERR_INVALID, 0, "%.*s: must be from -1 to %d", STR_ARG(name),
+			       PARTITION_POLICY_MAX);
+	*at = n;
+	return 0;
+}
+
+static int set_policies(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
+			struct err *err)
+{
+	struct json_iter it = json_iter(v);
+
+	partition_rules_done(&c->policy);
+	c->policy.named = xcalloc(json_len(v) + 1, sizeof(*c->policy.named));
+	while (json_next(&it)) {
+		struct partition_policy_of_ns *at = &c->policy.named[c->policy.n];
+		struct json_iter limits = json_iter(it.value);
+
+		snprintf(ret_place, PLACE_SIZE, "/%.*s", STR_ARG(it.key));
+		if (kube_check_name("policy.namespaces", it.key, false, err) < 0)
+			return -1;
+		if (json_type(it.value) != JSON_OBJECT)
+			return err_set(err, ERR_INVALID, 0,
+				       "policy.namespaces: must be a map of limits, not %s",
+				       json_type_name(json_type(it.value)));
+		at->ns = str_dup(it.key);
+		at->policy = (struct partition_policy){PARTITION_UNSET, PARTITION_UNSET,
+						       PARTITION_UNSET};
+		c->policy.n++;
+		while (json_next(&limits)) {
+			if (set_limit(&at->policy, limits.key, limits.value, err) == 0)
+				continue;
+			snprintf(ret_place, PLACE_SIZE, "/%.*s/%.*s", STR_ARG(it.key),
+				 STR_ARG(limits.key));
+			return -1;
+		}
+	}
+	return 0;
+}
+
 /* The value of a key as the file has it: its type counts, a quoted number is no number. */
 static int set_by_json(struct config *c, const struct key *key, const struct json *v,
 		       char ret_place[PLACE_SIZE], struct err *err)
@@ -324,6 +387,8 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 
 	if (key->type == KEY_CONTROLLERS)
 		return set_controllers_list(c, v, ret_place, err);
+	if (key->type == KEY_POLICIES && type == JSON_OBJECT)
+		return set_policies(c, v, ret_place, err);
 	if (key->type == KEY_ROLES && type == JSON_ARRAY)
 		return set_roles_list(c, v, ret_place, err);
 	if (key->type == KEY_NUMBER && type == JSON_INT) {
@@ -335,10 +400,11 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 	if (type == JSON_STRING && key->type != KEY_NUMBER && key->type != KEY_BOOL)
 		return set_by_text(c, key, json_str(v), err);
 	return err_set(err, ERR_INVALID, 0, "%s: must be %s, not %s", key->name,
-		       key->type == KEY_NUMBER  ? "a whole number"
-		       : key->type == KEY_BOOL  ? "true or false"
-		       : key->type == KEY_ROLES ? "a list of roles"
-						: "a string",
+		       key->type == KEY_NUMBER     ? "a whole number"
+		       : key->type == KEY_BOOL     ? "true or false"
+		       : key->type == KEY_ROLES    ? "a list of roles"
+		       : key->type == KEY_POLICIES ? "a map of namespaces"
+						   : "a string",
 		       type == JSON_REAL ? "one with a fraction" : json_type_name(type));
 }
 
@@ -519,6 +585,7 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			"proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
 		goto fail;
 	}
+	c.policy.fallback = (struct partition_policy){c.max_ipus, c.max_job_ipus, c.max_deadline_s};
 	*ret = c;
 	return 0;
 fail:
@@ -546,5 +613,6 @@ void config_done(struct config *c)
 	}
 	vipu_address_list_done(&c->server);
 	vipu_address_list_done(&c->controllers);
+	partition_rules_done(&c->policy);
 	*c = (struct config){0};
 }

@@ -80,6 +80,9 @@ static struct partitions *make_partitions(struct daemon *d)
 		.ns = d->ns,
 		.tracker_name = c->tracker,
 		.times = partition_times_default,
+		.choice = strcmp(c->choice, "bestFit") == 0 ? SCHEDULE_BEST_FIT
+							    : SCHEDULE_FIRST_FIT,
+		.rules = &c->policy,
 		.follow = !d->leading,
 		.fleet_pending = !controllers_synced(d->controllers),
 		.on_report = on_report,

@@ -103,6 +103,17 @@ static size_t count_partitions(const struct job *job)
 	return job->problem ? 0 : job->instances;
 }
 
+static void rank(struct job_ctx *ctx, struct job *job)
+{
+	bool known;
+
+	job->priority = job_classes_value(ctx->c->classes, job->priority_class, &known);
+	if (!known && log_limit_ok(&ctx->class_quiet, 3600000))
+		log_warn("job", ctx->key,
+			 "there is no PriorityClass %s: the job waits with priority 0",
+			 job->priority_class);
+}
+
 static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 {
 	const struct job *job = item->job;
@@ -116,6 +127,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	struct job_view view;
 	struct job_plan plan;
 
+	rank(ctx, item->job);
 	for (size_t i = 0; i < n; i++)
 		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);
@@ -410,6 +422,10 @@ bool job_controller_ready(const struct job_controller *c, struct err *ret_why)
 			st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
 		return false;
 	}
+	if (!job_classes_known(c->classes)) {
+		err_set(ret_why, ERR_UNAVAILABLE, 0, "PriorityClasses haven't been read yet");
+		return false;
+	}
 	if (!c->opts.partitions->ops->synced(c->opts.partitions)) {
 		err_set(ret_why, ERR_UNAVAILABLE, 0, "the partition tracker hasn't been read yet");
 		return false;
@@ -431,6 +447,20 @@ static void start_when_ready(struct job_controller *c)
 static void on_store_synced(void *arg)
 {
 	start_when_ready(arg);
+}
+
+/* Who waits may have another place now. */
+static void on_classes_change(void *arg)
+{
+	struct job_controller *c = arg;
+	struct kube_store_iter it = kube_store_iter(c->jobs);
+
+	if (!c->started) {
+		start_when_ready(c);
+		return;
+	}
+	while (kube_store_next(&it))
+		kube_workqueue_add(c->queue, it.key);
 }
 
 void job_controller_partitions_synced(struct job_controller *c)
@@ -505,6 +535,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	c->jobs = kube_store_new(&job_ops, c);
 	c->pods = kube_store_new(&pod_ops, c);
 	c->files = kube_store_new(&files_ops, c);
+	c->classes = job_classes_new(opts->kube, on_classes_change, c);
 	kube_store_watch(c->jobs, opts->kube,
 			 &(struct kube_watch_opts){.resource = &KUBE_IPUJOBS, .ns = c->ns});
 	kube_store_watch(c->pods, opts->kube,
@@ -532,6 +563,7 @@ void job_controller_free(struct job_controller *c)
 	kube_store_free(c->jobs);
 	kube_store_free(c->pods);
 	kube_store_free(c->files);
+	job_classes_free(c->classes);
 	kube_workqueue_free(c->queue);
 	free(c->ns);
 	free(c);

@@ -9,6 +9,7 @@
 
 #include "core/log.h"
 #include "core/map.h"
+#include "job/classes.h"
 #include "job/controller.h"
 #include "job/plan.h"
 #include "kube/store.h"
@@ -38,8 +39,9 @@ struct job_ctx {
 	const char *told_wait; /* the last Event's reason of waiting; static */
 	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
-	bool warned;            /* of the template */
-	struct log_limit quiet; /* of a pass that fails again and again */
+	bool warned;                  /* of the template */
+	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
+	struct log_limit quiet;       /* of a pass that fails again and again */
 	/* The last status that was written, and what the API server made of it, where they differ.
 	 */
 	bool has_kept;
@@ -55,6 +57,7 @@ struct job_controller {
 	struct job_controller_opts opts;
 	char *ns;
 	struct kube_store *jobs, *pods, *files;
+	struct job_classes *classes;
 	struct kube_workqueue *queue;
 	struct map *ctxs; /* by key */
 	bool started;     /* everything has been read: passes run */

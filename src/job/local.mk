@@ -25,6 +25,8 @@ libjob_a_SOURCES = \
 	src/job/plan_files.c \
 	src/job/tell.c \
 	src/job/apply.c \
+	src/job/classes.h \
+	src/job/classes.c \
 	src/job/controller.c
 libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)

@@ -98,6 +98,11 @@ static const char *find_unsupported(const struct job *job)
 	return NULL;
 }
 
+static char *text_of(const struct json *v)
+{
+	return json_cstr(v) ? str_dup(json_str(v)) : NULL;
+}
+
 static void decode_spec(struct job *job, const struct json *spec)
 {
 	decode_sizes(job, spec);
@@ -105,6 +110,8 @@ static void decode_spec(struct job *job, const struct json *spec)
 	job->interactive = json_type(json_get(spec, "interactive")) == JSON_OBJECT;
 	job->clean = decode_clean(json_get(spec, "cleanPodPolicy"));
 	job->restart = decode_restart(json_at(spec, "restartPolicy", "type", NULL));
+	job->priority_class = text_of(
+		json_at(spec, "workers", "template", "spec", "priorityClassName", NULL));
 	job->unsupported = xstrdup(find_unsupported(job));
 }
 
@@ -115,11 +122,6 @@ static int64_t time_of(const struct json *v)
 	int64_t wall_ms;
 
 	return clock_parse(json_str(v), &wall_ms, NULL) < 0 ? 0 : wall_ms;
-}
-
-static char *text_of(const struct json *v)
-{
-	return json_cstr(v) ? str_dup(json_str(v)) : NULL;
 }
 
 static void decode_condition(struct job_status *s, const struct json *v)
@@ -234,6 +236,7 @@ void job_free(struct job *job)
 		free(job->finalizers[i]);
 	free(job->finalizers);
 	free(job->options.allocation);
+	free(job->priority_class);
 	free(job->problem);
 	free(job->unsupported);
 	job_status_done(&job->status);
@@ -266,6 +269,7 @@ struct partition_ask job_ask(const struct job *job, uint32_t instance)
 		.instance = instance,
 		.ipus = job->ipus,
 		.options = job->options,
+		.priority = job->priority,
 		.created_ms = job->created_ms,
 	};
 }

@@ -428,7 +428,8 @@ static enum instance_state plan_waiting(struct work *w, const struct gang *g)
 {
 	const struct partition_status *part = g->part;
 
-	if (g->there == 0 && wants_otherwise(w, g))
+	if (g->there == 0 &&
+	    (wants_otherwise(w, g) || (part->ask && part->ask->priority != w->job->priority)))
 		act_instance(w, JOB_ENSURE, g->instance);
 	if (part->adopted && g->live && g->missing == 0)
 		return plan_going_on(w, g); /* its Pods run while it's being recorded */

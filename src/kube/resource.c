@@ -16,6 +16,8 @@ const struct kube_resource KUBE_SECRETS = {"", "v1", "secrets", "Secret", true};
 const struct kube_resource KUBE_SERVICES = {"", "v1", "services", "Service", true};
 const struct kube_resource KUBE_NODES = {"", "v1", "nodes", "Node", false};
 const struct kube_resource KUBE_NAMESPACES = {"", "v1", "namespaces", "Namespace", false};
+const struct kube_resource KUBE_PRIORITYCLASSES = {"scheduling.k8s.io", "v1", "priorityclasses",
+						   "PriorityClass", false};
 const struct kube_resource KUBE_EVENTS = {"", "v1", "events", "Event", true};
 const struct kube_resource KUBE_SERVICEACCOUNTS = {"", "v1", "serviceaccounts", "ServiceAccount",
 						   true};

@@ -83,25 +83,27 @@ static int64_t smaller(int64_t a, int64_t b)
 	return a == PARTITION_UNLIMITED ? b : b == PARTITION_UNLIMITED || a < b ? a : b;
 }
 
-static int64_t limit(int64_t configured, bool named, int64_t annotated)
+static int64_t limit(int64_t fallback, int64_t named, int64_t annotated)
 {
-	return annotated == PARTITION_UNSET ? configured
-	       : named                      ? smaller(configured, annotated)
-					    : annotated;
+	if (annotated == PARTITION_UNSET)
+		return named == PARTITION_UNSET ? fallback : named;
+	return named == PARTITION_UNSET ? annotated : smaller(named, annotated);
 }
 
 struct partition_policy partition_policy_for(const struct partition_rules *rules, const char *ns,
 					     const struct partition_policy *annotated)
 {
-	const struct partition_policy *named = find_named(rules, ns);
-	struct partition_policy p = named ? *named : rules->fallback;
+	static const struct partition_policy unset = {PARTITION_UNSET, PARTITION_UNSET,
+						      PARTITION_UNSET};
+	const struct partition_policy *f = &rules->fallback, *n = find_named(rules, ns);
+	const struct partition_policy *a = annotated ? annotated : &unset;
 
-	if (annotated) {
-		p.max_ipus = limit(p.max_ipus, named, annotated->max_ipus);
-		p.max_job_ipus = limit(p.max_job_ipus, named, annotated->max_job_ipus);
-		p.max_deadline_s = limit(p.max_deadline_s, named, annotated->max_deadline_s);
-	}
-	return p;
+	n = n ? n : &unset;
+	return (struct partition_policy){
+		.max_ipus = limit(f->max_ipus, n->max_ipus, a->max_ipus),
+		.max_job_ipus = limit(f->max_job_ipus, n->max_job_ipus, a->max_job_ipus),
+		.max_deadline_s = limit(f->max_deadline_s, n->max_deadline_s, a->max_deadline_s),
+	};
 }
 
 bool partition_policy_allows(const struct partition_policy *p, const char *ns, uint64_t job_ipus,

@@ -30,6 +30,8 @@ const struct sim_resource sim_resources[] = {
 	 false},
 	{"rbac.authorization.k8s.io", "v1", "rolebindings", "rolebinding", "RoleBinding", NULL,
 	 true, false, false, false},
+	{"scheduling.k8s.io", "v1", "priorityclasses", "priorityclass", "PriorityClass", "pc",
+	 false, false, false, false},
 	{"apiextensions.k8s.io", "v1", "customresourcedefinitions", "customresourcedefinition",
 	 "CustomResourceDefinition", "crd", false, true, false, false},
 	{"authentication.k8s.io", "v1", "tokenreviews", "tokenreview", "TokenReview", NULL, false,

@@ -34,7 +34,8 @@ static char *describe(const struct config *c)
 {
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
-		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s",
+		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
+		"|%" PRId64 "|%" PRId64 "|%zu",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -45,7 +46,8 @@ static char *describe(const struct config *c)
 		c->server.n ? c->server.items[0].cluster : "", c->user_key, c->access_key,
 		c->lease_enabled, c->lease_prefix, c->lease_identity, c->advertise,
 		c->proxy_tls_listen, c->proxy_details, c->proxy_accounts, c->proxy_url,
-		c->proxy_token, c->proxy_ca);
+		c->proxy_token, c->proxy_ca, c->choice, c->policy.fallback.max_ipus,
+		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s, c->policy.n);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -84,11 +86,12 @@ static void test_shipped_file(void)
 	is_str(defaults,
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
-	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token|",
+	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
+	       "firstFit|-1|-1|-1|0",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 45, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 50, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -124,6 +127,16 @@ static const struct value values[] = {
 	 "|x-user|api-access-key"},
 	{"vipu: {accessKey: x_key.2}", "IPUOPERATOR_VIPU_ACCESS_KEY=x_key.2",
 	 "vipu.accessKey=x_key.2", "|api-user-id|x_key.2"},
+	{"queue: {choice: bestFit}", "IPUOPERATOR_QUEUE_CHOICE=bestFit", "queue.choice=bestFit",
+	 "|bestFit|-1|"},
+	{"policy: {maxIpus: 0}", "IPUOPERATOR_POLICY_MAX_IPUS=0", "policy.maxIpus=0",
+	 "|firstFit|0|-1|-1|"},
+	{"policy: {maxJobIpus: 64}", "IPUOPERATOR_POLICY_MAX_JOB_IPUS=64", "policy.maxJobIpus=64",
+	 "|firstFit|-1|64|-1|"},
+	{"policy: {maxDeadlineSeconds: 60}", "IPUOPERATOR_POLICY_MAX_DEADLINE_SECONDS=60",
+	 "policy.maxDeadlineSeconds=60", "|firstFit|-1|-1|60|"},
+	{"policy: {namespaces: {a: {maxIpus: 4}, b: {maxJobIpus: -1}}}", NULL, NULL,
+	 "|firstFit|-1|-1|-1|2"},
 	{"vipu: {callTimeoutSeconds: 300}", "IPUOPERATOR_VIPU_CALL_TIMEOUT_SECONDS=300",
 	 "vipu.callTimeoutSeconds=300", "|0|300|300|30|"},
 	{"vipu: {activeTimeoutSeconds: 1}", "IPUOPERATOR_VIPU_ACTIVE_TIMEOUT_SECONDS=1",
@@ -268,6 +281,15 @@ static void test_errors_in_file(void)
 		{"vipu: {userKey: ''}\n", "vipu.userKey: must be lower-case"},
 		{"vipu: {accessKey: grpc-x}\n", "vipu.accessKey: must be lower-case"},
 		{"vipu: {accessKey: x-bin}\n", "vipu.accessKey: must be lower-case"},
+		{"queue: {choice: best}\n", "queue.choice: must be one of firstFit, bestFit"},
+		{"policy: {maxIpus: -2}\n", "policy.maxIpus: must be from -1 to "},
+		{"policy: {namespaces: a}\n", "policy.namespaces: it's a map, and only the file"},
+		{"policy: {namespaces: [a]}\n", "policy.namespaces: must be a map of namespaces"},
+		{"policy: {namespaces: {A_b: {}}}\n", "policy.namespaces "},
+		{"policy: {namespaces: {a: 3}}\n", "policy.namespaces: must be a map of limits"},
+		{"policy:\n  namespaces:\n    a: {maxIpu: 3}\n",
+		 ":3:17: policy.namespaces: there is no such key"},
+		{"policy:\n  namespaces:\n    a: {maxIpus: '3'}\n", ":3:19: maxIpus: must be from"},
 		{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
 		{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
 		{"log:\n  level: 1\n  level: 2\n", ":3:"},
