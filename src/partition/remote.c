@@ -284,6 +284,7 @@ static void heard_of(struct partition_remote *r, const char *key, const struct p
 		partition_ask_copy(&s->ask, ask);
 	}
 	s->stale = true;
+	s->news_ms = clock_mono_ms();
 	s->not_before_ms = 0;
 	seat_touch(s);
 	seat_changed(s);
@@ -322,6 +323,7 @@ static void on_gone(void *arg, const char *key)
 		return;
 	s->keys--;
 	s->stale = true;
+	s->news_ms = clock_mono_ms();
 	s->not_before_ms = 0;
 	seat_touch(s);
 	seat_changed(s);

@@ -104,6 +104,7 @@ static void take_files(struct seat *s, struct str body)
 
 static void on_success(struct seat *s, enum seat_step step, const struct http_response *response)
 {
+	int64_t asked_ms = s->asked_ms;
 	struct err err = ERR_INIT;
 
 	backoff_reset(&s->backoff);
@@ -125,7 +126,11 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 		seat_refused(s, &err);
 		return;
 	}
-	s->stale = false;
+	if (step == SEAT_LOOK && s->news_ms && !s->stale) {
+		s->stale = asked_ms < s->news_ms + SEAT_ECHO_MS;
+		s->not_before_ms = s->stale ? s->news_ms + SEAT_ECHO_MS : 0;
+		s->news_ms = s->stale ? s->news_ms : 0;
+	}
 	s->taken = s->taken || step == SEAT_ASK;
 	s->reset_wanted = s->reset_wanted && step != SEAT_RESET;
 }
@@ -138,6 +143,7 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	struct err err = ERR_INIT;
 
 	s->calling = SEAT_NOTHING;
+	s->stale = s->stale || (step == SEAT_LOOK && (failure || response->head->status != 200));
 	r->busy--;
 	if (failure)
 		err = *failure;
@@ -255,6 +261,8 @@ static void send_step(struct seat *s, enum seat_step step)
 		s->held = true; /* whatever becomes of it */
 	}
 	s->calling = step;
+	s->asked_ms = clock_mono_ms();
+	s->stale = s->stale && step != SEAT_LOOK; /* news from here on is newer than the answer */
 	r->busy++;
 	http_fetch_start(r->http, &req, on_reply, s, &r->calls);
 	buf_done(&body);

@@ -24,9 +24,10 @@ struct seat {
 	bool wanted;
 	bool taken; /* the proxy has the ask as it's wanted now */
 	bool reset_wanted;
-	bool held;     /* the proxy may have an ask or a partition of this one */
-	bool stale;    /* its status has to be asked for */
-	unsigned keys; /* of the tracker that are about it */
+	bool held;       /* the proxy may have an ask or a partition of this one */
+	int64_t news_ms; /* mono: when the tracker told of it last; 0: looked at since */
+	bool stale;      /* its status has to be asked for */
+	unsigned keys;   /* of the tracker that are about it */
 	struct partition_status status;
 	bool has_status;
 	char *id, *controller, *host, *label_key, *label_value; /* of status */
@@ -37,6 +38,7 @@ struct seat {
 	bool files_stale;
 
 	enum seat_step calling; /* the request about it that is under way */
+	int64_t asked_ms;       /* mono: when that was sent */
 	int64_t not_before_ms;  /* mono: after a refusal */
 	struct backoff backoff;
 	struct list due;     /* in r->due: something is to be asked, perhaps */
@@ -68,6 +70,10 @@ struct partition_remote {
 	struct loop_work work; /* asks and tells */
 	struct loop_timer timer;
 };
+
+/* The tracker's watch may be faster than the answer to the proxy's own write: so long after news, a
+ * look is repeated. */
+#define SEAT_ECHO_MS 500
 
 /* ---- remote.c ---- */
 

@@ -1,0 +1,146 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The roles in processes of their own: the controller asks the proxy for partitions over TLS with its
+# ServiceAccount's token, hears of them by the tracker, and both are killed and started again.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest;
+use Test::More;
+
+watchdog(110);
+program_or_skip('openssl');
+my $dir = test_dir();
+my $folder = "$dir/sim";
+my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4']);
+my $token = slurp("$folder/token");
+my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
+my $account = 'ipu-operator-controller-manager';
+
+sub api ($method, $path, @json) {
+	return http($method, $sim->url('api-plain', $path), headers => { authorization => "Bearer $token" },
+		map { (json => $_) } @json);
+}
+
+sub make_job ($name, %spec) {
+	my $answer = api('POST', $jobs, { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob',
+		metadata => { name => $name }, spec => { jobInstances => 1, ipusPerJobInstance => '4', %spec,
+			workers => { template => { spec => { containers => [ { name => 'w', image => 'x' } ] } } } } });
+	return is($answer->{status}, 201, "job $name");
+}
+
+sub job_status ($name) {
+	my $answer = api('GET', "$jobs/$name");
+	return $answer->{status} == 200 ? $answer->{json}{status} // {} : undef;
+}
+sub job_state ($name) { return (job_status($name) // {})->{launcherStatus} // '' }
+sub job_says ($name) { return (job_status($name) // {})->{lastMessage} // '' }
+sub used ($proxy) { return http('GET', $proxy->url('proxy', '/stats'))->{json}{total}{used} // -1 }
+
+# A token for the proxy, as a kubelet projects it.
+sub project ($name, $audience) {
+	my $answer = api('POST', "/api/v1/namespaces/ipu-operator/serviceaccounts/$name/token",
+		{ apiVersion => 'authentication.k8s.io/v1', kind => 'TokenRequest', spec => { audiences => [$audience] } });
+	is($answer->{status}, 201, "a token of $name for $audience") or diag($answer->{content});
+	return spit("$dir/$name-$audience.token", $answer->{json}{status}{token} // '');
+}
+
+is(run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+	'-keyout', "$dir/key.pem", '-out', "$dir/cert.pem", '-subj', '/CN=proxy', '-days', '2',
+	'-addext', 'subjectAltName=IP:127.0.0.1'])->{status}, 0, 'a certificate for the proxy');
+api('POST', '/api/v1/namespaces', { apiVersion => 'v1', kind => 'Namespace', metadata => { name => 'ipu-operator' } });
+for my $name ($account, 'somebody') {
+	api('POST', '/api/v1/namespaces/ipu-operator/serviceaccounts',
+		{ apiVersion => 'v1', kind => 'ServiceAccount', metadata => { name => $name } });
+}
+my @both = ('--kubeconfig', "$folder/kubeconfig", '--set', 'operatorNamespace=ipu-operator',
+	map { ('--set', "$_.listen=127.0.0.1:0") } qw(health metrics));
+
+sub proxy_process ($port = 0) {
+	return start('ipu-operator', args => ['--roles=proxy', @both, '--set', 'proxy.listen=127.0.0.1:0',
+		'--set', "proxy.tlsListen=127.0.0.1:$port", '--set', "proxy.tlsCertFile=$dir/cert.pem",
+		'--set', "proxy.tlsKeyFile=$dir/key.pem", '--set', 'leaderElection.identity=proxy',
+		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0')]);
+}
+
+sub controller_process ($proxy, $token_file) {
+	return start('ipu-operator', args => ['--roles=controller', @both, '--set', "proxy.caFile=$dir/cert.pem",
+		'--set', 'proxy.url=https://127.0.0.1:' . $proxy->port('proxy-tls'), '--set', "proxy.tokenFile=$token_file",
+		'--set', 'leaderElection.identity=controller']);
+}
+
+sub ready ($daemon) { return http('GET', $daemon->url('health', '/readyz'))->{status} == 200 }
+
+my $good = project($account, 'ipu-operator-proxy');
+my $proxy = proxy_process();
+wait_until('the proxy is ready', sub { ready($proxy) });
+my $controller = controller_process($proxy, $good);
+wait_until('the controller is ready', sub { ready($controller) });
+
+subtest 'a job\'s life' => sub {
+	make_job('a');
+	wait_until('it runs', sub { job_state('a') eq 'Running' });
+	my ($pod) = @{ api('GET', '/api/v1/namespaces/default/pods')->{json}{items} };
+	my %env = map { $_->{name} => $_->{value} } @{ $pod->{spec}{containers}[0]{env} };
+	is("$env{IPUOF_VIPU_API_HOST}:$env{IPUOF_VIPU_API_PORT}", '127.0.0.1:' . $sim->port('vipu0'),
+		'its Pod knows its controller');
+	is(used($proxy), 4, 'four IPUs are used');
+	make_job('large', ipusPerJobInstance => '16');
+	wait_until('the next one waits, and knows for what', sub {
+		job_says('large') =~ /16 .*IPUs/
+	});
+	is(api('DELETE', "$jobs/a", {})->{status}, 200, 'the first is deleted');
+	wait_until('the next one runs', sub { job_state('large') eq 'Running' }, seconds => 30);
+	wait_until('the first is gone', sub { !job_status('a') });
+};
+
+subtest 'the controller is killed' => sub {
+	$controller->crash;
+	is(api('DELETE', "$jobs/large", {})->{status}, 200, 'a job is deleted meanwhile');
+	make_job('b');
+	$controller = controller_process($proxy, $good);
+	wait_until('the other one runs', sub { job_state('b') eq 'Running' }, seconds => 30);
+	wait_until('what was deleted has given its IPUs back', sub { used($proxy) == 4 });
+};
+
+subtest 'the proxy is killed' => sub {
+	my $port = $proxy->port('proxy-tls');
+	$proxy->crash;
+	make_job('c');
+	wait_until('the job hears that the proxy is away', sub {
+		job_says('c') =~ /proxy can't be asked/
+	});
+	is(job_state('b'), 'Running', 'what runs goes on');
+	$proxy = proxy_process($port);
+	wait_until('it\'s back: the job runs', sub { job_state('c') eq 'Running' }, seconds => 40);
+	is(used($proxy), 8, 'nothing was lost');
+	is(api('DELETE', "$jobs/$_", {})->{status}, 200, "$_ is deleted") for qw(b c);
+	wait_until('all IPUs come back', sub { used($proxy) == 0 }, seconds => 30);
+	wait_until('both are gone', sub { !job_status('b') && !job_status('c') }, seconds => 30);
+};
+$controller->stop;
+
+for my $row ([ 'somebody else\'s token', 'somebody', 'ipu-operator-proxy' ],
+	[ 'a token for another audience', $account, 'another' ])
+{
+	my ($what, $name, $audience) = @$row;
+	subtest $what => sub {
+		my $denied = controller_process($proxy, project($name, $audience));
+		make_job('denied');
+		wait_until('the job says that it\'s refused', sub {
+			job_says('denied') =~ /proxy (?:refuses|can't be asked): \S/
+		});
+		is(used($proxy), 0, 'nothing was made');
+		is(api('DELETE', "$jobs/denied", {})->{status}, 200, 'it\'s deleted');
+		$denied->stop;
+		my $after = controller_process($proxy, $good);
+		wait_until('a process with the right token lets it go', sub { !job_status('denied') }, seconds => 30);
+		$after->stop;
+	};
+}
+
+$proxy->stop;
+$sim->stop;
+done_testing;
