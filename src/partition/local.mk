@@ -55,7 +55,8 @@ libpartition_a_SOURCES = \
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 
-partition_tests = t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_plan_test t/unit/partition_types_test \
+partition_tests = t/unit/partition_queue_test t/unit/partition_policy_test \
+	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_plan_test t/unit/partition_types_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
 	t/unit/partition_shards_test t/unit/partition_damage_test \
 	t/unit/partition_adopt_test t/unit/partition_follow_test t/unit/partition_tracker_test \
@@ -63,6 +64,11 @@ partition_tests = t/unit/partition_schedule_sim_test t/unit/partition_schedule_t
 check_PROGRAMS += $(partition_tests)
 t_unit_partition_schedule_test_SOURCES = t/unit/partition_schedule_test.c t/unit/tap.h
 t_unit_partition_schedule_test_LDADD = $(partition_ldadd)
+t_unit_partition_queue_test_SOURCES = t/unit/partition_queue_test.c \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_partition_queue_test_LDADD = $(sim_ldadd)
+t_unit_partition_policy_test_SOURCES = t/unit/partition_policy_test.c t/unit/tap.h
+t_unit_partition_policy_test_LDADD = $(partition_ldadd)
 t_unit_partition_schedule_sim_test_SOURCES = t/unit/partition_schedule_sim_test.c t/unit/tap.h
 t_unit_partition_schedule_sim_test_LDADD = $(partition_ldadd)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h

@@ -13,6 +13,7 @@
 
 static struct vipu_fleet *fleet;
 static struct partitions *parts;
+static const struct partition_rules *site; /* the site's policy; NULL: none */
 static bool synced;
 static unsigned long news; /* calls of on_change */
 
@@ -46,6 +47,7 @@ static inline void process_begin_with(bool with_sim, bool pending)
 	struct partitions_config config = {.ns = NS,
 					   .tracker_name = TRACKER,
 					   .times = partition_times_default,
+					   .rules = site,
 					   .fleet_pending = pending};
 
 	synced = false;
