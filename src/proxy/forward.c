@@ -84,8 +84,6 @@ bool forward(struct request *r)
 		.headers = fields,
 		.n_headers = r->ex->body.len ? 3 : 2,
 		.body = r->ex->body.len ? r->ex->body : STR_NULL,
-		.total_ms = DEADLINE_MS,
-		.first_byte_ms = DEADLINE_MS,
 		.max_body_bytes = MAX_BODY,
 	};
 	char host[NET_HOST_SIZE];
@@ -101,6 +99,9 @@ bool forward(struct request *r)
 	}
 	request.origin.host = host;
 	request.origin.port = port;
+	/* A GET may wait for a change there. */
+	request.total_ms = DEADLINE_MS + (r->ex->method == HTTP_METHOD_GET ? p->wait_ms : 0);
+	request.first_byte_ms = request.total_ms;
 	http_fetch_start(p->http, &request, on_answer, r, &r->calls);
 	return true;
 }

@@ -26,8 +26,10 @@
 #define TRACKER "ipu-partitions-tracker"
 #define TEXT(z) ((char *)(uintptr_t)(z))
 
+#ifndef IPU_T_UNIT_NET_TEST_H /* else they are there */
 static struct loop *loop;
 static struct net *net;
+#endif
 static struct sim_objects *objects;
 static struct sim_schema *schema; /* of IPUJobs; NULL where there are none */
 static struct sim_api *api;

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The proxy between its parts: who may what, answers that are kept until something changes,
+ * requests that wait for a change, and those that go on to the process that leads. On the partition
+ * layer's rig.
+ */
+#include "http_test.h"
+#include "partition_manager_rig.h"
+
+#include "core/metrics.h"
+#include "proxy/auth.h"
+#include "proxy/proxy.h"
+
+#define BODY(uid, ipus)                                                                             \
+	"{\"owner\":{\"kind\":\"IPUJob\",\"namespace\":\"default\",\"name\":\"job\",\"uid\":\"" uid \
+	"\"},\"instance\":0,\"ipus\":" ipus "}"
+
+/* ---- the rig: replicas with their ports, and a client ---- */
+
+struct replica {
+	struct proxy *proxy;
+	struct http_server *server;
+	unsigned open, secure;
+};
+
+static struct test_tls tls;
+static struct http_client *client;
+static char *token;
+
+static void replica_begin(struct replica *r)
+{
+	struct proxy_config config = {.loop = loop,
+				      .partitions = parts,
+				      .fleet = fleet,
+				      .details = true,
+				      .accounts = "somebody, system:serviceaccount:" NS ":default",
+				      .kube = kube,
+				      .http = client};
+	struct http_server_config sc = {.on_answered = proxy_on_answered};
+	struct err err = ERR_INIT;
+
+	r->proxy = sc.on_answered_arg = proxy_new(&config);
+	proxy_set_peer_tls(r->proxy, tls.for_client, "localhost");
+	r->server = http_server_new(net, &sc);
+	if (http_server_listen(r->server, "127.0.0.1:0", NULL, proxy_handle_open, r->proxy,
+			       &r->open, &err) < 0 ||
+	    http_server_listen(r->server, "127.0.0.1:0", tls.for_server, proxy_handle_partitions,
+			       r->proxy, &r->secure, &err) < 0)
+		bail_out(err.msg);
+}
+
+static void replica_end(struct replica *r)
+{
+	http_server_free(r->server);
+	proxy_free(r->proxy);
+	turns(4, 0);
+}
+
+static void replica_follow(struct replica *r, unsigned leader_port)
+{
+	CLEANUP_FREE char *address = xasprintf("127.0.0.1:%u", leader_port);
+
+	proxy_set_leader(r->proxy, false, leader_port ? address : NULL);
+}
+
+static void on_token(void *arg, const struct err *err, const struct kube_response *response)
+{
+	(void)arg;
+	free(token);
+	token = xstrdup(err ? "" : json_cstr(json_at(response->json, "status", "token", NULL)));
+}
+
+static void make_token(void)
+{
+	static const char body[] = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":"
+				   "\"TokenRequest\",\"spec\":{\"audiences\":[\"" PROXY_AUDIENCE
+				   "\"]}}";
+	const struct kube_request request = {.verb = KUBE_CREATE,
+					     .resource = &KUBE_SERVICEACCOUNTS,
+					     .ns = NS,
+					     .name = "default",
+					     .subresource = "token",
+					     .body = STR(body)};
+
+	kube_call_start(kube, &request, on_token, NULL, NULL);
+	if (!WITHIN(5000, token) || !token[0])
+		bail_out("no token");
+}
+
+static void rest_begin(void)
+{
+	begin();
+	test_tls_init(&tls);
+	client = http_client_new(net, &(struct http_client_config){.max_unary = 16});
+	make_token();
+	ok(WITHIN(5000, synced), "the tracker is read");
+	ok(WITHIN(5000, partitions_count_fits(parts, 64) == 1), "and the controller");
+}
+
+static void rest_end(void)
+{
+	http_client_free(client);
+	test_tls_done(&tls);
+	free(token);
+	token = NULL;
+	end();
+}
+
+/* ---- requests ---- */
+
+struct reply {
+	int status; /* 0: none yet; -1: no answer */
+	char *body;
+	char etag[32], location[128], retry_after[16];
+};
+
+static void take_field(const struct http_head *head, const char *name, char *z, size_t size)
+{
+	snprintf(z, size, "%.*s", STR_ARG(http_headers_get(&head->headers, name)));
+}
+
+static void on_reply(void *arg, const struct http_response *response, const struct err *err)
+{
+	struct reply *r = arg;
+
+	if (err) {
+		r->status = -1;
+		return;
+	}
+	r->status = response->head->status;
+	r->body = str_dup(response->body);
+	take_field(response->head, "ETag", r->etag, sizeof(r->etag));
+	take_field(response->head, "Location", r->location, sizeof(r->location));
+	take_field(response->head, "Retry-After", r->retry_after, sizeof(r->retry_after));
+}
+
+static struct op *send_to(unsigned port, bool secure, enum http_method method, const char *target,
+			  const char *body, const char *etag, struct reply *ret)
+{
+	CLEANUP_FREE char *bearer = xasprintf("Bearer %s", token);
+	struct http_header fields[] = {{STR("Authorization"), str_of(bearer)},
+				       {STR("If-None-Match"), str_of(etag)}};
+	const struct http_request request = {
+		.origin = {.host = "127.0.0.1",
+			   .port = port,
+			   .tls = secure ? tls.for_client : NULL,
+			   .server_name = "localhost"},
+		.method = method,
+		.target = str_of(target),
+		.headers = fields,
+		.n_headers = etag ? 2 : 1,
+		.body = str_of(body),
+		.total_ms = 120000,
+		.first_byte_ms = 120000,
+	};
+
+	free(ret->body);
+	*ret = (struct reply){0};
+	return http_fetch_start(client, &request, on_reply, ret, NULL);
+}
+
+static void ask(const struct replica *r, enum http_method method, const char *target,
+		const char *body, int want, struct reply *ret)
+{
+	send_to(r->secure, true, method, target, body, NULL, ret);
+	ok(WITHIN(30000, ret->status), "%s %s: answered", http_method_name(method), target);
+	is_int(ret->status, want, "%s %s: %s", http_method_name(method), target,
+	       ret->body ? ret->body : "");
+}
+
+/* ---- who may what ---- */
+
+static void test_callers(void)
+{
+	static const struct {
+		const char *field, *token;
+	} rows[] = {
+		{"Bearer abc", "abc"},
+		{"bearer  a.b-c_d~e+f/g= ", "a.b-c_d~e+f/g="},
+		{"BEARER x", "x"},
+		{"Bearer", ""},
+		{"Bearer ", ""},
+		{"Bearer a b", ""},
+		{"Bearer a,b", ""},
+		{"Basic abc", ""},
+		{"Bearerabc", ""},
+		{"", ""},
+		{"Bearer caf\xc3\xa9", ""},
+	};
+	const struct kube_identity pod = {.username = "system:serviceaccount:a:b",
+					  .uid = "",
+					  .ns = "a",
+					  .service_account = "b",
+					  .pod_name = "p",
+					  .pod_uid = "u",
+					  .node_name = ""};
+	struct kube_identity plain = pod;
+	struct partition_ask own = {
+		.owner = {
+			.kind = TEXT("Pod"), .ns = TEXT("a"), .name = TEXT("p"), .uid = TEXT("u")}};
+	struct proxy_caller c;
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ok(str_eqz(proxy_bearer_token(str_of(rows[i].field)), rows[i].token),
+		   "token of \"%s\"", rows[i].field);
+	proxy_caller_init(&c, &pod, "x, system:serviceaccount:a:bb,");
+	ok(!c.trusted && proxy_caller_may(&c, "u") && !proxy_caller_may(&c, "v"),
+	   "a Pod for itself");
+	is_int(proxy_caller_check_ask(&c, &own, &err), 0, "and it may ask");
+	own.created_ms = 1;
+	is_int(proxy_caller_check_ask(&c, &own, &err), -1, "but not say how old it is");
+	is_int(err.kind, ERR_DENIED, "which is denied");
+	proxy_caller_done(&c);
+	plain.pod_uid = plain.pod_name = "";
+	proxy_caller_init(&c, &plain, "");
+	ok(!proxy_caller_may(&c, "u") && !proxy_caller_may(&c, ""),
+	   "an account without a Pod: nobody");
+	proxy_caller_done(&c);
+	proxy_caller_init(&c, &plain, " y,system:serviceaccount:a:b ");
+	ok(c.trusted && proxy_caller_may(&c, "v"), "a trusted one: anybody");
+	is_int(proxy_caller_check_ask(&c, &own, &err), 0, "with everything");
+	proxy_caller_done(&c);
+}
+
+/* ---- what is kept ---- */
+
+static char *get(const struct replica *r, const char *path)
+{
+	struct reply reply = {0};
+
+	send_to(r->open, false, HTTP_METHOD_GET, path, NULL, NULL, &reply);
+	ok(WITHIN(5000, reply.status == 200), "GET %s", path);
+	return reply.body;
+}
+
+static void test_views(void)
+{
+	struct replica r = {0};
+	char *before, *after;
+
+	rest_begin();
+	replica_begin(&r);
+	before = get(&r, "/stats");
+	is_str(before, "{\"total\":{\"used\":0,\"available\":64}}\n", "nothing is used");
+	free(before);
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "a partition");
+	before = get(&r, "/partitions");
+	has_str(before, "\"state\":\"active\"", "is shown");
+	partition_release(parts, "u", 0);
+	after = get(&r, "/partitions");
+	has_str(after, "\"state\":\"releasing\"", "and that it goes, at once");
+	free(before);
+	free(after);
+	ok(WITHIN(20000, is_over("u")), "it's gone");
+	after = get(&r, "/partitions");
+	is_str(after, "{\"items\":[]}\n", "from the list too");
+	free(after);
+	vipu_fleet_configure(fleet, NULL, 0);
+	turns(2, 0);
+	after = get(&r, "/controllers");
+	is_str(after, "{\"items\":[]}\n", "a controller that goes is gone");
+	free(after);
+	configure(true);
+	replica_end(&r);
+	rest_end();
+}
+
+/* ---- waiting ---- */
+
+static void changed(const struct partition_owner *owner, void *arg)
+{
+	proxy_partition_changed(arg, owner);
+}
+
+/* The layer's notices go where they go in the daemon. */
+static void listen_to_parts(struct replica *r)
+{
+	struct partitions_config config = {
+		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default};
+
+	partitions_free(parts);
+	synced = false;
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, changed, r->proxy);
+	proxy_set_partitions(r->proxy, parts);
+	ok(WITHIN(5000, synced), "read again");
+}
+
+static void test_waiting(void)
+{
+	struct reply first = {0}, replies[9] = {{0}}, gone = {0};
+	struct replica r = {0};
+	struct op *op;
+	unsigned n = 0;
+
+	rest_begin();
+	replica_begin(&r);
+	listen_to_parts(&r);
+	ask(&r, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 201, &first);
+	is_str(first.location, "/v1/partitions/u/0", "where it is");
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	ask(&r, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, 200, &first);
+	for (size_t i = 0; i < 9; i++)
+		send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=60", NULL,
+			first.etag, &replies[i]);
+	turns(200, 10);
+	for (size_t i = 0; i < 9; i++)
+		n += replies[i].status == 304;
+	is_uint(n, 1, "of nine for one owner, eight wait");
+	op = send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/none/0?wait=60", NULL, NULL,
+		     &gone);
+	ok(WITHIN(5000, gone.status == 404), "for nothing nobody waits");
+	partition_reset(parts, "u", 0);
+	n = 0;
+	for (size_t i = 0; i < 9; i++) {
+		ok(WITHIN(5000, replies[i].status), "a change wakes it");
+		n += replies[i].status == 200 && strstr(replies[i].body, "resetting");
+	}
+	is_uint(n, 8, "all that waited are told");
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "reset");
+	ask(&r, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, 200, &first);
+	op = send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=60", NULL,
+		     first.etag, &gone);
+	turns(100, 10);
+	op_cancel(op);
+	turns(100, 10);
+	send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=5", NULL, first.etag,
+		&replies[0]);
+	ok(WITHIN(8000, replies[0].status == 304),
+	   "one that left hurts nobody; five seconds are up");
+	send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=60", NULL, first.etag,
+		&replies[0]);
+	turns(100, 10);
+	listen_to_parts(&r);
+	ok(WITHIN(5000, replies[0].status == 503), "made anew: ask again");
+	is_str(replies[0].retry_after, "1", "soon");
+	send_to(r.secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=60", NULL, NULL,
+		&replies[0]);
+	turns(100, 10);
+	proxy_stop(r.proxy);
+	ok(WITHIN(1000, replies[0].status == 200), "the end isn't waited for");
+	free(first.body);
+	free(gone.body);
+	for (size_t i = 0; i < 9; i++)
+		free(replies[i].body);
+	replica_end(&r);
+	rest_end();
+}
+
+/* ---- passing on ---- */
+
+static unsigned n_cut;
+
+/* A leader that takes the request and breaks off. */
+static void cut_off(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	n_cut++;
+	http_reply_begin(ex, 200, "application/json", NULL, 0);
+	http_reply_write(ex, STR("{"));
+	http_reply_abort(ex);
+}
+
+static void test_passing_on(void)
+{
+	struct replica leader = {0}, follower = {0};
+	struct http_server *rude;
+	struct reply r = {0};
+	struct err err = ERR_INIT;
+	unsigned rude_port;
+
+	rest_begin();
+	replica_begin(&leader);
+	replica_begin(&follower);
+	replica_follow(&follower, leader.secure);
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions?reset=false", BODY("u", "4"), 201, &r);
+	is_str(r.location, "/v1/partitions/u/0", "passed on: where it is");
+	is_uint(strlen(r.etag), 18, "and its tag");
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "3"), 400, &r);
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 200, &r);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "the leader has made it");
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions/u/0/reset", NULL, 202, &r);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, 200, &r);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/none/0", NULL, 404, &r);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "reset");
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/u/0/ipuof", NULL, 200, &r);
+	has_str(r.body, "ipuof-0.conf", "the leader asks the controller");
+	ask(&follower, HTTP_METHOD_DELETE, "/v1/partitions/u/0", NULL, 202, &r);
+	ok(WITHIN(20000, is_over("u")), "gone");
+	ask(&follower, HTTP_METHOD_DELETE, "/v1/partitions/u", NULL, 204, &r);
+
+	replica_follow(&leader, follower.secure);
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 503, &r);
+	is_str(r.retry_after, "1", "two that follow each other: once, and no further");
+	replica_follow(&follower, 0);
+	ask(&follower, HTTP_METHOD_DELETE, "/v1/partitions/u", NULL, 503, &r);
+	is_str(r.retry_after, "1", "nobody leads: ask again");
+	is_uint(partition_held(parts, "u"), 0, "nothing was asked for");
+
+	rude = http_server_new(net, NULL);
+	if (http_server_listen(rude, "127.0.0.1:0", tls.for_server, cut_off, NULL, &rude_port,
+			       &err) < 0)
+		bail_out(err.msg);
+	replica_follow(&follower, rude_port);
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 502, &r);
+	has_str(r.body, "may have taken effect", "a leader that breaks off: who knows");
+	is_uint(n_cut, 1, "and it isn't asked twice");
+	http_server_free(rude);
+	turns(4, 0);
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 503, &r);
+	free(r.body);
+	replica_end(&follower);
+	replica_end(&leader);
+	rest_end();
+}
+
+int main(void)
+{
+	test_callers();
+	test_views();
+	test_waiting();
+	test_passing_on();
+	metrics_reset();
+	return done_testing();
+}
