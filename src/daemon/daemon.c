@@ -18,7 +18,8 @@
 #include "net/tls.h"
 #include "daemon/internal.h"
 
-#define STOP_DEADLINE_MS 5000
+#define STOP_DEADLINE_MS   5000
+#define REVIEW_CONNECTIONS 2
 
 /* ---- parts ---- */
 
@@ -76,6 +77,9 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 
 	if (kube_client_new(&opts, &d->kube, err) < 0)
 		return -1;
+	opts.max_connections = REVIEW_CONNECTIONS;
+	if (kube_client_new(&opts, &d->reviews, err) < 0)
+		return -1;
 	(void)gethostname(host, sizeof(host) - 1);
 	d->recorder = kube_recorder_new(d->kube, "ipu-operator", host);
 	return 0;
@@ -107,11 +111,13 @@ static void make_proxy(struct daemon *d)
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
 		.wait_ms = (unsigned)c->proxy_write_s * 1000,
 		.call_ms = (unsigned)c->call_s * 1000,
-		.kube = d->kube,
+		.kube = d->reviews,
 		.http = d->http,
 	};
 
 	d->proxy = proxy_new(&pc);
+	/* Replicas have certificates for the names under which they are reached. */
+	proxy_set_peer_tls(d->proxy, d->proxy_trust, NULL);
 	proxy_set_leader(d->proxy, d->leading, NULL);
 }
 
@@ -281,6 +287,7 @@ void daemon_free(struct daemon *d)
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);
 	kube_recorder_free(d->recorder);
+	kube_client_free(d->reviews);
 	kube_client_free(d->kube);
 	net_free(d->net);
 	loop_free(d->loop);

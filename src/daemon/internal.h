@@ -27,6 +27,8 @@ struct daemon {
 	struct net *net;
 	struct kube_exec_helper *helper;
 	struct kube_client *kube;
+	/* For callers' tokens alone: a flood of bad ones keeps none of our own calls waiting. */
+	struct kube_client *reviews;
 	struct kube_recorder *recorder;
 	struct vipu_fleet *fleet;
 	struct controllers *controllers; /* its list */
