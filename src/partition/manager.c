@@ -20,6 +20,7 @@
 #define SLOT_BACKOFF_MS     1000
 #define SLOT_BACKOFF_MAX_MS 60000
 #define SAY_AGAIN_MS        60000
+#define SAY_OTHERWISE_MS    5000
 #define SAY_AT_ONCE_TO      10 /* the first places in the queue */
 
 /* ---- owners and slots ---- */
@@ -302,25 +303,36 @@ static void notify(struct loop_work *work, void *arg)
 
 /* ---- what the queue tells ---- */
 
-/* Whether there's no room or it's kept for others may change with every partition that comes. */
-static bool is_like(enum partition_why a, enum partition_why b)
+/* Room that isn't there and room that is kept for others may take turns with every partition that
+ * comes or goes. */
+static bool is_for_room(enum partition_why why)
 {
-	return a == b || ((a == PARTITION_WHY_NO_ROOM || a == PARTITION_WHY_QUEUED) &&
-			  (b == PARTITION_WHY_NO_ROOM || b == PARTITION_WHY_QUEUED));
+	return why == PARTITION_WHY_NO_ROOM || why == PARTITION_WHY_QUEUED;
 }
 
-/* Every change of words is a write of the owner's status, and with many waiting, figures change
- * with every partition that comes or goes. */
+/* For how long what was said last has to do. Every change of words is a write of the owner's
+ * status, and with many waiting, figures change all the time. */
+static int64_t quiet_ms(const struct slot *s, enum partition_why why)
+{
+	bool among_first = s->place.position <= SAY_AT_ONCE_TO;
+
+	if (!s->message[0] || (among_first && s->place.position != s->place.said_position))
+		return 0;
+	if (s->why == why)
+		return SAY_AGAIN_MS;
+	if (!is_for_room(s->why) || !is_for_room(why))
+		return 0;
+	return among_first ? SAY_OTHERWISE_MS : SAY_AGAIN_MS;
+}
+
 bool slot_wait_because(struct slot *s, enum partition_why why, const char *message)
 {
-	int64_t now_ms = clock_mono_ms();
-	bool moved = s->place.position != s->place.said_position &&
-		     s->place.position <= SAY_AT_ONCE_TO;
+	int64_t now_ms = clock_mono_ms(), from_ms = s->said_ms + quiet_ms(s, why);
 
 	if (s->why == why && strcmp(s->message, message) == 0)
 		return false;
-	if (is_like(s->why, why) && s->message[0] && !moved && now_ms - s->said_ms < SAY_AGAIN_MS) {
-		queue_pass_at(s->owner->p, s->said_ms + SAY_AGAIN_MS);
+	if (now_ms < from_ms) {
+		queue_pass_at(s->owner->p, from_ms);
 		return false;
 	}
 	s->said_ms = now_ms;

@@ -17,6 +17,7 @@ our @EXPORT_OK = qw(run_scenarios);
 
 my %collection = (
 	ipujobs => '/apis/graphcore.ai/v1alpha1',
+	priorityclasses => '/apis/scheduling.k8s.io/v1',
 	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
 	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces serviceaccounts),
 );

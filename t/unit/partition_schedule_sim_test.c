@@ -125,8 +125,10 @@ static bool find_anywhere(const uint64_t *taken, size_t n, unsigned level, struc
 {
 	size_t from = rand_below(n);
 
-	return block_first(taken + from, n - from, level, ret) ? (ret->domain += from, true)
-							       : block_first(taken, n, level, ret);
+	if (!block_first(taken + from, n - from, level, ret))
+		return block_first(taken, n, level, ret);
+	ret->domain += from;
+	return true;
 }
 
 static bool create(struct job *j, unsigned pod)
