@@ -12,6 +12,7 @@
 #include "kube/event.h"
 #include "kube/exec_helper.h"
 #include "kube/lease.h"
+#include "loop/backoff.h"
 #include "loop/loop.h"
 #include "net/net.h"
 #include "partition/controllers.h"
@@ -42,7 +43,9 @@ struct daemon {
 	bool following;                  /* partitions is a follower's */
 	struct partition_remote *remote; /* without the role proxy, instead of partitions */
 	struct job_controller *jobs;     /* NULL without the controller role, or while following */
-	struct loop_work remake_work;
+	struct loop_work yield_work;     /* another process has taken the tracker */
+	struct loop_timer return_timer;  /* … and when this one tries again */
+	struct backoff superseded;
 
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
 	struct http_client *http;       /* to other replicas */

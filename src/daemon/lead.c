@@ -3,6 +3,7 @@
  * Who acts: contends for the Lease, and makes the parts that act while it is held. Those that don't
  * lead follow: the same partition layer, which then only shows what the tracker says.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "daemon/internal.h"
 
 #define RELEASE_DEADLINE_MS 3000
+#define SUPERSEDED_MS       2000
+#define SUPERSEDED_MAX_MS   60000
 
 /* ---- the parts ---- */
 
@@ -66,11 +69,13 @@ static bool may_act(void *arg)
 	return !d->lease || kube_lease_held(d->lease);
 }
 
+/* Somebody has taken the tracker although this process leads: both were told to act without a
+ * Lease, or people's hands were in it. */
 static void on_superseded(void *arg)
 {
 	struct daemon *d = arg;
 
-	loop_work_post(&d->remake_work);
+	loop_work_post(&d->yield_work);
 }
 
 static struct partitions *make_partitions(struct daemon *d)
@@ -165,6 +170,7 @@ static void remake_parts(struct daemon *d)
 	bool was_following = d->following;
 
 	d->following = !d->leading;
+	loop_timer_stop(&d->return_timer);
 	if (!(d->config->roles & ROLE_PROXY)) {
 		drop_parts(d);
 		if (d->leading)
@@ -182,10 +188,31 @@ static void remake_parts(struct daemon *d)
 		d->jobs = make_jobs(d);
 }
 
-static void on_remake(struct loop_work *work, void *arg)
+/* Follows for a while. Not at once again, or two would take it from each other for ever. */
+static void on_yield(struct loop_work *work, void *arg)
 {
+	struct daemon *d = arg;
+	int64_t pause_ms = backoff_next_ms(&d->superseded, NULL);
+
 	(void)work;
-	remake_parts(arg);
+	if (!d->leading)
+		return;
+	log_warn("daemon", NULL,
+		 "another process acts although this one leads: it follows for %" PRId64 " ms",
+		 pause_ms);
+	d->leading = false;
+	remake_parts(d);
+	loop_timer_start_in(&d->return_timer, pause_ms);
+}
+
+static void on_return(struct loop_timer *timer, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)timer;
+	d->leading = !d->lease || kube_lease_held(d->lease);
+	if (d->leading)
+		remake_parts(d);
 }
 
 /* ---- the Lease ---- */
@@ -254,7 +281,9 @@ int lead_start(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
 
-	loop_work_init(&d->remake_work, d->loop, on_remake, d);
+	loop_work_init(&d->yield_work, d->loop, on_yield, d);
+	loop_timer_init(&d->return_timer, d->loop, on_return, d);
+	d->superseded = (struct backoff)BACKOFF_INIT(SUPERSEDED_MS, SUPERSEDED_MAX_MS);
 	d->lease_name = xasprintf("%s-%s", c->lease_prefix,
 				  c->roles & ROLE_PROXY ? "partitions" : "controller");
 	d->leading = !c->lease_enabled;
@@ -290,8 +319,10 @@ void lead_stop(struct daemon *d)
 {
 	kube_lease_free(d->lease);
 	d->lease = NULL;
-	if (d->remake_work.cb)
-		loop_work_cancel(&d->remake_work);
+	if (d->return_timer.loop) {
+		loop_work_cancel(&d->yield_work);
+		loop_timer_stop(&d->return_timer);
+	}
 	drop_parts(d);
 	partitions_free(d->outgoing);
 	free(d->lease_name);

@@ -124,6 +124,14 @@ sub restart_operator ($s) {
 	return $s->{operator};
 }
 
+# A second daemon with the same settings, beside the first; the scenario ends it.
+sub another_operator ($s) {
+	my $first = $s->{operator};
+	my $other = $s->restart_operator;
+	$s->{operator} = $first;
+	return $other;
+}
+
 sub operator ($s) { return $s->{operator} }
 sub sim ($s) { return $s->{sim} }
 sub back ($s) { return $s->{back} }

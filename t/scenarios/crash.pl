@@ -3,14 +3,15 @@
 # Runs: both (sim, scale)
 #
 # The daemon is killed at random moments while many jobs come, run, fail and are deleted, on controllers
-# that lose answers. Whenever it's dead, and at the end, nothing may be lost, doubled or somebody else's.
+# that lose answers, go away and come back, and with an API server that does too. Whenever it's dead, and
+# at the end, nothing may be lost, doubled or somebody else's.
 # IPU_SEED=N plays the same once more.
 
 use v5.36;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my %size = (sim => { jobs => 30, kills => 20, pause => 0.8 }, real => { jobs => 100, kills => 5, pause => 3 });
+my %size = (sim => { jobs => 60, kills => 50, pause => 0.7 }, real => { jobs => 100, kills => 5, pause => 3 });
 
 # A job's fate: how many IPUs, how long, how it ends, and after how many kills it's deleted, if it is.
 sub draw_fate ($number, $kills) {
@@ -54,6 +55,19 @@ sub meddle ($s) {
 	return;
 }
 
+# Away for a part of the daemon's next life.
+sub outage ($s) {
+	my $what = rand;
+	return sub { } if $what > 0.4;
+	if ($what < 0.15) {
+		$s->api_goes;
+		return sub { $s->api_comes };
+	}
+	my $which = int(rand $s->controllers);
+	$s->tell_vipu('down', undef, $which);
+	return sub { $s->tell_vipu('up', undef, $which) };
+}
+
 sub ($s) {
 	my $seed = $ENV{IPU_SEED} // int(rand 1_000_000);
 	my $plan = $size{ $s->is_real ? 'real' : 'sim' };
@@ -76,6 +90,9 @@ sub ($s) {
 		}
 		meddle($s) if rand() < 0.6;
 		sleep(rand $plan->{pause});
+		my $back = outage($s);
+		sleep(rand $plan->{pause});
+		$back->();
 		$s->operator->crash;
 		judge($s, "killed $kill times");
 		$s->restart_operator;
