@@ -5,6 +5,8 @@
  */
 #include "partition_tracker_rig.h"
 
+#include "partition/tracker_internal.h"
+
 static struct keeper *k; /* the newest process */
 
 static void open_row(const char *name)
@@ -214,6 +216,20 @@ static void test_two_places(void)
 	ok(WITHIN(1000, tracker_is_recorded(k->t, "a") && is_stored("a", NULL)), "dropped: gone");
 	close_row();
 
+	open_filled("a key moved by hand");
+	make_map(TRACKER "-1", OURS("1"), "\"data\":{}");
+	WITHIN(500, false);
+	inject_api("{\"verb\":\"patch\",\"resource\":\"configmaps\",\"kind\":\"status\"}");
+	edit(TRACKER "-1", "{\"data\":{\"a\":\"{\\\"v\\\":1}\"}}");
+	edit(TRACKER, "{\"data\":{\"a\":null}}");
+	for (int i = 0; i < 200 && !(is_whole() && value_in(TRACKER, "a")); i++) {
+		turn(10);
+		if (n_homes("a", NULL) == 0)
+			fail("it is nowhere");
+	}
+	ok(is_whole() && value_in(TRACKER, "a"), "home again, and it was always somewhere");
+	close_row();
+
 	open_filled("a key copied while it runs");
 	make_map(TRACKER "-1", OURS("1"), "\"data\":{\"a\":\"{\\\"v\\\":9}\"}");
 	ok(WITHIN(1000, is_whole()), "the copy goes");
@@ -267,6 +283,34 @@ static void test_in_the_way(void)
 	edit(TRACKER "-2", "{\"metadata\":{\"annotations\":null,\"labels\":null},\"data\":null}");
 	ok(WITHIN(3000, tracker_is_recorded(k->t, "id-1199")), "emptied, it's filled again");
 	close_row();
+}
+
+/* News that comes while a write is on its way: older than its answer, and newer. */
+static void test_behind_a_write(void)
+{
+	static const struct {
+		const char *version;
+		int64_t gets;
+	} rows[] = {{"1", 0}, {"999999", 1}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kube_watch_event news = {.type = KUBE_MODIFIED,
+						.name = STR(TRACKER),
+						.version = str_of(rows[i].version)};
+		struct shard *s;
+		int64_t before;
+
+		open_filled("news behind a write");
+		s = k->t->shards[0];
+		before = api_calls("get configmaps");
+		put(k, "c", "u", "{\"v\":3}");
+		ok(WITHIN(1000, s->state == SHARD_WRITING), "a write is on its way");
+		shard_note_event(s, &news);
+		ok(WITHIN(1000, tracker_is_recorded(k->t, "c")), "recorded");
+		WITHIN(1000, false);
+		is_int(api_calls("get configmaps") - before, rows[i].gets, "asked about");
+		close_row();
+	}
 }
 
 /* Somebody's controller that takes our label off as often as we put it on. */
@@ -327,6 +371,23 @@ static void test_answers(void)
 		ok(WITHIN(60000, tracker_error(k->t)->kind == ERR_NONE), "all is well");
 		close_row();
 	}
+}
+
+static void test_lost_answer(void)
+{
+	CLEANUP_FREE char *before = NULL;
+
+	open_filled("an unknown outcome");
+	before = str_dup(kube_annotation(json_of(TRACKER), "graphcore.ai/tracker-writer"));
+	inject_api("{\"verb\":\"patch\",\"resource\":\"configmaps\",\"kind\":\"lose\"}");
+	put(k, "a", "u", "{\"v\":7}");
+	turns(10, 1);
+	ok(is_stored("a", "{\"v\":7}") && !tracker_is_recorded(k->t, "a"),
+	   "it's there, and doesn't count");
+	ok(WITHIN(2000, tracker_is_recorded(k->t, "a")), "until it has been looked at");
+	ok(!str_eqz(kube_annotation(json_of(TRACKER), "graphcore.ai/tracker-writer"), before),
+	   "and something was changed: nothing can land behind that");
+	close_row();
 }
 
 /* ---- at random ---- */
@@ -487,8 +548,10 @@ int main(void)
 	test_two_places();
 	test_lost_labels();
 	test_in_the_way();
+	test_behind_a_write();
 	test_stubborn();
 	test_answers();
+	test_lost_answer();
 	test_random();
 	return done_testing();
 }

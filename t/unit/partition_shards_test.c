@@ -243,6 +243,25 @@ static void test_two_writers(void)
 	close_row();
 }
 
+static void test_clock_ahead(void)
+{
+	struct keeper *a;
+
+	open_row("an earlier writer whose clock was ahead");
+	make_map(TRACKER,
+		 ",\"annotations\":{\"graphcore.ai/tracker-format\":\"1\","
+		 "\"graphcore.ai/tracker-writer\":\"9000000000000.ffffffff.1\"}",
+		 "\"data\":{\"x\":\"{\\\"v\\\":1}\"}");
+	a = lead();
+	ok(WITHIN(1000, a->synced && a->found == 1), "read");
+	ok(str_has_prefix(kube_annotation(json_of(TRACKER), "graphcore.ai/tracker-writer"),
+			  STR("9000000000001.")),
+	   "we come after it");
+	ok(!tracker_is_superseded(a->t), "and aren't superseded");
+	keeper_free(a);
+	close_row();
+}
+
 static unsigned outcome;
 
 static void on_late(void *arg, const struct err *err, const struct kube_response *response)
@@ -437,6 +456,7 @@ int main(void)
 	test_neighbours();
 	test_follower();
 	test_two_writers();
+	test_clock_ahead();
 	test_late_writes();
 	test_take_over();
 	test_take_over_meddled();
