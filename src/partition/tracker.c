@@ -249,9 +249,14 @@ void tracker_report(struct tracker *t, const char *reason, const char *object, c
 /* The last word about it is there, and nothing that is on its way says otherwise. */
 static bool is_settled(const struct tracker *t, const struct record *r)
 {
+	const struct shard *home = r->home < 0 ? NULL : t->shards[r->home];
+
 	if (r->inflight || !text_same(r->want, tracker_stored(t, r)))
 		return false;
-	return r->want || (r->copies == 0 && t->all_read);
+	if (r->want)
+		return true;
+	/* That the first ConfigMap isn't there is believed when we could make it. */
+	return r->copies == 0 && t->all_read && (!home || home->index > 0 || home->fenced);
 }
 
 static void tell_settled(struct tracker *t)
@@ -367,10 +372,10 @@ static void try_sync(struct tracker *t)
 {
 	if (t->synced || !t->all_read || tracker_is_halted(t) || !list_empty(&t->news))
 		return;
-	for (int i = 0; i < t->n; i++) {
+	for (int i = 0; !t->follow && (i == 0 || i < t->n); i++) {
 		const struct shard *s = t->shards[i];
 
-		if (!t->follow && s->exists && !s->fenced && !s->immutable)
+		if (!s->fenced && !s->immutable && (s->exists || i == 0))
 			return;
 	}
 	t->synced = true;

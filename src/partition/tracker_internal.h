@@ -79,6 +79,7 @@ struct shard {
 	bool uncertain;    /* a write of ours may land yet */
 	bool mislabelled;
 	bool must_read; /* what is there may not be what we believe */
+	bool carries;   /* the write on its way has keys in it */
 	bool full;      /* a key didn't go in any more */
 	bool meddled;   /* what was recorded was changed by somebody else */
 	char *version;  /* its resourceVersion */

@@ -448,7 +448,8 @@ static void on_write(void *arg, const struct err *err, const struct kube_respons
 	}
 	t->writes++;
 	s->lost = 0;
-	s->write_at_ms = clock_mono_ms() + TRACKER_GATHER_MS;
+	if (s->carries)
+		s->write_at_ms = clock_mono_ms() + TRACKER_GATHER_MS;
 	s->fenced = true;
 	s->uncertain = false;
 	backoff_reset(&s->backoff);
@@ -619,7 +620,8 @@ static bool write_what_differs(struct shard *s)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *data = jmut_object(doc);
-	bool fence = s->exists && !s->immutable && (!s->fenced || s->uncertain);
+	/* The first one is made even if it's empty: an earlier writer's create can't land then. */
+	bool fence = (s->exists || s->index == 0) && !s->immutable && (!s->fenced || s->uncertain);
 	int64_t at_ms = s->write_at_ms;
 	bool any;
 
@@ -635,6 +637,7 @@ static bool write_what_differs(struct shard *s)
 		end_inflight(s);
 		stuck(s);
 	} else if (any || fence || s->alien || (s->exists && s->mislabelled && !s->immutable)) {
+		s->carries = any;
 		start_write(s, doc, data, fence);
 		return true;
 	} else if (s->full) {
