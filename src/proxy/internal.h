@@ -30,6 +30,7 @@ enum view_kind {
 	VIEW_QUEUE,
 	VIEW_PARTITIONS,
 	VIEW_CONTROLLERS,
+	VIEW_OWNERS, /* of the partitions' port: what all owners have */
 	N_VIEWS
 };
 #define N_SIZES 33 /* powers of two up to 2^31, and what is none */
@@ -82,7 +83,9 @@ void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partitio
  */
 bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
 		 struct buf *out, char ret_etag[ETAG_SIZE]);
-/* {"items":[…],"held":n}, of one owner, or with uid NULL of all; *ret_n: how many items. */
+/* {"items":[…],"held":n}, of one owner, or with uid NULL of all; returns how many items. */
+size_t status_list_render(const struct partitions *partitions, const char *uid,
+			  struct jmut_doc *doc, struct jmut *root);
 int status_list(const struct partitions *partitions, const char *uid, struct buf *out,
 		size_t *ret_n, struct err *err);
 

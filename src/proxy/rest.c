@@ -166,27 +166,45 @@ static void run_ask(struct request *r)
 
 /* ---- GET ---- */
 
-static void run_list(struct request *r)
+static void list_all(struct request *r)
 {
-	CLEANUP_FREE char *uid = http_query_get(r->ex->query, "uid");
-	struct buf text = BUF_INIT(REPLY_LIMIT);
 	struct err err = ERR_INIT;
-	size_t n;
+	struct str text;
 
-	if (uid && !ask_is_uid(str_of(uid)))
-		request_problem(r, 400, "uid must be an object's metadata.uid");
-	else if (!uid && !r->caller.trusted)
+	if (!r->caller.trusted)
 		request_problem(r, 403,
 				"%s may not see all owners: name one, as ?uid=UID. The accounts of "
 				"proxy.controllerAccounts may",
 				r->caller.account);
-	else if (uid && !request_may(r, uid))
-		return;
-	else if (status_list(r->p->partitions, uid, &text, &n, &err) < 0)
+	else if (view_get(r->p, VIEW_OWNERS, &text, &err) < 0)
+		request_problem(r, 500, "%s", err.msg);
+	else
+		request_reply(r, 200, NULL, 0, text);
+}
+
+static void list_one(struct request *r, const char *uid)
+{
+	struct buf text = BUF_INIT(REPLY_LIMIT);
+	struct err err = ERR_INIT;
+	size_t n;
+
+	if (status_list(r->p->partitions, uid, &text, &n, &err) < 0)
 		request_problem(r, 500, "%s", err.msg);
 	else
 		request_reply(r, 200, NULL, 0, buf_str(&text));
 	buf_done(&text);
+}
+
+static void run_list(struct request *r)
+{
+	CLEANUP_FREE char *uid = http_query_get(r->ex->query, "uid");
+
+	if (!uid)
+		list_all(r);
+	else if (!ask_is_uid(str_of(uid)))
+		request_problem(r, 400, "uid must be an object's metadata.uid");
+	else if (request_may(r, uid))
+		list_one(r, uid);
 }
 
 static void reply_unchanged(struct request *r)

@@ -120,14 +120,12 @@ static int by_owner(const void *a, const void *b)
 	return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-int status_list(const struct partitions *partitions, const char *uid, struct buf *out,
-		size_t *ret_n, struct err *err)
+size_t status_list_render(const struct partitions *partitions, const char *uid,
+			  struct jmut_doc *doc, struct jmut *root)
 {
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct jmut *root = jmut_object(doc), *list = jmut_array(doc);
 	struct items items = {.doc = doc};
+	struct jmut *list = jmut_array(doc);
 	size_t held = 0;
-	int rc;
 
 	if (uid)
 		partitions_each_of(partitions, uid, take_item, &items);
@@ -145,10 +143,18 @@ int status_list(const struct partitions *partitions, const char *uid, struct buf
 	free(items.p);
 	jmut_set(doc, root, "items", list);
 	jmut_set_int(doc, root, "held", (int64_t)held);
-	rc = jmut_write(root, JSON_COMPACT, out, err);
-	if (rc == 0)
-		rc = buf_append(out, "\n", 1, err);
-	if (rc == 0)
-		*ret_n = items.n;
-	return rc;
+	return items.n;
+}
+
+int status_list(const struct partitions *partitions, const char *uid, struct buf *out,
+		size_t *ret_n, struct err *err)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root = jmut_object(doc);
+	size_t n = status_list_render(partitions, uid, doc, root);
+
+	if (jmut_write(root, JSON_COMPACT, out, err) < 0 || buf_append(out, "\n", 1, err) < 0)
+		return -1;
+	*ret_n = n;
+	return 0;
 }

@@ -375,6 +375,13 @@ static void render_controllers(struct proxy *p, struct jmut_doc *doc, struct jmu
 	jmut_set(doc, root, "items", list);
 }
 
+/* ---- what all owners have ---- */
+
+static void render_owners(struct proxy *p, struct jmut_doc *doc, struct jmut *root)
+{
+	status_list_render(p->partitions, NULL, doc, root);
+}
+
 /* ---- /query ---- */
 
 static void render_query(struct proxy *p, uint32_t size, struct jmut_doc *doc, struct jmut *root)
@@ -418,7 +425,8 @@ int view_get(struct proxy *p, enum view_kind kind, struct str *ret, struct err *
 {
 	static void (*const renderers[N_VIEWS])(struct proxy *, struct jmut_doc *,
 						struct jmut *) = {
-		render_stats, render_capacity, render_queue, render_partitions, render_controllers};
+		render_stats,      render_capacity,    render_queue,
+		render_partitions, render_controllers, render_owners};
 	struct view *v = &p->views[kind];
 
 	if (!is_fresh(p, v)) {
