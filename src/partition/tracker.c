@@ -344,8 +344,10 @@ static void update_error(struct tracker *t)
 	else if (well && !was_well)
 		log_info("partition", t->name, "the tracker ConfigMap can be written again");
 	t->err = *now;
-	if (was_well != well)
+	if (was_well != well || t->superseded != t->told_superseded) {
+		t->told_superseded = t->superseded;
 		t->ops.on_error(t->arg);
+	}
 }
 
 /* All that there are, and one more: a ConfigMap that has lost its labels isn't in the list. */

@@ -32,7 +32,7 @@ struct tracker_ops {
 	/* The ConfigMap now has what is wanted for this key (for a drop: hasn't got it). May be
 	 * NULL when following. */
 	void (*on_recorded)(void *arg, const char *key);
-	/* tracker_error() changed between well and not well. */
+	/* tracker_error() changed between well and not well, or the tracker is superseded. */
 	void (*on_error)(void *arg);
 	/* Something that people should hear of, once each: reason is an Event's (names.md), object
 	 * the ConfigMap's name. It has been logged. May be NULL. */

@@ -109,7 +109,7 @@ struct tracker {
 	struct list unsettled, news;
 	struct shard *shards[TRACKER_MAX_SHARDS];
 	int n; /* shards from 0 that there are or were, gaps included */
-	bool listed, relisting, all_read, synced, superseded;
+	bool listed, relisting, all_read, synced, superseded, told_superseded;
 	bool recount; /* keys may be in two shards */
 	uint64_t counts;
 	int64_t epoch;  /* of this writer; grows until its first write */

@@ -236,8 +236,15 @@ static void test_two_writers(void)
 	WITHIN(1000, false);
 	ok(is_stored("late", NULL), "the first writes no more");
 	keeper_free(a);
+	WITHIN(200, false);
+	inject_api("{\"verb\":\"patch\",\"resource\":\"configmaps\",\"kind\":\"status\","
+		   "\"status\":403}");
+	put(b, "b-0", "u", "{\"v\":1}");
+	ok(WITHIN(1000, tracker_error(b->t)->kind == ERR_DENIED), "the second isn't well");
+	b->errors = 0;
 	a = lead();
 	ok(WITHIN(2000, a->synced && tracker_is_superseded(b->t)), "whoever begins last goes on");
+	ok(WITHIN(100, b->errors > 0), "which is told to one that wasn't well before, too");
 	keeper_free(a);
 	keeper_free(b);
 	close_row();
