@@ -391,6 +391,120 @@ static void test_many(void)
 	end();
 }
 
+/* ---- speed ---- */
+
+#define PODS 16
+
+static unsigned count_active(unsigned n)
+{
+	unsigned active = 0;
+	char uid[16];
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(uid, sizeof(uid), "p-%04u", i);
+		active += is(uid, PARTITION_STATE_ACTIVE);
+	}
+	return active;
+}
+
+/* The rig's controller and fifteen more. */
+static void configure_pods(struct vipu_sim *more[PODS])
+{
+	struct vipu_sim_config config = {.agents = 16, .create_ms = 10};
+	struct vipu_fleet_entry entries[PODS];
+	struct vipu_address_list lists[PODS];
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < PODS; i++) {
+		CLEANUP_FREE char *text = NULL;
+
+		if (i > 0 && vipu_sim_new(net, &config, &more[i], &err) < 0)
+			bail_out(err.msg);
+		text = xasprintf("127.0.0.1:%u", vipu_sim_port(i ? more[i] : sim));
+		vipu_address_parse(str_of(text), &lists[i]);
+		entries[i] = (struct vipu_fleet_entry){.address = &lists[i].items[0]};
+	}
+	vipu_fleet_configure(fleet, entries, PODS);
+	for (unsigned i = 0; i < PODS; i++)
+		vipu_address_list_done(&lists[i]);
+}
+
+static int compare_us(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* From the ask to the entry that is to be recorded, all of it: gathering, deciding, writing down.
+ */
+static void test_speed(void)
+{
+	struct vipu_sim *more[PODS] = {NULL};
+	const unsigned n = 1000;
+	int64_t us[20];
+	char uid[16];
+
+	row_begin("a thousand partitions on sixteen controllers");
+	begin();
+	guarded = false;
+	configure_pods(more);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(uid, sizeof(uid), "p-%04u", i);
+		ask_as(uid, "default", 1, 0, 3600000);
+	}
+	ok(WITHIN(60000, count_active(n) == n), "all are active");
+	WITHIN(1000, false);
+	vipu_fleet_refresh(fleet, NULL);
+	WITHIN(100, false);
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(uid, sizeof(uid), "q-%04u", i);
+		us[i] = cpu_us();
+		ask_as(uid, "default", 1, 0, 0);
+		while (!seen(uid).id)
+			loop_turn(loop, 0);
+		us[i] = cpu_us() - us[i];
+	}
+	qsort(us, 20, sizeof(us[0]), compare_us);
+	note("from an ask to its entry: %" PRId64 " us (median of 20; %" PRId64 " to %" PRId64
+	     ", processor time)",
+	     us[10], us[0], us[19]);
+	ok(us[10] < 20000, "quick");
+	for (unsigned i = 1; i < PODS; i++)
+		vipu_sim_free(more[i]);
+	end();
+}
+
+static void test_follower(void)
+{
+	struct partitions_config config = {.ns = NS,
+					   .tracker_name = TRACKER,
+					   .times = partition_times_default,
+					   .follow = true};
+	struct partitions *leader;
+	char name[64];
+
+	row_begin("a follower sees the same");
+	begin();
+	snprintf(name, sizeof(name), "127.0.0.1:%u", vipu_sim_port(sim));
+	want("half", 32);
+	ok(WITHIN(5000, is("half", PARTITION_STATE_ACTIVE)), "half of it is in use");
+	want("large", 64);
+	ask_as("urgent", "default", 64, 5, 0);
+	ok(WITHIN(5000, has_message("large", "place 2")), "two wait");
+	leader = parts;
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
+	ok(WITHIN(5000, partitions_waiting(parts) == 2), "it reads of both");
+	is_str(in_queue(), "1:urgent 2:large", "in their order");
+	WITHIN(100, false);
+	is_uint(partitions_reserved(parts, name), 32, "what is kept");
+	is_uint(partitions_count_fits(parts, 4), 0, "what could be had");
+	is_uint(vipu_sim_created(sim), 1, "and does nothing");
+	partitions_free(parts);
+	parts = leader;
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -406,5 +520,7 @@ int main(void)
 	test_words();
 	test_cordon();
 	test_many();
+	test_speed();
+	test_follower();
 	return done_testing();
 }
