@@ -117,7 +117,7 @@ static struct partition_plan plan_foreign(const struct view *v, enum partition_w
 {
 	if (!settled(v))
 		return wait_until(v->e->settle_ms);
-	if (v->f->listed_asked_ms < v->e->settle_ms)
+	if (v->f->busy || v->f->listed_asked_ms < v->e->settle_ms)
 		return call(v, PARTITION_CALL_LIST);
 	return forget(why);
 }
@@ -146,8 +146,8 @@ static struct partition_plan plan_creating(const struct view *v)
 	if (has_other_size(v))
 		return unknown || f->busy ? record(PARTITION_RELEASING, PARTITION_WHY_TAKEN)
 					  : forget(PARTITION_WHY_TAKEN);
-	if (!f->wanted && f->answer == PARTITION_UNSENT && !unknown && !f->busy)
-		return forget(PARTITION_WHY_NONE);
+	if ((!f->wanted || !f->configured) && f->answer == PARTITION_UNSENT && !unknown && !f->busy)
+		return forget(f->wanted ? PARTITION_WHY_UNREACHABLE : PARTITION_WHY_NONE);
 	if (!f->wanted)
 		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
 	if (!f->configured)

@@ -53,6 +53,7 @@ struct write { /* a read or a write of the tracker, under way */
 	int8_t from;
 	uint32_t epoch;
 	int64_t sent_ms;
+	int64_t slow_ms;
 	uint32_t version; /* of a write: the precondition; of an answer: what is there */
 	uint64_t changes[(IDS + 63) / 64];
 	struct val vals[IDS]; /* wanted; then the answer */
@@ -93,6 +94,7 @@ struct call {
 	int16_t ipus;
 	uint32_t epoch;
 	int64_t sent_ms;
+	int64_t slow_ms;   /* it takes effect then at the earliest */
 	enum err_kind err; /* the answer */
 	bool maybe;
 	uint8_t ready, operation;
@@ -256,8 +258,10 @@ enum rule {
 
 struct world {
 	int64_t now_ms;
-	bool quiet; /* no faults any more: the end of an episode */
-	bool talk;  /* say what happens */
+	bool quiet;                       /* no faults any more: the end of an episode */
+	bool talk;                        /* say what happens */
+	uint32_t tempo;                   /* how fast time passes between two steps */
+	uint32_t slow_calls, slow_writes; /* one in so many takes its time */
 	enum rule broken;
 	char why[256];
 
@@ -296,6 +300,19 @@ static inline uint32_t roll(struct dice *d, uint32_t n)
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return (uint32_t)(((z ^ (z >> 31)) >> 32) * n >> 32);
+}
+
+/* When a request takes effect at the earliest: at once, or, one in so many, up to most_ms later.
+ * The number is the request's own, as nobody throws dice when it's sent. */
+static inline int64_t slow_until(int64_t now_ms, uint64_t number, uint32_t one_in, int64_t most_ms)
+{
+	struct dice d = {(uint64_t)now_ms * 1000003 + number};
+
+	if (roll(&d, one_in))
+		return now_ms;
+	if (roll(&d, 2)) /* as late as can be: that's where faults show */
+		return now_ms + most_ms - (int64_t)roll(&d, 2000);
+	return now_ms + (int64_t)roll(&d, (uint32_t)most_ms);
 }
 
 /* partition_model_world.c: controllers, what is under way, the invariants. All actions return

@@ -136,6 +136,9 @@ static bool send(struct world *w, int r)
 	q->from = (int8_t)r;
 	q->epoch = rep->epoch;
 	q->sent_ms = w->now_ms;
+	q->slow_ms = w->quiet || q->is_read ? w->now_ms
+					    : slow_until(w->now_ms, (uint64_t)r, w->slow_writes,
+							 TRACKER_MS + LATE_MS);
 	q->version = rep->version;
 	rep->busy = true;
 	SAY(w, "replica %d %s", r, q->is_read ? "reads the tracker" : "writes the tracker");
@@ -239,7 +242,8 @@ bool tracker_act(struct world *w, enum action action, struct dice *d)
 		note_object(w, r, w->tracker, w->version);
 		return true;
 	}
-	if (!q->used || q->landed != landed)
+	if (!q->used || q->landed != landed ||
+	    (action == ACT_TRACKER_LAND && w->now_ms < q->slow_ms))
 		return false;
 	if (action == ACT_TRACKER_LAND)
 		land(w, q);
