@@ -332,6 +332,29 @@ static void test_late_writes(void)
 	ok(landed && refused, "both happened: %u landed, %u refused", landed, refused);
 }
 
+static void test_late_create(void)
+{
+	struct keeper *k;
+	struct scope scope;
+	struct kube_request req = {.verb = KUBE_CREATE,
+				   .resource = &KUBE_CONFIGMAPS,
+				   .ns = NS,
+				   .body = STR("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\","
+					       "\"metadata\":{\"name\":\"" TRACKER "\"},"
+					       "\"data\":{\"late\":\"{\\\"v\\\":1}\"}}")};
+
+	open_row("a dead leader's create");
+	scope_init(&scope);
+	k = lead();
+	ok(WITHIN(1000, k->synced), "nothing was there");
+	ok(object_of(TRACKER), "now there is");
+	outcome = 0;
+	kube_call_start(kube, &req, on_late, NULL, &scope);
+	ok(WITHIN(1000, outcome == ERR_EXISTS), "so that it comes too late");
+	keeper_free(k);
+	close_row();
+}
+
 /* ---- take-over ---- */
 
 #define THEIRS                                                                                     \
@@ -465,6 +488,7 @@ int main(void)
 	test_two_writers();
 	test_clock_ahead();
 	test_late_writes();
+	test_late_create();
 	test_take_over();
 	test_take_over_meddled();
 	return done_testing();
