@@ -213,8 +213,11 @@ static bool may_overtake(const struct schedule *s, const struct pod *pod,
 		return false;
 	if (ends_before(s, ask, pod->start_ms))
 		return true;
+	/* What isn't listed yet may have been given its place before something else came free. */
 	return block_first(pod->by_first, n, k, &b) && !block_meets(pod->reserved, &b) &&
-	       block_best(pod->by_best, n, k, &b) && !block_meets(pod->reserved, &b);
+	       block_best(pod->by_best, n, k, &b) && !block_meets(pod->reserved, &b) &&
+	       block_first(pod->c->taken, n, k, &b) && !block_meets(pod->reserved, &b) &&
+	       block_best(pod->c->taken, n, k, &b) && !block_meets(pod->reserved, &b);
 }
 
 /* ---- the choice ---- */
