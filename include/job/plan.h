@@ -29,6 +29,9 @@ struct job_view {
 	/* Instances that the job no longer has, and that still ask for a partition. */
 	const uint32_t *surplus;
 	size_t n_surplus;
+	/* Graphcore's operator ran it: its Pods aren't ours to see, its status isn't ours to write.
+	 */
+	bool older;
 	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
 	/* The API server's last word on a Pod or ConfigMap that was to be made, with an Event's
 	 * reason; NULL. */

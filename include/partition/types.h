@@ -40,6 +40,7 @@ struct partition_ask {
 	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over only
 	 * after that operator's tracker was, by owners older than that. Owned; NULL: none. */
 	char *adopt, *legacy;
+	bool only_adopt; /* nothing is made: if there's none to take over, that's the end of it */
 	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */
 };
 

@@ -41,7 +41,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		free(ctx->trouble);
 		ctx->trouble = NULL;
 		ctx->told_wait = NULL;
-		ctx->warned = false;
+		ctx->warned = ctx->claimed = false;
 		job_status_done(&ctx->sent);
 		job_status_done(&ctx->kept);
 		ctx->has_kept = false;
@@ -114,6 +114,40 @@ static void rank(struct job_ctx *ctx, struct job *job)
 			 job->priority_class);
 }
 
+/* Graphcore's operator began it: its status has no trace of ours, nor has it Pods of ours. */
+static bool is_older(const struct job_ctx *ctx, const struct job *job, size_t n_pods)
+{
+	struct partition_service *ps = ctx->c->opts.partitions;
+	int64_t taken_ms = ps->ops->taken_over_ms(ps);
+	const char *word = job->status.launcher_status;
+
+	return taken_ms && job->created_ms && job->created_ms < taken_ms && n_pods == 0 &&
+	       job->status.observed_generation == 0 && word && word[0] &&
+	       strcmp(word, "Pending") != 0;
+}
+
+/* Its partitions are kept for it, under the names that they have. Once: what isn't found then isn't
+ * there. */
+static void claim_older(struct job_ctx *ctx, const struct job *job)
+{
+	struct partition_service *ps = ctx->c->opts.partitions;
+
+	if (ctx->claimed)
+		return;
+	ctx->claimed = true;
+	for (uint32_t i = 0; i < count_partitions(job); i++) {
+		struct partition_ask ask = job_ask(job, i);
+		CLEANUP_FREE char *legacy = job_legacy_partition(job, i);
+
+		ask.legacy = legacy;
+		ask.only_adopt = true;
+		ps->ops->ensure(ps, &ask);
+	}
+	job_tell(ctx, job, KUBE_EVENT_NORMAL, "RunByAnother",
+		 "Graphcore's operator ran this job: it's left as it is, and its partitions are "
+		 "kept until it has ended or is deleted");
+}
+
 static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 {
 	const struct job *job = item->job;
@@ -131,6 +165,8 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	for (size_t i = 0; i < n; i++)
 		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);
+	if (is_older(ctx, job, pods.n))
+		claim_older(ctx, job);
 	files = find_files(ctx->c, str_of(ctx->key), &n_files);
 	view = (struct job_view){
 		.job = job,
@@ -145,6 +181,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.n_surplus = n ? ps->ops->asked_from(ps, job->uid, (uint32_t)n, surplus,
 						     SURPLUS_AT_ONCE)
 			       : 0,
+		.older = is_older(ctx, job, pods.n),
 		.held = ps->ops->held(ps, job->uid),
 		.trouble = ctx->trouble,
 		.trouble_event = ctx->trouble_event,

@@ -40,6 +40,7 @@ struct job_ctx {
 	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
 	bool warned;                  /* of the template */
+	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
 	/* The last status that was written, and what the API server made of it, where they differ.

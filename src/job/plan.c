@@ -682,6 +682,16 @@ static bool has_ended(const struct job *job)
 	       (job->status.conditions[JOB_SUCCEEDED].on || job->status.conditions[JOB_FAILED].on);
 }
 
+/* Its partitions, taken over, stay until it has ended or is deleted. */
+static void plan_older(struct work *w)
+{
+	const char *word = w->job->status.launcher_status;
+	bool ended = word && (strcmp(word, "Completed") == 0 || strcmp(word, "Failed") == 0);
+
+	if (ended && w->v->held > 0)
+		act(w, JOB_RELEASE_ALL);
+}
+
 static void plan_instances(struct work *w)
 {
 	place_pods(w);
@@ -702,6 +712,8 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 	*ret = (struct job_plan){0};
 	if (job->deleting) {
 		plan_deletion(&w);
+	} else if (view->older) {
+		plan_older(&w);
 	} else if (has_ended(job)) {
 		plan_ended(&w);
 	} else if (job->problem) {

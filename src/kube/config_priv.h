@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kube/file.h"
 #include "core/err.h"
 #include "core/str.h"
 #include "http/message.h"
@@ -43,12 +44,6 @@ struct kube_config {
 	struct kube_material ca, cert, key, token;
 	struct kube_exec_config *exec;
 };
-
-/* A whole file of at most KUBE_FILE_MAX_BYTES. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT. *ret is terminated
- * and the caller's. ret_stamp (may be NULL): changes when the file does. */
-int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_stamp,
-		   struct err *err);
-int kube_stat_file(const char *path, uint64_t *ret_stamp); /* -1: not there now */
 
 /* Sets server, url and prefix. ERR_INVALID. */
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err);

@@ -3,7 +3,7 @@
 # kube: the Kubernetes client.
 
 noinst_LIBRARIES += libkube.a
-libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/event.h \
+libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/file.h include/kube/event.h \
 	include/kube/exec_helper.h include/kube/lease.h include/kube/list.h include/kube/object.h \
 	include/kube/review.h include/kube/store.h \
 	include/kube/watch.h include/kube/workqueue.h \

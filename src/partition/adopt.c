@@ -32,7 +32,8 @@ static bool could_be_older(const struct slot *s)
 {
 	int64_t taken_ms = tracker_taken_over_ms(s->owner->p->tracker);
 
-	return taken_ms && s->ask.created_ms && s->ask.created_ms < taken_ms;
+	return taken_ms && s->ask.created_ms && s->ask.created_ms < taken_ms &&
+	       strlen(s->ask.legacy) <= PARTITION_ID_MAX;
 }
 
 static const struct vipu_partition *find_on(const struct vipu_controller *c, const char *id)
@@ -114,6 +115,15 @@ static bool must_wait(struct slot *s, const char *id)
 	return true;
 }
 
+/* Whoever only wants to take over asks no more; true: the slot may be gone. */
+static bool nothing_to_take(struct slot *s)
+{
+	if (!s->ask.only_adopt)
+		return false;
+	slot_release(s);
+	return true;
+}
+
 bool adopt_is_due(const struct slot *s)
 {
 	return !s->looked && s->ask.adopt && could_be_its(&s->ask, s->ask.adopt) &&
@@ -130,12 +140,12 @@ bool adopt_try(struct slot *s)
 	enum found found;
 
 	if (!due && !older)
-		return false;
+		return nothing_to_take(s);
 	found = try_id(s, id);
 	if (found == FOUND_NOT && must_wait(s, id))
 		return true;
 	s->looked = true;
 	if (found != FOUND_TAKEN && due)
 		slot_vanished(s, id);
-	return found == FOUND_TAKEN || due;
+	return found == FOUND_TAKEN || due || nothing_to_take(s);
 }

@@ -142,7 +142,8 @@ extern const struct tracker_ops found_ops;
 /* ---- manager.c, called by the others ---- */
 
 struct slot *slot_need(struct partitions *p, const struct partition_ask *ask);
-void slot_sweep(struct slot *slot); /* frees it if it's neither asked for nor held */
+void slot_release(struct slot *slot); /* it asks no more; it may be gone */
+void slot_sweep(struct slot *slot);   /* frees it if it's neither asked for nor held */
 
 /* The entry, which isn't in the tracker yet, serves the slot from now on; it's taken over. */
 void slot_serve(struct slot *slot, struct partition_entry *entry, enum item_origin origin);

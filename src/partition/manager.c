@@ -543,7 +543,7 @@ void partition_reset(struct partitions *p, const char *owner_uid, uint32_t insta
 	slot_changed(s);
 }
 
-static void release_slot(struct slot *s)
+void slot_release(struct slot *s)
 {
 	struct item *item = s->serving;
 
@@ -564,7 +564,7 @@ void partition_release(struct partitions *p, const char *owner_uid, uint32_t ins
 	struct slot *s = find_slot(p, owner_uid, instance);
 
 	if (s)
-		release_slot(s);
+		slot_release(s);
 }
 
 void partition_release_all(struct partitions *p, const char *owner_uid)
@@ -574,7 +574,7 @@ void partition_release_all(struct partitions *p, const char *owner_uid)
 	if (!o)
 		return;
 	LIST_FOREACH(pos, tmp, &o->slots)
-		release_slot(CONTAINER_OF(pos, struct slot, link));
+		slot_release(CONTAINER_OF(pos, struct slot, link));
 }
 
 void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,

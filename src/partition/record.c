@@ -65,6 +65,8 @@ void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct 
 		jmut_set_str(doc, root, "adopt", ask->adopt);
 	if (ask->legacy)
 		jmut_set_str(doc, root, "legacy", ask->legacy);
+	if (ask->only_adopt)
+		jmut_set_bool(doc, root, "onlyAdopt", true);
 	if (ask->created_ms)
 		encode_time(doc, root, "created", ask->created_ms);
 }
@@ -197,6 +199,12 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 		return take_text(v, "adopt", &ask->adopt, err);
 	if (str_eqz(key, "legacy"))
 		return take_text(v, "legacy", &ask->legacy, err);
+	if (str_eqz(key, "onlyAdopt")) {
+		ask->only_adopt = json_bool(v, false);
+		return json_type(v) == JSON_BOOL
+			       ? 0
+			       : err_set(err, ERR_INVALID, 0, "onlyAdopt must be true or false");
+	}
 	if (str_eqz(key, "created"))
 		return take_time(v, "created", &ask->created_ms, err);
 	if (str_eqz(key, "priority")) {

@@ -14,7 +14,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "kube/config_priv.h"
+#include "kube/file.h"
 
 #define DEADLINE_MS      15000
 #define TOKEN_FRESH_MS   60000

@@ -33,6 +33,7 @@ static const struct member ask_members[] = {
 	{"deadlineSeconds", INTEGER, false, 1, MAX_DEADLINE},
 	{"adopt", TEXT, false, 1, PARTITION_ID_MAX},
 	{"legacy", TEXT, false, 1, 512},
+	{"onlyAdopt", BOOLEAN, false, 0, 0},
 	{"created", TEXT, false, 1, 64},
 	{NULL, TEXT, false, 0, 0},
 };

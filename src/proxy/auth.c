@@ -85,9 +85,10 @@ int proxy_caller_check_ask(const struct proxy_caller *c, const struct partition_
 			       c->account);
 	if (ask->instance != 0)
 		return err_set(err, ERR_DENIED, 0, "a Pod has one partition: instance 0");
-	if (ask->priority || ask->adopt || ask->legacy || ask->created_ms)
-		return err_set(err, ERR_DENIED, 0,
-			       "priority, adopt, legacy and created aren't a Pod's to say: leave "
-			       "them out");
+	if (ask->priority || ask->adopt || ask->legacy || ask->only_adopt || ask->created_ms)
+		return err_set(
+			err, ERR_DENIED, 0,
+			"priority, adopt, legacy, onlyAdopt and created aren't a Pod's to say: leave "
+			"them out");
 	return 0;
 }

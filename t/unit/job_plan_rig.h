@@ -38,7 +38,7 @@ struct wpod {
 
 struct world {
 	unsigned instances, workers;
-	bool deleting, finalizer, launcher, gone;
+	bool deleting, finalizer, launcher, older, gone;
 	enum job_clean clean;
 	const char *problem;
 	const char *trouble;
@@ -200,6 +200,7 @@ static inline void look(const struct world *w, struct sight *s)
 	s->view.partitions = s->parts;
 	s->view.n_partitions = w->instances;
 	s->view.surplus = s->surplus;
+	s->view.older = w->older;
 	s->view.trouble = w->trouble;
 	s->view.trouble_event = w->trouble ? "PodRefused" : NULL;
 }

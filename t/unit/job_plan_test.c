@@ -39,6 +39,11 @@ static const struct row job_rows[] = {
 	{"deletion of an ended one", "1x1 deleting", "done", "active", "0:succeeded",
 	 "delete-pod/0", "-", ""},
 
+	{"older, running", "1x1 older", "", "none", "", "", "-", ""},
+	{"older, running, taken over", "1x1 older", "", "active", "", "", "-", ""},
+	{"older, ended", "1x1 older", "done", "active", "", "release-all", "-", ""},
+	{"older, ended, nothing held", "1x1 older", "done", "none", "", "", "-", ""},
+	{"older, deletion", "1x1 older deleting", "", "active", "", "release-all", "-", ""},
 	{"ended, a Pod runs", "1x2", "done", "active", "0:failed 1:running", "delete-pod/1", "-",
 	 ""},
 	{"ended, a Pod is leaving", "1x2", "done", "active", "0:failed 1:running!", "", "-", ""},
@@ -288,6 +293,8 @@ static void read_job(struct world *w, const char *z)
 			w->finalizer = false;
 		else if (strcmp(text, "launcher") == 0)
 			w->launcher = true;
+		else if (strcmp(text, "older") == 0)
+			w->older = true;
 		else if (strcmp(text, "all") == 0)
 			w->clean = JOB_CLEAN_ALL;
 		else if (strcmp(text, "broken") == 0)

@@ -177,6 +177,78 @@ static void test_nowhere(void)
 	end();
 }
 
+/* What Graphcore's operator leaves: a tracker in its own format, and partitions. */
+static void begin_after_older(void)
+{
+	struct err err = ERR_INIT;
+
+	rig_begin(16);
+	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
+				  "\"name\":\"" TRACKER "\",\"namespace\":\"" NS "\"},"
+				  "\"data\":{\"tracker\":\"something of its own\"}}");
+	if (vipu_sim_create_by_hand(sim, "p-job-default-0", 8, &err) < 0)
+		bail_out(err.msg);
+	turns(100, 10);
+	process_begin(true);
+	ok(WITHIN(9000, synced), "the tracker is taken over");
+}
+
+static void want_older(uint32_t ipus, int64_t created_ms, bool only)
+{
+	struct partition_ask ask = ask_of("u", 0, ipus);
+
+	ask.legacy = TEXT("p-job-default-0");
+	ask.created_ms = created_ms;
+	ask.only_adopt = only;
+	partition_ensure(parts, &ask);
+}
+
+static void test_older(void)
+{
+	int64_t before_ms = INT64_C(1717190000000);
+
+	row_begin("a partition of Graphcore's operator");
+	begin_after_older();
+	want_older(8, before_ms, false);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "is taken over");
+	is_str(seen("u").id, "p-job-default-0", "under its name");
+	is_uint(vipu_sim_calls(sim, VIPU_CREATE_PARTITION), 0, "nothing was made");
+	guarded = false; /* the simulator knows it as made by hand */
+	partition_release_all(parts, "u");
+	ok(WITHIN(60000, vipu_sim_len(sim) == 0), "and removed in the end");
+	end();
+
+	row_begin("an owner that is younger than the take-over");
+	begin_after_older();
+	want_older(8, clock_wall_ms() + 1000, false);
+	ok(WITHIN(9000, is("u", PARTITION_STATE_ACTIVE)), "gets a partition");
+	ok(strcmp(seen("u").id, "p-job-default-0") != 0, "of its own");
+	partition_release_all(parts, "u");
+	ok(WITHIN(60000, partition_held(parts, "u") == 0), "and gives it back");
+	is_uint(vipu_sim_len(sim), 1, "the other one is left alone");
+	end();
+
+	row_begin("who only wants to take over");
+	begin_after_older();
+	want_older(8, before_ms, true);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "gets what is there");
+	end();
+	begin_after_older();
+	want_older(4, before_ms, true);
+	ok(WITHIN(9000, partition_held(parts, "u") == 0), "and nothing where it has another size");
+	is_uint(vipu_sim_calls(sim, VIPU_CREATE_PARTITION), 0, "nothing was made");
+	is_uint(vipu_sim_len(sim), 1, "nothing was removed");
+	end();
+
+	row_begin("without a take-over, that name is anybody's");
+	begin();
+	vipu_sim_create_by_hand(sim, "p-job-default-0", 8, NULL);
+	want_older(8, before_ms, false);
+	ok(WITHIN(9000, is("u", PARTITION_STATE_ACTIVE)), "another is made");
+	ok(strcmp(seen("u").id, "p-job-default-0") != 0, "of its own");
+	end();
+}
+
 static void test_fleet_unknown(void)
 {
 	char id[PARTITION_ID_MAX + 1];
@@ -206,6 +278,7 @@ int main(void)
 	test_adopt();
 	test_adopt_not();
 	test_nowhere();
+	test_older();
 	test_fleet_unknown();
 	return done_testing();
 }
