@@ -205,16 +205,16 @@ static void tell(struct world *w, uint64_t seed, struct step *trace, unsigned n)
 	enum rule rule = w->broken;
 	unsigned was = n;
 
-	note("%s: %s", rules[rule], w->why);
-	note("again: IPU_MODEL_SEED=%" PRIu64 " IPU_MODEL_STEPS=1 t/unit/partition_model_test",
+	diag("%s: %s", rules[rule], w->why);
+	diag("again: IPU_MODEL_SEED=%" PRIu64 " IPU_MODEL_STEPS=1 t/unit/partition_model_test",
 	     seed);
 	n = shrink(w, seed, trace, n, rule);
 	n = shrink(w, seed, trace, n, rule);
-	note("%u steps, of which these are enough:", was);
+	diag("%u steps, of which these are enough:", was);
 	for (int r = 0; r < REPLICAS; r++)
-		note("replica %d's clock: %+" PRId64 " ms", r, w->replicas[r].skew_ms);
+		diag("replica %d's clock: %+" PRId64 " ms", r, w->replicas[r].skew_ms);
 	replay(w, seed, trace, n, true);
-	note("%s", w->why);
+	diag("%s", w->why);
 }
 
 /* ---- the test ---- */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOLD_MAX 600 /* lines: the end of an episode may be long */
+
 unsigned long counted[ACTIONS], happened[EVENTS];
 
 const char *const action_names[ACTIONS] = {
@@ -89,13 +91,16 @@ const char *const event_names[EVENTS] = {
 
 void world_say(const struct world *w, const char *fmt, ...)
 {
+	static unsigned lines;
 	va_list args;
 
-	printf("#   %8.3f  ", (double)(w->now_ms - 1000000) / 1000);
+	if (lines++ >= TOLD_MAX)
+		return;
+	fprintf(stderr, "#   %8.3f  ", (double)(w->now_ms - 1000000) / 1000);
 	va_start(args, fmt);
-	vprintf(fmt, args);
+	vfprintf(stderr, fmt, args);
 	va_end(args);
-	putchar('\n');
+	fputs(lines == TOLD_MAX ? "\n#   and so on\n" : "\n", stderr);
 }
 
 void world_fail(struct world *w, enum rule rule, const char *fmt, ...)
