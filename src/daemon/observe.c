@@ -36,13 +36,13 @@ static bool is_ready(const struct daemon *d, struct err *why)
 			partition_remote_error(d->remote)->msg);
 		return false;
 	}
+	if (d->controllers && controllers_check(d->controllers, why) < 0) {
+		err_wrap(why, "proxy");
+		return false;
+	}
 	if (d->partitions && !partitions_synced(d->partitions)) {
 		err_set(why, ERR_UNAVAILABLE, 0,
 			"proxy: the partition tracker hasn't been read yet");
-		return false;
-	}
-	if (d->controllers && controllers_check(d->controllers, why) < 0) {
-		err_wrap(why, "proxy");
 		return false;
 	}
 	/* Nobody has led yet, and this one could: it's a matter of seconds. */
