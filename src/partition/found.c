@@ -163,6 +163,7 @@ static void on_synced(void *arg)
 {
 	struct partitions *p = arg;
 
+	unowned_synced(p);
 	partitions_pass_soon(p);
 	if (p->fleet_known)
 		p->on_synced(p->arg);

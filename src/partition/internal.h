@@ -96,17 +96,21 @@ struct partitions {
 	struct vipu_fleet *fleet;
 	struct partition_times times;
 	struct tracker *tracker;
+	char *tracker_name; /* its first ConfigMap's */
 	partitions_synced_fn *on_synced;
 	partitions_change_fn *on_change;
 	partitions_report_fn *on_report;  /* or NULL */
 	bool (*may_act)(void *arg);       /* or NULL */
 	void (*on_superseded)(void *arg); /* or NULL */
 	void *arg;
-	struct map *owners; /* by UID */
-	struct map *slots;  /* by "instance/UID" */
-	struct map *items;  /* by partition id */
-	struct map *waits;  /* slots by their key in the tracker; only a follower needs it */
-	struct list queue;  /* slots that wait, in the order of their arrival */
+	struct map *owners;  /* by UID */
+	struct map *slots;   /* by "instance/UID" */
+	struct map *items;   /* by partition id */
+	struct map *unowned; /* ids that have been reported (unowned.c) */
+	struct loop_timer owners_timer;
+	bool owners_have_asked; /* all that there are, by now */
+	struct map *waits;      /* slots by their key in the tracker; only a follower needs it */
+	struct list queue;      /* slots that wait, in the order of their arrival */
 	struct list changed;
 	uint64_t generation; /* of all that others can see */
 	bool following;      /* another process acts: this one only shows what the tracker says */
@@ -134,6 +138,13 @@ void item_free(struct item *item);
 void item_touch(struct item *item); /* something about it changed: look again */
 bool item_is_orphan(const struct item *item);
 bool item_is_unlisted(const struct item *item); /* not in its controller's newest list */
+
+/* ---- unowned.c ---- */
+
+void unowned_init(struct partitions *p);
+void unowned_done(struct partitions *p);
+void unowned_synced(struct partitions *p);                       /* the tracker has been read */
+void unowned_look(struct partitions *p, const char *controller); /* its list is new */
 
 /* ---- found.c ---- */
 

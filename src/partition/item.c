@@ -60,7 +60,7 @@ static void gather(struct item *item)
 	    ipuof_step(item->ipuof, c))
 		item->usable = true;
 	f->reset_wanted = slot->reset_wanted;
-	f->configured = c && (c->configured || !item->p->fleet_known);
+	f->configured = c && (c->configured || (!item->p->fleet_known && !item_is_orphan(item)));
 	if (!c) {
 		f->listed = PARTITION_UNSEEN;
 		f->unreachable_since_ms = item->entry->since_ms;

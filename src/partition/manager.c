@@ -416,6 +416,7 @@ static void on_fleet_change(void *arg, const char *name)
 		if (!name || strcmp(name, item->entry->controller) == 0)
 			item_touch(item);
 	}
+	unowned_look(p, name);
 	partitions_pass_soon(p);
 }
 
@@ -435,6 +436,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->times = config->times;
 	p->following = config->follow;
 	p->fleet_known = !config->fleet_pending;
+	p->tracker_name = xstrdup(config->tracker_name);
 	p->on_synced = on_synced;
 	p->on_change = on_change;
 	p->on_report = config->on_report;
@@ -445,6 +447,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->slots = map_new();
 	p->items = map_new();
 	p->waits = map_new();
+	unowned_init(p);
 	list_init(&p->changed);
 	queue_init(p, kube, config);
 	loop_work_init(&p->notify_work, loop, notify, p);
@@ -469,6 +472,8 @@ void partitions_free(struct partitions *p)
 	map_free(p->slots);
 	map_free(p->items);
 	map_free(p->waits);
+	unowned_done(p);
+	free(p->tracker_name);
 	tracker_free(p->tracker);
 	free(p);
 }

@@ -249,6 +249,42 @@ static void test_older(void)
 	end();
 }
 
+static unsigned long reports;
+
+static void on_report(const char *reason, const char *object, const char *message, void *arg)
+{
+	(void)object;
+	(void)message;
+	(void)arg;
+	reports += strcmp(reason, "PartitionUnowned") == 0;
+}
+
+static void test_unowned(void)
+{
+	static const char *const names[] = {"job-default-0-0123456789", "by-hand",
+					    "p-job-default-0", "mnist-0123456789"};
+	struct partitions_config config = {.ns = NS,
+					   .tracker_name = TRACKER,
+					   .times = partition_times_default,
+					   .on_report = on_report};
+
+	row_begin("partitions that nobody asks for");
+	rig_begin(16);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		vipu_sim_create_by_hand(sim, names[i], 1, NULL);
+	fleet = vipu_fleet_new(net, NULL);
+	configure(true);
+	reports = 0;
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
+	want("u", 1);
+	ok(WITHIN(9000, is("u", PARTITION_STATE_ACTIVE)), "others get theirs");
+	ok(!WITHIN(50000, reports > 0), "owners have time to ask");
+	ok(WITHIN(60000, reports > 0), "then one is reported");
+	ok(!WITHIN(60000, reports > 1), "once, and no other");
+	is_uint(vipu_sim_len(sim), 5, "all are left alone");
+	end();
+}
+
 static void test_fleet_unknown(void)
 {
 	char id[PARTITION_ID_MAX + 1];
@@ -279,6 +315,7 @@ int main(void)
 	test_adopt_not();
 	test_nowhere();
 	test_older();
+	test_unowned();
 	test_fleet_unknown();
 	return done_testing();
 }

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Partitions that look like the operator's and that nobody asks for: left by a lost tracker, or
+ * another cluster's on the same controller. They are reported, once each, and left alone.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/metrics.h"
+#include "partition/internal.h"
+
+#define OWNERS_TIME_MS 60000 /* after the tracker was read: then all owners have asked */
+#define HASH_LEN       10
+
+static struct metric *gauge;
+
+/* "…-<digits>" before the end: where the instance stands. */
+static bool ends_in_number(const char *id, size_t len)
+{
+	size_t end = len;
+
+	while (len > 0 && isdigit((unsigned char)id[len - 1]))
+		len--;
+	return len < end && len > 0 && id[len - 1] == '-';
+}
+
+/* "<what fits>-<instance>-<ten hex digits>", or what Graphcore's operator wrote. */
+static bool looks_like_ours(const char *id, bool taken_over)
+{
+	size_t len = strlen(id);
+
+	if (len > HASH_LEN + 2 && id[len - HASH_LEN - 1] == '-' &&
+	    strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN)
+		return ends_in_number(id, len - HASH_LEN - 1);
+	return taken_over && strncmp(id, "p-", 2) == 0 && ends_in_number(id, len);
+}
+
+static void report(struct partitions *p, const struct vipu_controller *c,
+		   const struct vipu_partition *part)
+{
+	char z[400];
+
+	if (map_put(p->unowned, str_of(part->id), p))
+		return;
+	snprintf(z, sizeof(z),
+		 "partition %.60s with %zu IPUs on %.80s has a name of the operator's, is in no "
+		 "tracker and nobody asks for it: it's left alone. If no other cluster uses that "
+		 "controller, remove it there",
+		 part->id, part->n_ipus, c->name);
+	log_warn("partition", part->id, "%s", z);
+	if (p->on_report)
+		p->on_report("PartitionUnowned", p->tracker_name, z, p->arg);
+}
+
+static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
+{
+	bool taken_over = tracker_taken_over_ms(p->tracker) != 0;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < c->partitions.n; i++) {
+		const struct vipu_partition *part = &c->partitions.items[i];
+
+		if (part->ready == VIPU_PS_REMOVED || map_get(p->items, str_of(part->id)) ||
+		    !looks_like_ours(part->id, taken_over))
+			continue;
+		report(p, c, part);
+		n++;
+	}
+	return n;
+}
+
+static void on_owners_time(struct loop_timer *timer, void *arg)
+{
+	struct partitions *p = arg;
+
+	(void)timer;
+	p->owners_have_asked = true;
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++)
+		unowned_look(p, vipu_fleet_at(p->fleet, i)->name);
+}
+
+void unowned_synced(struct partitions *p)
+{
+	if (!p->following)
+		loop_timer_start_in(&p->owners_timer, OWNERS_TIME_MS);
+}
+
+void unowned_init(struct partitions *p)
+{
+	static const char *const labels[] = {"controller", NULL};
+
+	p->unowned = map_new();
+	loop_timer_init(&p->owners_timer, p->loop, on_owners_time, p);
+	if (!gauge)
+		gauge = metric_new(METRIC_GAUGE, "ipu_operator_partitions_unowned",
+				   "Partitions with a name of the operator's that nobody asks for.",
+				   labels, NULL, 0);
+}
+
+void unowned_done(struct partitions *p)
+{
+	loop_timer_stop(&p->owners_timer);
+	map_free(p->unowned);
+}
+
+void unowned_look(struct partitions *p, const char *name)
+{
+	const struct vipu_controller *c = name ? vipu_fleet_find(p->fleet, name) : NULL;
+	const char *values[] = {name};
+
+	if (!c || !c->fresh_ms || !p->owners_have_asked)
+		return;
+	metric_set(gauge, values, look_at(p, c));
+}
