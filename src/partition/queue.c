@@ -426,7 +426,8 @@ static void go_through(struct partitions *p, struct schedule *schedule, struct g
 	LIST_FOREACH(pos, tmp, &p->queue) {
 		struct slot *s = CONTAINER_OF(pos, struct slot, queue);
 
-		s->place.position = ++position;
+		p->generation += s->place.position != ++position;
+		s->place.position = position;
 		if (done.served >= SERVE_AT_ONE || done.said >= SAY_AT_ONE) {
 			partitions_pass_soon(p);
 			break;
@@ -448,16 +449,21 @@ static void note_outcome(struct partitions *p, const struct schedule *schedule,
 			 const struct gathered *g)
 {
 	for (unsigned k = 0; k < SCHEDULE_SIZES; k++) {
-		p->fits[k] = 0;
+		unsigned fits = 0;
+
 		for (size_t i = 0; i < g->n; i++)
-			p->fits[k] += schedule_count(schedule, i, UINT32_C(1) << k);
+			fits += schedule_count(schedule, i, UINT32_C(1) << k);
+		p->generation += p->fits[k] != fits;
+		p->fits[k] = fits;
 	}
 	for (size_t i = 0; i < g->n; i++) {
 		unsigned reserved = schedule_reserved(schedule, i);
 		const char *name = vipu_fleet_at(p->fleet, i)->name;
 
-		if (reserved || map_get(p->looks, str_of(name)))
-			look_at(p, name)->reserved = reserved;
+		if (reserved == partitions_reserved(p, name))
+			continue;
+		look_at(p, name)->reserved = reserved;
+		p->generation++;
 	}
 }
 
