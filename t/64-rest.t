@@ -420,6 +420,37 @@ subtest 'without the API server' => sub {
 	$lonely->stop(status => 0);
 };
 
+# core/clock.h: struct clock_page, with an offset to the real time.
+sub set_clock ($path, $offset_ms) {
+	my $text = pack('a8 q< q<6', "\0IPUCLK1", $offset_ms, (0) x 6);
+	return spit($path, $text) if !-e $path;
+	open(my $out, '+<:raw', $path) or die "$path: $!\n";
+	syswrite($out, $text) == length $text or die "$path: $!\n";
+	return;
+}
+
+subtest 'a new certificate' => sub {
+	my ($page, @new) = ("$dir/clock", certificate('renewed'));
+	set_clock($page, 0);
+	spit("$dir/used.pem", slurp($cert));
+	spit("$dir/used-key.pem", slurp($key));
+	my $renewing = start('ipu-operator', env => { IPU_CLOCK_PAGE => $page }, args => ['--roles', 'proxy',
+		'--kubeconfig', "$dir/dead", (map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics)),
+		map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.tlsListen=127.0.0.1:0',
+		"proxy.tlsCertFile=$dir/used.pem", "proxy.tlsKeyFile=$dir/used-key.pem"]);
+	my $url = 'https://localhost:' . $renewing->port('proxy-tls') . '/v1/partitions';
+	is(curl($url, '--cacert', $cert)->{status}, 401, 'the first');
+	spit("$dir/used.pem", slurp($new[0]));
+	set_clock($page, 61_000);
+	wait_until('the odd pair to be told', sub { ($renewing->err . $renewing->out) =~ /the present one stays/ });
+	is(curl($url, '--cacert', $cert)->{status}, 401, 'with half of another, the first stays');
+	spit("$dir/used-key.pem", slurp($new[1]));
+	set_clock($page, 122_000);
+	wait_until('it to be used', sub { ($renewing->err . $renewing->out) =~ /a new certificate is in use/ });
+	is(curl($url, '--cacert', $new[0])->{status}, 401, 'the new one, without a restart');
+	$renewing->stop(status => 0);
+};
+
 subtest 'what is counted and logged' => sub {
 	my $metrics = http('GET', $daemon->url('metrics', '/metrics'))->{content};
 	like($metrics, qr/^ipu_operator_proxy_requests_total\{handler="$_->[0]",code="$_->[1]"\} [1-9]/m, "@$_ is counted")

@@ -4,82 +4,58 @@
  * changed and is good; until then the listener keeps what it has. Owns the settings. Uses net,
  * http.
  */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/buf.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
+#include "kube/file.h"
 #include "net/tls.h"
 
-#define LOOK_MS   60000
-#define MAX_BYTES ((size_t)1 << 20)
+#define LOOK_MS 60000
 
 struct certfile {
 	char *cert_path, *key_path;
-	struct buf cert, key; /* as they were read last */
+	uint64_t cert_stamp, key_stamp; /* of what is in use */
 	struct tls_config *tls;
 	struct http_server *server;
 	struct loop_timer timer;
 };
 
-static int read_file(const char *path, struct buf *ret, struct err *err)
+static void wipe(char *p, size_t len)
 {
-	FILE *f = fopen(path, "re");
-	char piece[4096];
-	int rc = 0;
-	size_t n;
-
-	if (!f)
-		return err_errno(err, errno, "%s", path);
-	while (rc == 0 && (n = fread(piece, 1, sizeof(piece), f)) > 0)
-		rc = buf_append(ret, piece, n, err);
-	if (rc < 0)
-		err_wrap(err, "%s", path);
-	else if (ferror(f))
-		rc = err_set(err, ERR_IO, 0, "%s can't be read", path);
-	fclose(f);
-	return rc;
+	if (p)
+		str_wipe(p, len);
+	free(p);
 }
 
-static void wipe(struct buf *b)
-{
-	if (b->p)
-		str_wipe(b->p, b->len);
-	buf_done(b);
-}
-
-/* Reads both files; *ret_tls stays NULL where nothing has changed. */
+/* Reads both files; *ret_tls stays as it is where nothing has changed. */
 static int load(struct certfile *f, struct tls_config **ret_tls, struct err *err)
 {
-	struct buf cert = BUF_INIT(MAX_BYTES), key = BUF_INIT(MAX_BYTES);
+	char *cert = NULL, *key = NULL;
+	size_t cert_len = 0, key_len = 0;
+	uint64_t cert_stamp, key_stamp;
 	struct tls_server_opts opts = {0};
-	int rc = 0;
+	int rc = -1;
 
-	if (read_file(f->cert_path, &cert, err) < 0 || read_file(f->key_path, &key, err) < 0)
-		goto fail;
-	if (f->tls && str_eq(buf_str(&cert), buf_str(&f->cert)) &&
-	    str_eq(buf_str(&key), buf_str(&f->key)))
+	if (kube_read_file(f->cert_path, &cert, &cert_len, &cert_stamp, err) < 0 ||
+	    kube_read_file(f->key_path, &key, &key_len, &key_stamp, err) < 0)
 		goto out;
-	opts.cert_pem = buf_str(&cert);
-	opts.key_pem = buf_str(&key);
-	if (tls_config_new_server(&opts, ret_tls, err) < 0) {
+	rc = 0;
+	if (f->tls && cert_stamp == f->cert_stamp && key_stamp == f->key_stamp)
+		goto out;
+	opts.cert_pem = (struct str){cert, cert_len};
+	opts.key_pem = (struct str){key, key_len};
+	rc = tls_config_new_server(&opts, ret_tls, err);
+	if (rc < 0) {
 		err_wrap(err, "%s, %s", f->cert_path, f->key_path);
-		goto fail;
+		goto out;
 	}
-	wipe(&f->cert);
-	wipe(&f->key);
-	f->cert = cert;
-	f->key = key;
-	return 0;
-fail:
-	rc = -1;
+	f->cert_stamp = cert_stamp;
+	f->key_stamp = key_stamp;
 out:
-	wipe(&cert);
-	wipe(&key);
+	wipe(cert, cert_len);
+	wipe(key, key_len);
 	return rc;
 }
 
@@ -108,8 +84,6 @@ int certfile_new(struct loop *loop, const char *cert_path, const char *key_path,
 
 	f->cert_path = xstrdup(cert_path);
 	f->key_path = xstrdup(key_path);
-	buf_init(&f->cert, MAX_BYTES);
-	buf_init(&f->key, MAX_BYTES);
 	loop_timer_init(&f->timer, loop, on_timer, f);
 	if (load(f, &f->tls, err) < 0) {
 		certfile_free(f);
@@ -136,8 +110,6 @@ void certfile_free(struct certfile *f)
 		return;
 	loop_timer_stop(&f->timer);
 	tls_config_unref(f->tls);
-	wipe(&f->cert);
-	wipe(&f->key);
 	free(f->cert_path);
 	free(f->key_path);
 	free(f);
