@@ -20,6 +20,7 @@
 #define TOKEN_FRESH_MS   60000
 #define RELEASE_AGAIN_MS 5000 /* while something is on its way out; news comes by the tracker */
 #define REPLY_MAX_BYTES  ((size_t)1 << 20)
+#define FILES_MAX_BYTES  ((size_t)4 << 20) /* what fills a ConfigMap, as JSON strings */
 
 static enum seat_step next_step(const struct seat *s)
 {
@@ -246,7 +247,7 @@ static void send_step(struct seat *s, enum seat_step step)
 		.n_headers = 1,
 		.total_ms = DEADLINE_MS,
 		.first_byte_ms = DEADLINE_MS,
-		.max_body_bytes = REPLY_MAX_BYTES,
+		.max_body_bytes = step == SEAT_FILES ? FILES_MAX_BYTES : REPLY_MAX_BYTES,
 	};
 
 	read_token(r);
