@@ -105,7 +105,7 @@ subtest 'the end' => sub {
 	is(ask($lonely, health => 'GET', '/healthz')->{status}, 200, 'without an API server: it lives');
 	my $ready = ask($lonely, health => 'GET', '/readyz');
 	is($ready->{status}, 503, '... is not ready');
-	like(json_decode($ready->{content})->{detail}, qr/hasn't been read|haven't been read/, '... and says why');
+	like(json_decode($ready->{content})->{detail}, qr/hasn't been read|haven't been read|leadership: \S/, '... and says why');
 	is(ask($lonely, proxy => 'POST', '/query', content => '{"size":1}')->{json}{available}, JSON::PP::false(),
 		'/query without controllers');
 	$lonely->stop(status => 0);

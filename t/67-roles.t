@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The roles in processes of their own: the controller asks the proxy for partitions over TLS with its
-# ServiceAccount's token, hears of them by the tracker, and both are killed and started again.
+# ServiceAccount's token, hears of them by the tracker, and both are killed and started again. They share
+# the operator's own certificate authority by a Secret.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
+use MIME::Base64 qw(decode_base64);
 use Test::More;
 
 watchdog(110);
-program_or_skip('openssl');
+program_or_skip('curl');
 my $dir = test_dir();
 my $folder = "$dir/sim";
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4']);
@@ -47,9 +49,6 @@ sub project ($name, $audience) {
 	return spit("$dir/$name-$audience.token", $answer->{json}{status}{token} // '');
 }
 
-is(run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-	'-keyout', "$dir/key.pem", '-out', "$dir/cert.pem", '-subj', '/CN=proxy', '-days', '2',
-	'-addext', 'subjectAltName=IP:127.0.0.1'])->{status}, 0, 'a certificate for the proxy');
 api('POST', '/api/v1/namespaces', { apiVersion => 'v1', kind => 'Namespace', metadata => { name => 'ipu-operator' } });
 for my $name ($account, 'somebody') {
 	api('POST', '/api/v1/namespaces/ipu-operator/serviceaccounts',
@@ -60,13 +59,12 @@ my @both = ('--kubeconfig', "$folder/kubeconfig", '--set', 'operatorNamespace=ip
 
 sub proxy_process ($port = 0) {
 	return start('ipu-operator', args => ['--roles=proxy', @both, '--set', 'proxy.listen=127.0.0.1:0',
-		'--set', "proxy.tlsListen=127.0.0.1:$port", '--set', "proxy.tlsCertFile=$dir/cert.pem",
-		'--set', "proxy.tlsKeyFile=$dir/key.pem", '--set', 'leaderElection.identity=proxy',
+		'--set', "proxy.tlsListen=127.0.0.1:$port", '--set', 'leaderElection.identity=proxy',
 		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0')]);
 }
 
 sub controller_process ($proxy, $token_file) {
-	return start('ipu-operator', args => ['--roles=controller', @both, '--set', "proxy.caFile=$dir/cert.pem",
+	return start('ipu-operator', args => ['--roles=controller', @both,
 		'--set', 'proxy.url=https://127.0.0.1:' . $proxy->port('proxy-tls'), '--set', "proxy.tokenFile=$token_file",
 		'--set', 'leaderElection.identity=controller']);
 }
@@ -94,6 +92,15 @@ subtest 'a job\'s life' => sub {
 	is(api('DELETE', "$jobs/a", {})->{status}, 200, 'the first is deleted');
 	wait_until('the next one runs', sub { job_state('large') eq 'Running' }, seconds => 30);
 	wait_until('the first is gone', sub { !job_status('a') });
+};
+
+subtest 'the certificate' => sub {
+	my $secret = api('GET', '/api/v1/namespaces/ipu-operator/secrets/ipu-operator-certificates')->{json};
+	is_deeply([ sort keys %{ $secret->{data} } ], [qw(ca.crt ca.key tls.crt tls.key)], 'the Secret holds it');
+	my $answer = run([ 'curl', qw(-sS --max-time 20 --noproxy * -o /dev/null -w %{http_code}), '--cacert',
+		spit("$dir/ca.pem", decode_base64($secret->{data}{'ca.crt'})),
+		'https://localhost:' . $proxy->port('proxy-tls') . '/v1/partitions/nobody/0' ]);
+	is($answer->{out}, 401, 'its authority is good for the proxy') or diag($answer->{err});
 };
 
 subtest 'the controller is killed' => sub {

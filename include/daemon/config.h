@@ -41,6 +41,7 @@ struct config {
 	char *log_format;
 	bool lease_enabled;
 	char *lease_prefix, *lease_identity, *advertise, *proxy_url, *proxy_token, *proxy_ca;
+	char *certificate_secret, *certificate_names;
 	char *choice;                                /* "firstFit" or "bestFit" */
 	long max_ipus, max_job_ipus, max_deadline_s; /* -1: no limit */
 	struct partition_rules policy; /* of namespaces, and the three as its default */

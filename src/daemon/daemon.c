@@ -121,6 +121,12 @@ static void make_proxy(struct daemon *d)
 	proxy_set_leader(d->proxy, d->leading, NULL);
 }
 
+int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err)
+{
+	return listen_on(d, "proxy.tlsListen", d->config->proxy_tls_listen, tls,
+			 proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err);
+}
+
 static int listen_proxy(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
@@ -131,13 +137,21 @@ static int listen_proxy(struct daemon *d, struct err *err)
 		      &d->proxy_port, err) < 0)
 		return -1;
 	if (!c->proxy_cert[0])
-		return 0;
+		return 0; /* authority.c opens it, once there is a certificate */
 	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, &d->proxy_tls, err) < 0 ||
-	    listen_on(d, "proxy.tlsListen", c->proxy_tls_listen, certfile_tls(d->proxy_tls),
-		      proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err) < 0)
+	    daemon_listen_partitions(d, certfile_tls(d->proxy_tls), err) < 0)
 		return -1;
 	certfile_follow(d->proxy_tls, d->server);
 	return 0;
+}
+
+/* A certificate of the operator's own: to serve with where none is given, or to know whom to trust.
+ */
+static bool wants_authority(const struct config *c)
+{
+	if (c->roles & ROLE_PROXY)
+		return c->proxy_tls_listen[0] && !c->proxy_cert[0];
+	return !c->proxy_ca[0];
 }
 
 static int make_listeners(struct daemon *d, struct err *err)
@@ -171,8 +185,9 @@ static int make_listeners(struct daemon *d, struct err *err)
 
 /* A line for each listener that is open. Whole or not at all: who waits for the file never reads
  * half of it. */
-static int write_ports(const struct daemon *d, const char *path, struct err *err)
+int daemon_write_ports(struct daemon *d, struct err *err)
 {
+	const char *path = d->ports_file;
 	CLEANUP_FREE char *temporary = xasprintf("%s.new", path);
 	const struct {
 		const char *name;
@@ -183,8 +198,11 @@ static int write_ports(const struct daemon *d, const char *path, struct err *err
 		{"health", d->health_port},
 		{"metrics", d->metrics_port},
 	};
-	FILE *f = fopen(temporary, "we");
+	FILE *f;
 
+	if (!path)
+		return 0;
+	f = fopen(temporary, "we");
 	if (!f)
 		return err_errno(err, errno, "%s", path);
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
@@ -249,7 +267,11 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
 	observe_start(d);
-	if (ports_file && write_ports(d, ports_file, err) < 0)
+	d->ports_file = ports_file;
+	if (wants_authority(config) && authority_start(d, err) < 0)
+		goto fail;
+	/* Where a certificate is awaited, the last listener isn't open yet. */
+	if ((!d->cert || !d->proxy) && daemon_write_ports(d, err) < 0)
 		goto fail;
 	loop_signal_start(&d->sigterm, d->loop, SIGTERM, on_signal, d);
 	loop_signal_start(&d->sigint, d->loop, SIGINT, on_signal, d);
@@ -283,6 +305,7 @@ void daemon_free(struct daemon *d)
 	d->proxy = NULL;
 	http_client_free(d->http);
 	lead_stop(d);
+	authority_stop(d);
 	tls_config_unref(d->proxy_trust);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);

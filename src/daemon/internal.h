@@ -5,6 +5,7 @@
 #ifndef IPU_DAEMON_INTERNAL_H
 #define IPU_DAEMON_INTERNAL_H
 
+#include "cert/cert.h"
 #include "daemon/daemon.h"
 #include "http/server.h"
 #include "job/controller.h"
@@ -50,6 +51,9 @@ struct daemon {
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
 	struct http_client *http;       /* to other replicas */
 	struct proxy *proxy;
+	struct cert *cert;          /* the operator's own; NULL: it isn't needed */
+	struct tls_config *own_tls; /* of it, as it's served */
+	const char *ports_file;     /* to be written once all listeners are open; NULL */
 	struct certfile *proxy_tls; /* NULL: no certificate files are given */
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
@@ -66,6 +70,16 @@ void daemon_stopped_a_part(struct daemon *d);
 int lead_start(struct daemon *d, struct err *err);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
+
+/* ---- daemon.c ---- */
+
+int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
+int daemon_write_ports(struct daemon *d, struct err *err); /* ERR_IO */
+
+/* ---- authority.c ---- */
+
+int authority_start(struct daemon *d, struct err *err);
+void authority_stop(struct daemon *d);
 
 /* ---- certfile.c ---- */
 

@@ -9,13 +9,14 @@ libdaemon_a_SOURCES = \
 	include/daemon/daemon.h \
 	src/daemon/internal.h \
 	src/daemon/certfile.c \
+	src/daemon/authority.c \
 	src/daemon/config.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
 	src/daemon/lead.c \
 	src/daemon/observe.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a libproxy.a $(job_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a libcert.a $(job_ldadd)
 
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c

@@ -50,6 +50,10 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		err_set(why, ERR_UNAVAILABLE, 0, "leadership: no process leads yet");
 		return false;
 	}
+	if (d->cert && !cert_tls(d->cert)) {
+		err_set(why, ERR_UNAVAILABLE, 0, "certificates: there is none yet");
+		return false;
+	}
 	if (d->jobs && !job_controller_ready(d->jobs, why)) {
 		err_wrap(why, "controller");
 		return false;

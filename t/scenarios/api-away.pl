@@ -42,7 +42,7 @@ sub ($s) {
 	my $begin = $s->restart_operator;
 	my $answer = $s->fetch($begin, 'GET', 'health', '/readyz');
 	is($answer->{status}, 503, 'a daemon that starts without an API server isn\'t ready');
-	like($answer->{json}{detail} // $answer->{content}, qr/hasn't been read|haven't been read/, '… and says why');
+	like($answer->{json}{detail} // $answer->{content}, qr/hasn't been read|haven't been read|leadership: \S/, '… and says why');
 	is($s->fetch($begin, 'GET', 'health', '/healthz')->{status}, 200, '… but alive');
 	$s->api_comes;
 	$s->wait_for('the job to go', sub { !$s->get_job('deleted') }, despite_errors => 1, seconds => 60);

@@ -35,7 +35,7 @@ static char *describe(const struct config *c)
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
-		"|%" PRId64 "|%" PRId64 "|%zu",
+		"|%" PRId64 "|%" PRId64 "|%zu|%s|%s",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -47,7 +47,8 @@ static char *describe(const struct config *c)
 		c->lease_enabled, c->lease_prefix, c->lease_identity, c->advertise,
 		c->proxy_tls_listen, c->proxy_details, c->proxy_accounts, c->proxy_url,
 		c->proxy_token, c->proxy_ca, c->choice, c->policy.fallback.max_ipus,
-		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s, c->policy.n);
+		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s, c->policy.n,
+		c->certificate_secret, c->certificate_names);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -87,11 +88,11 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|0",
+	       "firstFit|-1|-1|-1|0|ipu-operator-certificates|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 50, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 52, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operator's own certificate, where the administrator gives none: the partitions' listener
+ * opens with the first that there is, later ones are switched in; and whoever asks another process
+ * for partitions trusts what signed it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/str.h"
+#include "daemon/internal.h"
+#include "net/net.h"
+
+#define SERVICE "ipu-operator-vipu-proxy"
+
+/* ---- names ---- */
+
+struct names {
+	char *items[CERT_MAX_NAMES + 1];
+	size_t n;
+};
+
+static void add_name(struct names *names, char *name)
+{
+	if (names->n < CERT_MAX_NAMES && name[0])
+		names->items[names->n++] = name;
+	else
+		free(name);
+}
+
+/* Under which this listener may be reached: the Service, this machine, and what the administrator
+ * says. */
+static void collect_names(const struct daemon *d, struct names *names)
+{
+	struct str rest = str_of(d->config->certificate_names), name;
+	char host[NET_HOST_SIZE];
+	uint16_t port;
+
+	add_name(names, xasprintf("%s.%s.svc", SERVICE, d->ns));
+	add_name(names, xasprintf("%s.%s.svc.cluster.local", SERVICE, d->ns));
+	add_name(names, xasprintf("%s.%s", SERVICE, d->ns));
+	add_name(names, xstrdup(SERVICE));
+	add_name(names, xstrdup("localhost"));
+	add_name(names, xstrdup("127.0.0.1"));
+	add_name(names, xstrdup("::1"));
+	if (d->config->advertise[0] &&
+	    net_split_host_port(d->config->advertise, 0, host, &port, NULL) == 0)
+		add_name(names, xstrdup(host));
+	while (rest.len) {
+		str_cut(rest, ',', &name, &rest);
+		add_name(names, str_dup(str_trim(name)));
+	}
+}
+
+/* ---- whom to trust ---- */
+
+static void trust(struct daemon *d, struct str ca_pem)
+{
+	CLEANUP_FREE char *service = xasprintf("%s.%s.svc", SERVICE, d->ns);
+	struct tls_client_opts opts = {.ca_pem = ca_pem};
+	struct tls_config *old = d->proxy_trust;
+	struct err err;
+
+	if (tls_config_new_client(&opts, &d->proxy_trust, &err) < 0) {
+		log_error("daemon", NULL, "the operator's authority: %s", err.msg);
+		return;
+	}
+	tls_config_unref(old);
+	if (d->proxy)
+		proxy_set_peer_tls(d->proxy, d->proxy_trust, service);
+	if (d->remote)
+		partition_remote_set_tls(d->remote, d->proxy_trust);
+}
+
+/* ---- what is served ---- */
+
+static void serve(struct daemon *d, struct tls_config *tls)
+{
+	struct tls_config *old = d->own_tls;
+	struct err err;
+
+	d->own_tls = tls_config_ref(tls);
+	if (old) {
+		http_server_switch_tls(d->server, old, tls);
+		tls_config_unref(old);
+		return;
+	}
+	if (daemon_listen_partitions(d, tls, &err) < 0 || daemon_write_ports(d, &err) < 0) {
+		log_error("daemon", NULL, "%s", err.msg);
+		loop_stop(d->loop, 1);
+	}
+}
+
+static void on_change(void *arg, struct tls_config *tls, struct str ca_pem)
+{
+	struct daemon *d = arg;
+
+	if (!d->config->proxy_ca[0])
+		trust(d, ca_pem);
+	if (d->proxy && !d->stopping)
+		serve(d, tls);
+}
+
+int authority_start(struct daemon *d, struct err *err)
+{
+	struct names names = {0};
+	struct cert_opts opts = {
+		.ns = d->ns,
+		.secret = d->config->certificate_secret,
+		.names = (const char *const *)names.items,
+	};
+	int rc;
+
+	collect_names(d, &names);
+	rc = cert_new(d->kube, &opts, on_change, d, &d->cert, err);
+	for (size_t i = 0; i < names.n; i++)
+		free(names.items[i]);
+	return rc;
+}
+
+void authority_stop(struct daemon *d)
+{
+	cert_free(d->cert);
+	tls_config_unref(d->own_tls);
+}
