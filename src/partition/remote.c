@@ -89,6 +89,45 @@ void seat_changed(struct seat *s)
 	loop_work_post(&s->r->work);
 }
 
+/* ---- what isn't in the tracker ---- */
+
+static void look_at(struct partition_remote *r, int64_t mono_ms)
+{
+	if (!loop_timer_active(&r->look_timer) || r->look_timer.at_ms > mono_ms)
+		loop_timer_start_at(&r->look_timer, mono_ms);
+}
+
+static void look_later(struct seat *s)
+{
+	bool soon = s->status.state == PARTITION_STATE_CREATING ||
+		    s->status.state == PARTITION_STATE_RESETTING;
+
+	s->look_ms = clock_mono_ms() + (soon ? SEAT_SOON_MS : SEAT_LATE_MS);
+	look_at(s->r, s->look_ms);
+}
+
+static void on_look_timer(struct loop_timer *timer, void *arg)
+{
+	struct partition_remote *r = arg;
+	struct map_iter it = MAP_ITER(r->seats);
+	int64_t now_ms = clock_mono_ms();
+
+	(void)timer;
+	while (map_next(&it)) {
+		struct seat *s = it.value;
+
+		if (!s->wanted || !s->look_ms)
+			continue;
+		if (s->look_ms > now_ms) {
+			look_at(r, s->look_ms);
+			continue;
+		}
+		s->look_ms = 0; /* the answer sets it anew */
+		s->stale = true;
+		seat_touch(s);
+	}
+}
+
 /* ---- what the proxy says ---- */
 
 static char *text_of(const struct json *object, const char *key)
@@ -140,6 +179,7 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	s->status = st;
 	s->has_status = true;
 	s->files_stale = st.files && st.files != s->files_read;
+	look_later(s);
 	seat_changed(s);
 	return 0;
 }
@@ -168,6 +208,8 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 		ret->id = NULL;
 		snprintf(ret->message, sizeof(ret->message),
 			 "the proxy hasn't answered to what is asked for");
+	} else if (s->reset_wanted && ret->state == PARTITION_STATE_ACTIVE) {
+		ret->state = PARTITION_STATE_RESETTING; /* what is there isn't its result */
 	}
 	if (err->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
 		ret->why = PARTITION_WHY_PROXY;
@@ -190,7 +232,7 @@ static void tell(struct partition_remote *r)
 
 		list_unlink(&s->changed);
 		partition_owner_copy(&who, &s->ask.owner);
-		if (!s->wanted && !s->held && !s->calling && s->keys == 0)
+		if (!s->wanted && !s->leaving && !s->held && !s->calling && s->keys == 0)
 			free_seat(s);
 		r->on_change(&who, r->arg);
 		partition_owner_done(&who);
@@ -277,12 +319,29 @@ static void heard_of(struct partition_remote *r, const char *key, const struct p
 	if (!map_put(r->keys, str_of(key), s))
 		s->keys++;
 	s->held = true;
-	/* Whoever asked, in an earlier life, and hasn't said otherwise. */
-	if (serves && !r->synced && !s->wanted) {
+	/* Somebody asked: this end in an earlier life, or another one. The proxy knows whether that
+	 * still counts. */
+	if (serves && !s->ours && !s->leaving) {
 		s->wanted = s->taken = true;
 		partition_ask_done(&s->ask);
 		partition_ask_copy(&s->ask, ask);
 	}
+	s->stale = true;
+	s->news_ms = clock_mono_ms();
+	s->not_before_ms = 0;
+	seat_touch(s);
+	seat_changed(s);
+}
+
+static void heard_end(struct partition_remote *r, const char *key)
+{
+	struct seat *s = map_del(r->keys, str_of(key));
+
+	if (!s)
+		return;
+	s->keys--;
+	if (s->keys == 0 && !s->wanted && !s->leaving && !s->calling)
+		s->held = false;
 	s->stale = true;
 	s->news_ms = clock_mono_ms();
 	s->not_before_ms = 0;
@@ -310,23 +369,17 @@ static void on_found(void *arg, const char *key, struct str json)
 		tracker_reject(r->tracker, key, &err);
 		return;
 	}
-	heard_of(r, key, &e->ask, e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN);
+	/* An orphan keeps nobody: what becomes of it is the proxy's. */
+	if (e->phase == PARTITION_ORPHAN)
+		heard_end(r, key);
+	else
+		heard_of(r, key, &e->ask, e->phase != PARTITION_RELEASING);
 	partition_entry_free(e);
 }
 
 static void on_gone(void *arg, const char *key)
 {
-	struct partition_remote *r = arg;
-	struct seat *s = map_del(r->keys, str_of(key));
-
-	if (!s)
-		return;
-	s->keys--;
-	s->stale = true;
-	s->news_ms = clock_mono_ms();
-	s->not_before_ms = 0;
-	seat_touch(s);
-	seat_changed(s);
+	heard_end(arg, key);
 }
 
 static void on_tracker_synced(void *arg)
@@ -359,13 +412,17 @@ static void ensure(struct partition_service *service, const struct partition_ask
 	struct partition_remote *r = of(service);
 	struct seat *s = need_seat(r, ask);
 
-	if (s->wanted && s->taken && partition_ask_same_need(&s->ask, ask) &&
-	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms)
+	/* It's known, or about to be told: after a refusal not sooner than that allows. */
+	if (s->wanted && partition_ask_same_need(&s->ask, ask) &&
+	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms) {
+		s->ours = true;
 		return;
+	}
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
-	s->wanted = true;
+	s->wanted = s->ours = true;
 	s->taken = false;
+	s->word++;
 	s->not_before_ms = 0;
 	seat_touch(s);
 	seat_changed(s);
@@ -385,9 +442,11 @@ static void release_seat(struct seat *s)
 {
 	if (!s->wanted)
 		return;
-	s->wanted = s->taken = s->reset_wanted = false;
-	s->not_before_ms = 0;
+	s->wanted = s->ours = s->taken = s->reset_wanted = false;
 	/* One that the proxy was never asked about holds nothing. */
+	s->leaving = s->held;
+	s->word++;
+	s->not_before_ms = 0;
 	seat_touch(s);
 	seat_changed(s);
 }
@@ -570,6 +629,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 	scope_init(&r->calls);
 	loop_work_init(&r->work, r->loop, run, r);
 	loop_timer_init(&r->timer, r->loop, on_timer, r);
+	loop_timer_init(&r->look_timer, r->loop, on_look_timer, r);
 	start_tracker(r, kube, config);
 	*ret = r;
 	return 0;
@@ -584,6 +644,7 @@ void partition_remote_free(struct partition_remote *r)
 	scope_cancel(&r->calls);
 	loop_work_cancel(&r->work);
 	loop_timer_stop(&r->timer);
+	loop_timer_stop(&r->look_timer);
 	tracker_free(r->tracker);
 	it = (struct map_iter)MAP_ITER(r->seats);
 	while (map_next(&it))

@@ -24,8 +24,10 @@
 
 static enum seat_step next_step(const struct seat *s)
 {
+	if (s->leaving)
+		return SEAT_RELEASE;
 	if (!s->wanted)
-		return s->held ? SEAT_RELEASE : SEAT_NOTHING;
+		return SEAT_NOTHING;
 	if (!s->taken)
 		return SEAT_ASK;
 	if (s->reset_wanted)
@@ -103,6 +105,27 @@ static void take_files(struct seat *s, struct str body)
 	seat_changed(s);
 }
 
+/* The proxy has no ask of this one: what was asked here is asked for again, what others asked for
+ * has been released by them. */
+static void nobody_asks(struct seat *s)
+{
+	s->taken = s->reset_wanted = false;
+	if (s->sent_word == s->word && (!s->ours || s->ask.only_adopt))
+		s->wanted = s->ours = false;
+}
+
+static void not_held(struct seat *s, enum seat_step step, bool news)
+{
+	if (step == SEAT_RELEASE)
+		s->leaving = false;
+	else if (step == SEAT_LOOK && news)
+		return; /* it's looked at again */
+	else
+		nobody_asks(s);
+	s->stale = false;
+	seat_is_free(s);
+}
+
 static void on_success(struct seat *s, enum seat_step step, const struct http_response *response)
 {
 	int64_t asked_ms = s->asked_ms;
@@ -111,11 +134,13 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 	backoff_reset(&s->backoff);
 	s->not_before_ms = 0;
 	if (step == SEAT_RELEASE && response->head->status == 204) {
+		s->leaving = false;
 		seat_is_free(s);
 		return;
 	}
 	if (step == SEAT_RELEASE) {
-		s->not_before_ms = clock_mono_ms() + RELEASE_AGAIN_MS;
+		s->leaving = !s->wanted; /* asked for again: that's the next word */
+		s->not_before_ms = s->leaving ? clock_mono_ms() + RELEASE_AGAIN_MS : 0;
 		(void)take_reply(s, response->body, &err); /* for its words */
 		return;
 	}
@@ -132,7 +157,11 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 		s->not_before_ms = s->stale ? s->news_ms + SEAT_ECHO_MS : 0;
 		s->news_ms = s->stale ? s->news_ms : 0;
 	}
-	s->taken = s->taken || step == SEAT_ASK;
+	/* Its keeper may have spoken again meanwhile. */
+	if (step == SEAT_ASK && s->sent_word == s->word)
+		s->taken = true;
+	if (step == SEAT_LOOK && s->status.state == PARTITION_STATE_RELEASING)
+		nobody_asks(s);
 	s->reset_wanted = s->reset_wanted && step != SEAT_RESET;
 }
 
@@ -142,6 +171,7 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	enum seat_step step = s->calling;
 	struct partition_remote *r = s->r;
 	struct err err = ERR_INIT;
+	bool news = s->stale;
 
 	s->calling = SEAT_NOTHING;
 	s->stale = s->stale || (step == SEAT_LOOK && (failure || response->head->status != 200));
@@ -166,12 +196,12 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 		s->stale = true;
 		s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, &err);
 	} else if (err.kind == ERR_NOT_FOUND) {
-		/* Nothing is asked for or held there: what is wanted is asked for again. */
-		s->taken = s->stale = s->reset_wanted = false;
-		seat_is_free(s);
+		not_held(s, step, news);
 	} else {
 		seat_refused(s, &err);
 	}
+	if (!s->wanted)
+		seat_changed(s); /* it may be the last that is heard of it */
 	seat_touch(s);
 }
 
@@ -262,6 +292,7 @@ static void send_step(struct seat *s, enum seat_step step)
 		s->held = true; /* whatever becomes of it */
 	}
 	s->calling = step;
+	s->sent_word = s->word;
 	s->asked_ms = clock_mono_ms();
 	s->stale = s->stale && step != SEAT_LOOK; /* news from here on is newer than the answer */
 	r->busy++;

@@ -22,12 +22,16 @@ struct seat {
 	struct partition_remote *r;
 	struct partition_ask ask; /* as it's wanted, or as the tracker says */
 	bool wanted;
-	bool taken; /* the proxy has the ask as it's wanted now */
+	bool ours;    /* by its keeper's word here; else the tracker says that somebody asked */
+	bool taken;   /* the proxy has the ask as it's wanted now */
+	bool leaving; /* its keeper has released it, and the proxy hasn't answered to that */
 	bool reset_wanted;
-	bool held;       /* the proxy may have an ask or a partition of this one */
-	int64_t news_ms; /* mono: when the tracker told of it last; 0: looked at since */
-	bool stale;      /* its status has to be asked for */
-	unsigned keys;   /* of the tracker that are about it */
+	unsigned word, sent_word; /* how often its keeper spoke; as of the request under way */
+	bool held;                /* the proxy may have an ask or a partition of this one */
+	int64_t news_ms;          /* mono: when the tracker told of it last; 0: looked at since */
+	bool stale;               /* its status has to be asked for */
+	int64_t look_ms;          /* mono: when it's asked for without news */
+	unsigned keys;            /* of the tracker that are about it */
 	struct partition_status status;
 	bool has_status;
 	char *id, *controller, *host, *label_key, *label_value; /* of status */
@@ -68,12 +72,18 @@ struct partition_remote {
 	void *arg;
 	struct scope calls;
 	struct loop_work work; /* asks and tells */
-	struct loop_timer timer;
+	struct loop_timer timer, look_timer;
 };
 
 /* The tracker's watch may be faster than the answer to the proxy's own write: so long after news, a
  * look is repeated. */
 #define SEAT_ECHO_MS 500
+
+/* Not all news is in the tracker: configuration files that have come, a controller's health, that
+ * it's drained. So long after a status it's asked for again: while something is under way, and
+ * else. */
+#define SEAT_SOON_MS 2000
+#define SEAT_LATE_MS 30000
 
 /* ---- remote.c ---- */
 

@@ -338,7 +338,8 @@ static void run_release(struct request *r)
 		log_change(r, &status.ask->owner, NULL, r->instance, "released");
 		partition_release(r->p->partitions, r->uid, r->instance);
 	}
-	if (is_held(r))
+	/* An orphan is shown and keeps nobody waiting. */
+	if (partition_held(r->p->partitions, r->uid) > 0 && is_held(r))
 		reply_status(r, 202);
 	else
 		request_reply(r, 204, NULL, 0, STR_NULL);
@@ -359,7 +360,7 @@ static void run_release_all(struct request *r)
 	}
 	if (status_list(r->p->partitions, r->uid, &text, &n, &err) < 0)
 		request_problem(r, 500, "%s", err.msg);
-	else if (n == 0)
+	else if (partition_held(r->p->partitions, r->uid) == 0)
 		request_reply(r, 204, NULL, 0, STR_NULL);
 	else
 		request_reply(r, 202, NULL, 0, buf_str(&text));

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Partitions through another process: the keeper's end (partition_remote), the proxy's TLS port and
+ * the manager behind it, in one loop. Requests are held back, answers are lost, both ends are made
+ * anew; what is asked for comes, what is released goes, and what others asked for is left alone.
+ */
+#include "http_test.h"
+#include "partition_manager_rig.h"
+
+#include <unistd.h>
+
+#include "core/metrics.h"
+#include "partition/remote.h"
+#include "proxy/auth.h"
+#include "proxy/proxy.h"
+
+static struct test_tls tls;
+static struct proxy *proxy;
+static struct http_server *front_server;
+static unsigned front_port;
+static char token_file[] = "/tmp/proxy_remote_test.XXXXXX";
+static char *token;
+
+static struct kube_client *remote_kube;
+static struct partition_remote *remote;
+static struct partition_service *ps;
+static bool remote_synced;
+
+/* ---- the proxy's end, and somebody between who delays and loses ---- */
+
+static bool holding;               /* requests wait here … */
+static struct http_exchange *held; /* … as this one does */
+static int lose = -1;              /* a method whose next request takes effect, unanswered */
+static struct partition_ask lost;  /* what that one says */
+static unsigned n_lost;
+static unsigned long n_requests;
+
+static void on_held_abort(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	if (held == ex)
+		held = NULL;
+}
+
+static void act_and_lose(struct http_exchange *ex)
+{
+	if (ex->method == HTTP_METHOD_POST && str_eq(ex->path, STR("/v1/partitions")))
+		partition_ensure(parts, &lost);
+	else if (ex->method == HTTP_METHOD_POST)
+		partition_reset(parts, lost.owner.uid, lost.instance);
+	else
+		partition_release(parts, lost.owner.uid, lost.instance);
+	n_lost++;
+	lose = -1;
+	http_reply_begin(ex, 200, "application/json", NULL, 0);
+	http_reply_write(ex, STR("{"));
+	http_reply_abort(ex);
+}
+
+static void front(struct http_exchange *ex, void *arg)
+{
+	n_requests++;
+	if ((int)ex->method == lose) {
+		act_and_lose(ex);
+	} else if (holding && !held) {
+		held = ex;
+		http_exchange_on_abort(ex, on_held_abort, NULL);
+	} else {
+		proxy_handle_partitions(ex, arg);
+	}
+}
+
+static void let_go(void)
+{
+	struct http_exchange *ex = held;
+
+	holding = false;
+	held = NULL;
+	if (ex)
+		proxy_handle_partitions(ex, proxy);
+}
+
+static void on_parts_changed(const struct partition_owner *owner, void *arg)
+{
+	(void)arg;
+	if (proxy)
+		proxy_partition_changed(proxy, owner);
+}
+
+static void proxy_begin(void)
+{
+	struct partitions_config pc = {
+		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default, .rules = site};
+	struct proxy_config config;
+	struct http_server_config sc = {.on_answered = proxy_on_answered};
+	CLEANUP_FREE char *listen = xasprintf("127.0.0.1:%u", front_port);
+	struct err err = ERR_INIT;
+
+	synced = false;
+	parts = partitions_new(loop, kube, fleet, &pc, on_synced, on_parts_changed, NULL);
+	config = (struct proxy_config){.loop = loop,
+				       .partitions = parts,
+				       .fleet = fleet,
+				       .accounts = "system:serviceaccount:" NS ":default",
+				       .kube = kube};
+	proxy = sc.on_answered_arg = proxy_new(&config);
+	front_server = http_server_new(net, &sc);
+	if (http_server_listen(front_server, listen, tls.for_server, front, proxy, &front_port,
+			       &err) < 0)
+		bail_out(err.msg);
+}
+
+static void proxy_end(void)
+{
+	holding = false;
+	held = NULL;
+	http_server_free(front_server);
+	proxy_free(proxy);
+	proxy = NULL;
+	partitions_free(parts);
+	parts = NULL;
+}
+
+/* As kill -9, with nobody there for a while. */
+static void proxy_restart(unsigned away_ms)
+{
+	proxy_end();
+	vipu_fleet_free(fleet);
+	kube_client_free(kube);
+	turns(away_ms / 10 + 4, 10);
+	make_client();
+	fleet = vipu_fleet_new(net, NULL);
+	configure(true);
+	proxy_begin();
+}
+
+/* ---- the keeper's end ---- */
+
+static void on_remote_synced(void *arg)
+{
+	(void)arg;
+	remote_synced = true;
+}
+
+static void remote_begin(void)
+{
+	CLEANUP_FREE char *url = xasprintf("https://127.0.0.1:%u", front_port);
+	struct partition_remote_config config = {.url = url,
+						 .tls = tls.for_client,
+						 .server_name = "localhost",
+						 .token_file = token_file,
+						 .ns = NS,
+						 .tracker_name = TRACKER};
+	struct kube_client_opts opts = {.loop = loop, .net = net, .config = kube_config};
+	struct err err = ERR_INIT;
+
+	remote_synced = false;
+	if (kube_client_new(&opts, &remote_kube, &err) < 0 ||
+	    partition_remote_new(net, remote_kube, &config, on_remote_synced, on_change, NULL,
+				 &remote, &err) < 0)
+		bail_out(err.msg);
+	ps = partition_remote_service(remote);
+}
+
+static void remote_end(void)
+{
+	partition_remote_free(remote);
+	kube_client_free(remote_kube);
+	turns(4, 0);
+}
+
+static void write_token(const char *text)
+{
+	FILE *f = fopen(token_file, "w");
+
+	if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+		bail_out("the token's file");
+}
+
+static void on_token(void *arg, const struct err *err, const struct kube_response *response)
+{
+	(void)arg;
+	token = xstrdup(err ? "" : json_cstr(json_at(response->json, "status", "token", NULL)));
+}
+
+static void make_token(void)
+{
+	static const char body[] = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":"
+				   "\"TokenRequest\",\"spec\":{\"audiences\":[\"" PROXY_AUDIENCE
+				   "\"]}}";
+	const struct kube_request request = {.verb = KUBE_CREATE,
+					     .resource = &KUBE_SERVICEACCOUNTS,
+					     .ns = NS,
+					     .name = "default",
+					     .subresource = "token",
+					     .body = STR(body)};
+
+	kube_call_start(kube, &request, on_token, NULL, NULL);
+	if (!WITHIN(5000, token) || !token[0])
+		bail_out("no token");
+	write_token(token);
+}
+
+/* One row: both ends, which have heard of each other. */
+static void both_begin(const char *what)
+{
+	row_begin("%s", what);
+	rig_begin(16);
+	fleet = vipu_fleet_new(net, NULL);
+	configure(true);
+	test_tls_init(&tls);
+	front_port = 0;
+	make_token();
+	proxy_begin();
+	remote_begin();
+	ok(WITHIN(5000, synced && remote_synced), "both have read the tracker");
+	ok(WITHIN(5000, partitions_count_fits(parts, 64) == 1), "and the proxy its controller");
+}
+
+static void both_end(void)
+{
+	remote_end();
+	proxy_end();
+	ok(!violated, "the invariants held");
+	vipu_fleet_free(fleet);
+	test_tls_done(&tls);
+	rig_end();
+	free(token);
+	token = NULL;
+	row_end();
+}
+
+static void ask_for(const char *uid, uint32_t ipus)
+{
+	struct partition_ask ask = ask_of(uid, 0, ipus);
+
+	ps->ops->ensure(ps, &ask);
+}
+
+static void let(const char *uid)
+{
+	ps->ops->release(ps, uid, 0);
+}
+
+static struct partition_status told(const char *uid)
+{
+	struct partition_status st;
+
+	ps->ops->get_status(ps, uid, 0, &st);
+	return st;
+}
+
+static bool hears(const char *uid, enum partition_state state)
+{
+	return told(uid).state == state;
+}
+
+static void count_seat(const struct partition_ask *ask, const struct partition_status *st,
+		       void *arg)
+{
+	(void)ask;
+	(void)st;
+	++*(unsigned *)arg;
+}
+
+static unsigned n_seats(void)
+{
+	unsigned n = 0;
+
+	ps->ops->each(ps, count_seat, &n);
+	return n;
+}
+
+/* Neither end remembers anything, and no key is left in the tracker. */
+static bool all_over(const char *uid)
+{
+	return is_over(uid) && n_waits() == 0 && ps->ops->held(ps, uid) == 0 && n_seats() == 0;
+}
+
+static void ends_well(const char *uid)
+{
+	let(uid);
+	ok(WITHIN(60000, all_over(uid)), "released: nothing is left anywhere");
+}
+
+/* ---- rows ---- */
+
+static void test_life(void)
+{
+	struct vipu_sim_partition p;
+
+	both_begin("a life");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	ok(vipu_sim_find(sim, told("u").id, &p) && p.size == 4, "there it is");
+	ok(told("u").label_key && strcmp(told("u").label_key, "pod") == 0, "with its label");
+	is_uint(ps->ops->held(ps, "u"), 1, "one is held");
+	ends_well("u");
+	ask_for("v", 64);
+	ask_for("w", 64);
+	ok(WITHIN(5000, hears("v", PARTITION_STATE_ACTIVE) && hears("w", PARTITION_STATE_WAITING)),
+	   "one has it all, the other waits");
+	ok(WITHIN(5000, told("w").why == PARTITION_WHY_NO_ROOM), "and knows for what");
+	let("v");
+	ok(WITHIN(20000, hears("w", PARTITION_STATE_ACTIVE)), "then it's the other's turn");
+	ok(WITHIN(5000, hears("v", PARTITION_STATE_NONE)), "the first has gone");
+	ends_well("w");
+	both_end();
+}
+
+static void begin_held(const char *what)
+{
+	both_begin(what);
+	holding = true;
+	ask_for("u", 4);
+	ok(WITHIN(5000, held), "the request is on its way");
+}
+
+static void test_on_the_way(void)
+{
+	struct vipu_sim_partition p;
+
+	begin_held("asked otherwise while the first word is on its way");
+	ask_for("u", 8);
+	let_go();
+	ok(WITHIN(20000, told("u").id && hears("u", PARTITION_STATE_ACTIVE) &&
+				 vipu_sim_find(sim, told("u").id, &p) && p.size == 8),
+	   "the last word counts");
+	ok(WITHIN(20000, vipu_sim_len(sim) == 1), "and there is only one");
+	ends_well("u");
+	both_end();
+
+	begin_held("released while the ask is on its way");
+	let("u");
+	turns(10, 10);
+	ok(hears("u", PARTITION_STATE_RELEASING), "it may have it yet");
+	let_go();
+	ok(WITHIN(60000, all_over("u")), "nothing is left");
+	both_end();
+
+	begin_held("released and asked for again while the ask is on its way");
+	let("u");
+	ask_for("u", 4);
+	let_go();
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	ends_well("u");
+	both_end();
+
+	both_begin("released and asked for again at once");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	CLEANUP_FREE char *id = xstrdup(told("u").id);
+	let("u");
+	ask_for("u", 4);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE) && strcmp(told("u").id, id) != 0),
+	   "another one");
+	ok(WITHIN(20000, vipu_sim_len(sim) == 1), "the first goes");
+	ends_well("u");
+	both_end();
+
+	begin_held("an owner that is made again");
+	let("u");
+	ask_for("u2", 4);
+	let_go();
+	ok(WITHIN(20000, hears("u2", PARTITION_STATE_ACTIVE)), "active");
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_NONE)), "the old one has gone");
+	ends_well("u2");
+	both_end();
+}
+
+static void test_lost(void)
+{
+	unsigned before = 0;
+
+	both_begin("answers are lost");
+	lost = ask_of("u", 0, 4);
+	n_lost = 0;
+	lose = HTTP_METHOD_POST;
+	ask_for("u", 4);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "active all the same");
+	is_uint(n_lost, 1, "the answer to the ask was lost");
+	is_uint(vipu_sim_created(sim), 1, "one was made");
+	before = told("u").resets;
+	lose = HTTP_METHOD_POST;
+	ps->ops->reset(ps, "u", 0);
+	ok(!hears("u", PARTITION_STATE_ACTIVE), "what there is isn't a reset's result");
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "active again");
+	ok(told("u").resets > before, "it was reset");
+	is_uint(n_lost, 2, "that answer was lost too");
+	lose = HTTP_METHOD_DELETE;
+	ends_well("u");
+	is_uint(n_lost, 3, "and that to the release");
+	both_end();
+}
+
+static void test_restarts(void)
+{
+	both_begin("the proxy is killed");
+	ask_for("u", 64);
+	ask_for("v", 64);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	ok(WITHIN(5000, told("v").why == PARTITION_WHY_NO_ROOM), "the other waits");
+	CLEANUP_FREE char *id = xstrdup(told("u").id);
+	proxy_restart(30000);
+	ok(WITHIN(30000, synced), "it's back");
+	ok(hears("u", PARTITION_STATE_ACTIVE) && strcmp(told("u").id, id) == 0, "what runs, runs");
+	proxy_end();
+	let("u");
+	turns(500, 10);
+	ok(hears("u", PARTITION_STATE_RELEASING), "released while nobody is there");
+	ok(WITHIN(5000, told("v").why == PARTITION_WHY_PROXY), "which who waits is told");
+	vipu_fleet_free(fleet);
+	fleet = vipu_fleet_new(net, NULL);
+	configure(true);
+	proxy_begin();
+	ok(WITHIN(60000, hears("v", PARTITION_STATE_ACTIVE)), "then the other has them");
+	ends_well("v");
+	both_end();
+
+	both_begin("the keeper is killed");
+	ask_for("u", 64);
+	ask_for("v", 64);
+	ok(WITHIN(5000,
+		  hears("u", PARTITION_STATE_ACTIVE) && told("v").why == PARTITION_WHY_NO_ROOM),
+	   "one has it all, one waits");
+	remote_end();
+	remote_begin();
+	ok(WITHIN(5000, remote_synced), "it has read the tracker");
+	ok(hears("u", PARTITION_STATE_ACTIVE) && hears("v", PARTITION_STATE_WAITING),
+	   "and knows what its predecessor asked for");
+	let("u");
+	ok(WITHIN(20000, hears("v", PARTITION_STATE_ACTIVE)), "one after the other");
+	remote_end();
+	partition_release(parts, "v", 0);
+	remote_begin();
+	ok(WITHIN(20000, all_over("v")), "what was released meanwhile isn't asked for again");
+	both_end();
+}
+
+static void test_token(void)
+{
+	both_begin("a token that isn't good any more");
+	write_token("stale");
+	clock_advance(61000);
+	ask_for("u", 4);
+	ok(WITHIN(5000, told("u").why == PARTITION_WHY_PROXY), "the owner is told");
+	ok(partition_remote_error(remote)->kind != ERR_NONE, "and health");
+	write_token(token);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "a new one is read by itself");
+	ends_well("u");
+	both_end();
+}
+
+/* Partitions that a Pod asked for with its own token, or the keeper of other namespaces. */
+static void test_others(void)
+{
+	static const char *const kinds[] = {"Pod", "IPUJob"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct partition_ask ask = ask_of("other", 0, 4);
+
+		both_begin("somebody else's partition");
+		ask.owner.kind = TEXT(kinds[i]);
+		partition_ensure(parts, &ask);
+		ok(WITHIN(5000, is("other", PARTITION_STATE_ACTIVE)), "%s: active", kinds[i]);
+		turns(2000, 10);
+		ok(is("other", PARTITION_STATE_ACTIVE), "%s: stays so", kinds[i]);
+		remote_end();
+		remote_begin();
+		ok(WITHIN(5000, remote_synced), "this end is made anew");
+		turns(2000, 10);
+		ok(is("other", PARTITION_STATE_ACTIVE), "%s: stays so", kinds[i]);
+		partition_release(parts, "other", 0);
+		ok(WITHIN(60000, all_over("other")), "%s: its owner's word ends it", kinds[i]);
+		both_end();
+	}
+}
+
+/* What isn't written in the tracker is heard of too. */
+static void test_quiet_news(void)
+{
+	both_begin("PS_ERROR");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	turns(300, 10);
+	vipu_sim_break(sim, told("u").id, "IPU 3 is hot", false, NULL);
+	ok(WITHIN(120000, is("u", PARTITION_STATE_FAILED)), "the proxy sees it");
+	ok(WITHIN(70000, hears("u", PARTITION_STATE_FAILED)), "and this end");
+	ends_well("u");
+	both_end();
+}
+
+static void test_files(void)
+{
+	struct vipu_address_list list;
+	CLEANUP_FREE char *text = NULL;
+	struct vipu_fleet_entry entry;
+
+	both_begin("IPUoF configuration that comes late");
+	text = xasprintf("127.0.0.1:%u:pod=a", vipu_sim_port(sim));
+	vipu_address_parse(str_of(text), &list);
+	list.items[0].ipuof = VIPU_IPUOF_FILE;
+	entry = (struct vipu_fleet_entry){.address = &list.items[0]};
+	vipu_fleet_configure(fleet, &entry, 1);
+	vipu_address_list_done(&list);
+	inject_status(VIPU_GET_IPUOF_CONFIG, 14, "not now", 6);
+	ask_for("u", 4);
+	ok(WITHIN(60000, is("u", PARTITION_STATE_ACTIVE)), "the proxy has it at last");
+	ok(WITHIN(10000, hears("u", PARTITION_STATE_ACTIVE) && told("u").files), "and this end");
+	is_uint(ps->ops->ipuof_files(ps, "u", 0, NULL, NULL), 1, "with its file");
+	ends_well("u");
+	both_end();
+}
+
+static void test_orphan(void)
+{
+	both_begin("a controller that is gone for good");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	vipu_sim_go_down(sim);
+	configure(false);
+	let("u");
+	ok(WITHIN(1200000, partition_held(parts, "u") == 0), "an orphan at last");
+	ok(WITHIN(20000, ps->ops->held(ps, "u") == 0), "its owner may go");
+	unsigned long n = n_requests;
+	turns(6000, 10);
+	ok(n_requests - n < 3, "and nobody asks any more: %lu", n_requests - n);
+	both_end();
+}
+
+static void test_conflict(void)
+{
+	struct partition_ask other = ask_of("u", 1, 4);
+
+	both_begin("a UID that is another owner's");
+	other.owner.name = TEXT("another");
+	partition_ensure(parts, &other);
+	ok(WITHIN(5000, n_entries() == 1), "somebody has it");
+	ask_for("u", 4);
+	ok(WITHIN(5000, told("u").why == PARTITION_WHY_REFUSED), "refused");
+	partition_release(parts, "u", 1);
+	ok(WITHIN(120000, hears("u", PARTITION_STATE_ACTIVE)), "until that one has gone");
+	ends_well("u");
+	both_end();
+}
+
+static void test_only_adopt(void)
+{
+	struct partition_ask ask = ask_of("u", 0, 4);
+
+	both_begin("only what is there");
+	ask.legacy = TEXT("p-job-default-0");
+	ask.only_adopt = true;
+	ps->ops->ensure(ps, &ask);
+	turns(2000, 10);
+	unsigned long n = n_requests;
+	turns(6000, 10);
+	ok(n_requests - n < 3, "isn't asked for again and again: %lu", n_requests - n);
+	ok(hears("u", PARTITION_STATE_NONE), "there is none");
+	ends_well("u");
+	both_end();
+}
+
+int main(void)
+{
+	int fd = mkstemp(token_file);
+
+	if (fd < 0)
+		bail_out("no file for the token");
+	close(fd);
+	test_life();
+	test_on_the_way();
+	test_lost();
+	test_restarts();
+	test_token();
+	test_others();
+	test_quiet_news();
+	test_files();
+	test_orphan();
+	test_conflict();
+	test_only_adopt();
+	metrics_reset();
+	unlink(token_file);
+	return done_testing();
+}
