@@ -20,6 +20,7 @@ my $sim = start('ipu-sim', args => ['--dir', $folder, '--nodes=2', '--node-label
 	'--create-ms=50', '--remove-ms=50', '--pod-start-ms=50', '--pod-run-ms=0', '--pod-term-ms=100']);
 my $operator = start('ipu-operator', args => ['--kubeconfig', "$folder/kubeconfig",
 	map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.listen=127.0.0.1:0',
+	'proxy.tlsListen=127.0.0.1:0',
 	'health.listen=127.0.0.1:0', 'metrics.listen=127.0.0.1:0',
 	'controllers=127.0.0.1:' . $sim->port('vipu0') . ':ipunode=sim0']);
 my %env = (HOME => test_dir() . '', KUBECONFIG => "$folder/kubeconfig");

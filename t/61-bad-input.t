@@ -181,12 +181,13 @@ refused('ipu-operator', "the command line @{ $_->[0] }", args => $_->[0], says =
 
 my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1) or die "$!\n";
 my $address = '127.0.0.1:' . $taken->sockport;
-my @run = ('--kubeconfig', 'kube', @namespace, map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics));
+my @run = ('--kubeconfig', 'kube', @namespace, map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen));
 refused('ipu-operator', 'an address that is in use', files => { kube => $good }, status => 1,
 	args => [ @run, '--set', "health.listen=$address", '--ports-file', 'ports' ],
 	says => qr/health\.listen: .*\Q$address\E.*in use.*/);
 refused('ipu-operator', 'a ports file that can\'t be written', files => { kube => $good }, status => 1,
-	args => [ @run, '--ports-file', 'nowhere/ports' ], says => qr{nowhere/ports: No such file or directory});
+	args => [ @run, '--set', 'proxy.tlsListen=', '--ports-file', 'nowhere/ports' ], says => qr{nowhere/ports: No such file or directory});
 
 my $crd = top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml';
 refused('ipu-sim', 'an address that is in use', status => 1, says => qr/--api-listen: .*\Q$address\E.*in use.*/,

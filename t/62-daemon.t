@@ -15,7 +15,8 @@ use Test::More;
 watchdog(120);
 my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--controllers=2', '--agents=4']);
-my @listeners = map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics);
+my @listeners = map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen);
 
 sub controllers { return join ',', map { '127.0.0.1:' . $sim->port($_) } qw(vipu0 vipu1) }
 

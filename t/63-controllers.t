@@ -27,7 +27,8 @@ my $map = "$core/configmaps/ipu-operator-vipu-controllers";
 sub operator {
 	my ($name, @sets) = @_;
 	return start('ipu-operator', args => ['--kubeconfig', "$folder/kubeconfig", map { ('--set', $_) }
-		'operatorNamespace=ipu-operator', map({ "$_.listen=127.0.0.1:0" } qw(proxy health metrics)),
+		'operatorNamespace=ipu-operator', map({ "$_=127.0.0.1:0" }
+			qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		'vipu.waitingRefreshSeconds=1', 'vipu.callTimeoutSeconds=2', @sets]);
 }
 

@@ -63,7 +63,8 @@ sub api ($method, $path, $json) {
 
 sub operator ($name, @args) {
 	return start('ipu-operator', args => ['--set', 'operatorNamespace=ipu-operator', '--roles', 'proxy',
-		(map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics)),
+		(map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		'--set', 'proxy.tlsListen=127.0.0.1:0', '--set', "proxy.tlsCertFile=$cert",
 		'--set', "proxy.tlsKeyFile=$key", '--set', "controllers=$controllers", @args]);
 }
@@ -435,7 +436,8 @@ subtest 'a new certificate' => sub {
 	spit("$dir/used.pem", slurp($cert));
 	spit("$dir/used-key.pem", slurp($key));
 	my $renewing = start('ipu-operator', env => { IPU_CLOCK_PAGE => $page }, args => ['--roles', 'proxy',
-		'--kubeconfig', "$dir/dead", (map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics)),
+		'--kubeconfig', "$dir/dead", (map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.tlsListen=127.0.0.1:0',
 		"proxy.tlsCertFile=$dir/used.pem", "proxy.tlsKeyFile=$dir/used-key.pem"]);
 	my $url = 'https://localhost:' . $renewing->port('proxy-tls') . '/v1/partitions';

@@ -16,7 +16,8 @@ use Test::More;
 watchdog(120);
 my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4']);
-my @listeners = map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics);
+my @listeners = map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen);
 my $operator = start('ipu-operator', args => ['--kubeconfig', "$folder/kubeconfig", '--set',
 	'operatorNamespace=ipu-operator', '--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'), @listeners]);
 my $token = slurp("$folder/token");

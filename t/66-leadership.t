@@ -14,7 +14,8 @@ use Time::HiRes qw(time);
 watchdog(110);
 my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4']);
-my @listeners = map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics);
+my @listeners = map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen);
 
 sub operator ($name, @args) {
 	return start('ipu-operator', args => ['--kubeconfig', "$folder/kubeconfig",

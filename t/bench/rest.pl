@@ -37,7 +37,8 @@ must($tool{openssl}, qw(req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256
 my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", "--controllers=$opt{controllers}", '--create-ms=20']);
 my $controllers = join ',', map { '127.0.0.1:' . $sim->port("vipu$_") } 0 .. $opt{controllers} - 1;
 my $daemon = start('ipu-operator', path => $tool{taskset}, args => [qw(-c 0), program('ipu-operator'), '--roles', 'proxy',
-	'--kubeconfig', "$dir/sim/kubeconfig", (map { ('--set', "$_.listen=127.0.0.1:0") } qw(proxy health metrics)),
+	'--kubeconfig', "$dir/sim/kubeconfig", (map { ('--set', "$_=127.0.0.1:0") }
+	qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 	map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.tlsListen=127.0.0.1:0', "controllers=$controllers",
 	"proxy.tlsCertFile=$dir/cert.pem", "proxy.tlsKeyFile=$dir/key.pem"]);
 wait_until('the operator', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });

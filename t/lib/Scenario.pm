@@ -21,7 +21,7 @@ my %collection = (
 	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
 	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces serviceaccounts),
 );
-my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces);
+my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces priorityclasses);
 my $tracker_ns = 'ipu-operator';
 my $tracker_name = 'ipu-partitions-tracker';
 
@@ -109,7 +109,7 @@ sub start_operator ($s, %option) {
 	my %set = ('operatorNamespace' => $tracker_ns, 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
 		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
-		map({ ("$_.listen" => '127.0.0.1:0') } qw(proxy health metrics)),
+		map({ ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		map { split /=/, $_, 2 } @{ $option{set} // [] });
 	$s->{settings} = \%set;
 	return $s->restart_operator;
