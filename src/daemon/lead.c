@@ -303,11 +303,10 @@ static void on_released(void *arg, const struct err *err)
 
 void lead_give_back(struct daemon *d)
 {
-	bool held = d->lease && kube_lease_held(d->lease);
-
 	d->leading = false;
 	remake_parts(d); /* first: whoever gives back a Lease has stopped acting */
-	if (held) {
+	/* Also one that isn't held: it mustn't be taken by a process that is on its way out. */
+	if (d->lease) {
 		kube_lease_release(d->lease, RELEASE_DEADLINE_MS, on_released, d);
 		return;
 	}

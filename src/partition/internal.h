@@ -106,7 +106,8 @@ struct partitions {
 	struct map *owners;  /* by UID */
 	struct map *slots;   /* by "instance/UID" */
 	struct map *items;   /* by partition id */
-	struct map *unowned; /* ids that have been reported (unowned.c) */
+	struct map *unowned; /* by id, what has been reported (unowned.c) */
+	uint64_t unowned_looks;
 	struct loop_timer owners_timer;
 	bool owners_have_asked; /* all that there are, by now */
 	struct map *waits;      /* slots by their key in the tracker; only a follower needs it */

@@ -17,6 +17,18 @@
 
 static struct metric *gauge;
 
+/* One that has been reported, as long as its controller lists it. */
+struct reported {
+	char *controller;
+	uint64_t look; /* that saw it last */
+};
+
+static void free_reported(struct reported *r)
+{
+	free(r->controller);
+	free(r);
+}
+
 /* "…-<digits>" before the end: where the instance stands. */
 static bool ends_in_number(const char *id, size_t len)
 {
@@ -41,10 +53,17 @@ static bool looks_like_ours(const char *id, bool taken_over)
 static void report(struct partitions *p, const struct vipu_controller *c,
 		   const struct vipu_partition *part)
 {
+	struct reported *r = map_get(p->unowned, str_of(part->id));
 	char z[400];
 
-	if (map_put(p->unowned, str_of(part->id), p))
+	if (r) {
+		r->look = p->unowned_looks;
 		return;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->controller = xstrdup(c->name);
+	r->look = p->unowned_looks;
+	map_put(p->unowned, str_of(part->id), r);
 	snprintf(z, sizeof(z),
 		 "partition %.60s with %zu IPUs on %.80s has a name of the operator's, is in no "
 		 "tracker and nobody asks for it: it's left alone. If no other cluster uses that "
@@ -55,11 +74,27 @@ static void report(struct partitions *p, const struct vipu_controller *c,
 		p->on_report("PartitionUnowned", p->tracker_name, z, p->arg);
 }
 
+/* What this controller doesn't list any more. */
+static void forget_gone(struct partitions *p, const struct vipu_controller *c)
+{
+	struct map_iter it = MAP_ITER(p->unowned);
+
+	while (map_next(&it)) {
+		struct reported *r = it.value;
+
+		if (r->look == p->unowned_looks || strcmp(r->controller, c->name) != 0)
+			continue;
+		map_del(p->unowned, it.key);
+		free_reported(r);
+	}
+}
+
 static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
 {
 	bool taken_over = tracker_taken_over_ms(p->tracker) != 0;
 	unsigned n = 0;
 
+	p->unowned_looks++;
 	for (size_t i = 0; i < c->partitions.n; i++) {
 		const struct vipu_partition *part = &c->partitions.items[i];
 
@@ -69,6 +104,7 @@ static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
 		report(p, c, part);
 		n++;
 	}
+	forget_gone(p, c);
 	return n;
 }
 
@@ -102,7 +138,11 @@ void unowned_init(struct partitions *p)
 
 void unowned_done(struct partitions *p)
 {
+	struct map_iter it = MAP_ITER(p->unowned);
+
 	loop_timer_stop(&p->owners_timer);
+	while (map_next(&it))
+		free_reported(it.value);
 	map_free(p->unowned);
 }
 

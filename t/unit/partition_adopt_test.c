@@ -282,6 +282,10 @@ static void test_unowned(void)
 	ok(WITHIN(60000, reports > 0), "then one is reported");
 	ok(!WITHIN(60000, reports > 1), "once, and no other");
 	is_uint(vipu_sim_len(sim), 5, "all are left alone");
+	vipu_sim_remove_by_hand(sim, names[0], NULL);
+	turns(6000, 10);
+	vipu_sim_create_by_hand(sim, names[0], 1, NULL);
+	ok(WITHIN(60000, reports == 2), "one that went isn't remembered");
 	end();
 }
 
