@@ -57,10 +57,10 @@ for my $name ($account, 'somebody') {
 my @both = ('--kubeconfig', "$folder/kubeconfig", '--set', 'operatorNamespace=ipu-operator',
 	map { ('--set', "$_.listen=127.0.0.1:0") } qw(health metrics));
 
-sub proxy_process ($port = 0) {
+sub proxy_process ($port = 0, @more) {
 	return start('ipu-operator', args => ['--roles=proxy', @both, '--set', 'proxy.listen=127.0.0.1:0',
 		'--set', "proxy.tlsListen=127.0.0.1:$port", '--set', 'leaderElection.identity=proxy',
-		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0')]);
+		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'), @more]);
 }
 
 sub controller_process ($proxy, $token_file) {
@@ -147,6 +147,35 @@ for my $row ([ 'somebody else\'s token', 'somebody', 'ipu-operator-proxy' ],
 		$after->stop;
 	};
 }
+
+subtest 'a replica that follows passes asks on' => sub {
+	my $port = $proxy->port('proxy-tls');
+	$proxy->stop;
+	$proxy = proxy_process($port, '--set', "proxy.advertise=127.0.0.1:$port");
+	wait_until('it leads again', sub { ready($proxy) });
+	my $follower = proxy_process(0, '--set', 'leaderElection.identity=another');
+	wait_until('the other one follows', sub { ready($follower) });
+	my $ask = json_encode({ owner => { kind => 'IPUJob', namespace => 'default', name => 'x', uid => 'uid-1' },
+		instance => 0, ipus => 2 });
+	my $curl = sub ($method, $path, @more) {
+		my $answer = run([ 'curl', qw(-sS --max-time 20 --noproxy * -w \n%{http_code}), '-X', $method,
+			'--cacert', "$dir/ca.pem", '-H', 'Authorization: Bearer ' . slurp($good),
+			'-H', 'Content-Type: application/json', @more,
+			'https://localhost:' . $follower->port('proxy-tls') . $path ]);
+		my ($body, $status) = $answer->{out} =~ /^(.*)\n(\d+)\z/s;
+		return ($status, $body, $answer->{err});
+	};
+	my ($status, $body, $err) = $curl->('POST', '/v1/partitions', '--data', $ask);
+	is($status, 201, 'an ask') or diag("$body$err");
+	wait_until('the partition to be active', sub {
+		(json_decode(($curl->('GET', '/v1/partitions/uid-1/0'))[1]) // {})->{state} eq 'active';
+	});
+	is(used($proxy), 2, 'the leader made it');
+	($status) = $curl->('DELETE', '/v1/partitions/uid-1');
+	is($status, 202, 'its release');
+	wait_until('it\'s gone', sub { used($proxy) == 0 && ($curl->('DELETE', '/v1/partitions/uid-1'))[0] == 204 });
+	$follower->stop;
+};
 
 $proxy->stop;
 $sim->stop;
