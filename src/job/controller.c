@@ -413,6 +413,12 @@ struct uids {
 	size_t n;
 };
 
+static bool is_left_behind(const struct job_controller *c, const struct partition_owner *owner)
+{
+	return strcmp(owner->kind, JOB_KIND) == 0 && (!c->ns || strcmp(c->ns, owner->ns) == 0) &&
+	       !kube_store_by_uid(c->jobs, str_of(owner->uid));
+}
+
 static void note_left_behind(const struct partition_ask *ask, const struct partition_status *st,
 			     void *arg)
 {
@@ -420,9 +426,7 @@ static void note_left_behind(const struct partition_ask *ask, const struct parti
 	const struct job_controller *c = ((void **)arg)[1];
 
 	(void)st;
-	if (strcmp(ask->owner.kind, JOB_KIND) != 0 ||
-	    (c->ns && strcmp(c->ns, ask->owner.ns) != 0) ||
-	    kube_store_by_uid(c->jobs, str_of(ask->owner.uid)))
+	if (!is_left_behind(c, &ask->owner))
 		return;
 	uids->items = xrealloc(uids->items, (uids->n + 1) * sizeof(*uids->items));
 	uids->items[uids->n++] = xstrdup(ask->owner.uid);
@@ -509,8 +513,12 @@ void job_controller_partition_changed(struct job_controller *c, const struct par
 {
 	char z[KUBE_KEY_SIZE];
 
-	if (strcmp(owner->kind, JOB_KIND) == 0)
-		kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
+	if (strcmp(owner->kind, JOB_KIND) != 0)
+		return;
+	/* Asked for on behalf of a job that is gone: a request that came late. */
+	if (c->started && is_left_behind(c, owner))
+		c->opts.partitions->ops->release_all(c->opts.partitions, owner->uid);
+	kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
 }
 
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_CONDITIONS])

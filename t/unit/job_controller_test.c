@@ -572,6 +572,29 @@ static void test_namespace(void)
 	only_ns = NULL;
 }
 
+/* As a request for a job that is gone does, which comes late. */
+static void test_late_ask(void)
+{
+	struct partition_ask ask = {.owner = {.kind = TEXT("IPUJob"),
+					      .ns = TEXT("default"),
+					      .name = TEXT("gone"),
+					      .uid = TEXT("uid-of-gone")},
+				    .ipus = 4,
+				    .options = {.gcds = 1}};
+
+	row_begin("asked for on behalf of a job that is gone");
+	begin();
+	make_job("j", "");
+	ok(WITHIN(10000, vipu_sim_len(sim) == 1), "another one is served");
+	partition_ensure(parts, &ask);
+	ok(WITHIN(60000, partition_held(parts, "uid-of-gone") == 0), "it's released");
+	is_int((int)vipu_sim_len(sim), 1, "the other keeps its own");
+	ask.owner.kind = TEXT("Pod");
+	partition_ensure(parts, &ask);
+	ok(!WITHIN(20000, partition_held(parts, "uid-of-gone") == 0), "a Pod's is no job's");
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -588,5 +611,6 @@ int main(void)
 	test_older_crd();
 	test_crashes();
 	test_namespace();
+	test_late_ask();
 	return done_testing();
 }
