@@ -590,8 +590,9 @@ static void test_late_ask(void)
 	ok(WITHIN(60000, partition_held(parts, "uid-of-gone") == 0), "it's released");
 	is_int((int)vipu_sim_len(sim), 1, "the other keeps its own");
 	ask.owner.kind = TEXT("Pod");
+	ask.owner.uid = TEXT("uid-of-a-pod");
 	partition_ensure(parts, &ask);
-	ok(!WITHIN(20000, partition_held(parts, "uid-of-gone") == 0), "a Pod's is no job's");
+	ok(!WITHIN(20000, partition_held(parts, "uid-of-a-pod") == 0), "a Pod's is no job's");
 	end();
 }
 
