@@ -107,6 +107,13 @@ static void add_unlisted(struct pod_facts *facts, const struct item *item)
 		item->entry->id, item->entry->since_ms, {end_of(item), item->entry->ask.ipus}};
 }
 
+void gather_take(struct gathered *g, uint32_t ipus)
+{
+	g->free_ipus -= ipus < g->free_ipus ? ipus : g->free_ipus;
+	while (g->largest > g->free_ipus)
+		g->largest /= 2;
+}
+
 /* What was recorded for a controller and isn't in its list yet takes room there too. */
 static void gather_item(const struct partitions *p, struct gathered *g, struct map *by_name,
 			const struct item *item)
@@ -116,8 +123,11 @@ static void gather_item(const struct partitions *p, struct gathered *g, struct m
 	struct space *space;
 
 	if (c && e->phase == PARTITION_CREATING && !item->forgotten) {
-		if (item->facts.listed != PARTITION_PRESENT)
+		if (item->facts.listed != PARTITION_PRESENT) {
 			add_unlisted(&g->pods[c - g->controllers], item);
+			if (c->open)
+				gather_take(g, e->ask.ipus);
+		}
 		c->unanswered += item->facts.answer == PARTITION_UNSENT;
 	}
 	if (!partition_holds_ipus(p, e))

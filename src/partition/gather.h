@@ -30,6 +30,8 @@ struct gathered {
 
 void gather(const struct partitions *p, struct gathered *ret);
 void gather_done(struct gathered *g);
+/* These aren't free any more, for the words that follow. */
+void gather_take(struct gathered *g, uint32_t ipus);
 struct space *gather_space(const struct partitions *p, struct gathered *g, const char *ns);
 /* The fleet's index of a controller; n: it isn't there. */
 size_t gather_index(const struct partitions *p, const char *controller);

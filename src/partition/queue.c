@@ -396,6 +396,7 @@ static void consider(struct slot *s, struct schedule *schedule, struct gathered 
 	switch (d.verdict) {
 	case SCHEDULE_SERVE:
 		serve(s, vipu_fleet_at(p->fleet, d.controller));
+		gather_take(g, s->ask.ipus);
 		done->served++;
 		break;
 	case SCHEDULE_LOOK:

@@ -74,6 +74,19 @@ static void test_order(void)
 	end();
 }
 
+static void test_figures(void)
+{
+	row_begin("what is told to be free");
+	begin();
+	ask_as("half", "default", 32, 1, 0);
+	ask_as("all", "default", 64, 0, 0);
+	ok(WITHIN(5000, is_because("all", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)),
+	   "one that waits");
+	ok(has_message("all", "32 of 64 are free, at most 32 side by side"),
+	   "without what was given a moment before: %s", seen("all").message);
+	end();
+}
+
 /* ---- reservation ---- */
 
 static void test_reservation(void)
@@ -510,6 +523,7 @@ int main(void)
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
 	rand_seed(1);
 	test_order();
+	test_figures();
 	test_reservation();
 	test_by_hand();
 	test_wide();
