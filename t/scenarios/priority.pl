@@ -42,6 +42,7 @@ sub ($s) {
 	$s->wait_job('first', 'Completed');
 	$s->wait_for('its IPUs to be free', sub { 8 == $s->vipu->{ipus}{free} });
 	$s->wait_message('small', qr/kept for one ahead of it/, seconds => 90);
+	is($s->wait_event('small', 'WaitingInQueue')->{type}, 'Normal', 'to wait behind a large one is nothing bad');
 	is($s->query(4)->{numOfPartitions}, 0, 'what is kept isn\'t offered');
 	ok(!$s->get_worker('small'), 'a small job doesn\'t take what a large one waits for');
 	$s->end_pod('second');
