@@ -294,23 +294,28 @@ int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct 
 
 /* ---- waiting ---- */
 
-/* Partitions that are left on these controllers; those that the operator hasn't seen the
- * annotation for yet count as one more, so that none comes behind our back. */
-static int64_t count_left(const struct json *controllers, const struct ctl_options *o)
+/* What is left on these controllers. One that the operator doesn't drain yet may get another
+ * partition behind our back. */
+struct left {
+	int64_t partitions;
+	unsigned not_draining;
+};
+
+static struct left count_left(const struct json *controllers, const struct ctl_options *o)
 {
-	int64_t n = 0;
+	struct left left = {0};
 
 	for (size_t i = 0; i < o->n_words; i++) {
 		const struct json *c = controller_of(controllers, str_of(o->words[i]));
 
-		n += json_int(json_get(c, "partitions"), 0);
-		if (c && !json_bool(json_get(c, "draining"), false))
-			n++;
+		left.partitions += json_int(json_get(c, "partitions"), 0);
+		left.not_draining += c && !json_bool(json_get(c, "draining"), false);
 	}
-	return n;
+	return left;
 }
 
-static int look(struct ctl_link *link, const struct ctl_options *o, int64_t *ret, struct err *err)
+static int look(struct ctl_link *link, const struct ctl_options *o, struct left *ret,
+		struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 
@@ -323,24 +328,27 @@ static int look(struct ctl_link *link, const struct ctl_options *o, int64_t *ret
 /* An operator that is away for a while (a new version, say) doesn't end the wait. */
 static int wait_until_empty(struct ctl_link *link, const struct ctl_options *o, struct err *err)
 {
-	int64_t deadline_ms = clock_mono_ms() + (int64_t)o->wait_s * 1000, left = -1;
+	int64_t deadline_ms = clock_mono_ms() + (int64_t)o->wait_s * 1000, told = -1;
 
 	for (;;) {
-		int64_t now = left;
-		int looked = look(link, o, &now, err);
+		struct left left;
+		int looked = look(link, o, &left, err);
 
 		if (looked < 0 && !err_is_retryable(err))
 			return -1;
-		if (looked == 0 && now == 0)
+		if (looked == 0 && left.partitions == 0 && left.not_draining == 0)
 			return 0;
-		if (now != left)
-			fprintf(stderr, "ipuctl: %" PRId64 " partition%s to go\n", now,
-				now == 1 ? "" : "s");
-		left = now;
+		if (looked == 0 && left.partitions != told && left.partitions > 0) {
+			fprintf(stderr, "ipuctl: %" PRId64 " partition%s to go\n", left.partitions,
+				left.partitions == 1 ? "" : "s");
+			told = left.partitions;
+		}
 		if (clock_mono_ms() + LOOK_MS > deadline_ms)
 			return looked < 0 ? -1
-					  : err_set(err, ERR_BUSY, 0,
-						    "after %u s partitions are left", o->wait_s);
+					  : err_set(err, ERR_BUSY, 0, "after %u s %s", o->wait_s,
+						    left.partitions > 0
+							    ? "partitions are left"
+							    : "the operator hasn't begun to drain");
 		ctl_link_pause(link, LOOK_MS);
 	}
 }
