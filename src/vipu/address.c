@@ -176,11 +176,11 @@ static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str
 	*ret_v6 = s.len > 0 && s.p[0] == '[';
 	if (!*ret_v6) {
 		str_cut(s, ':', ret_host, ret_rest);
-		if (ret_host->len == 0)
-			return err_set(err, ERR_INVALID, 0, "the host is missing");
 		if (looks_like_v6(s))
 			return err_set(err, ERR_INVALID, 0,
 				       "an IPv6 address must stand in brackets: [::1]:8090");
+		if (ret_host->len == 0)
+			return err_set(err, ERR_INVALID, 0, "the host is missing");
 		if (!is_dns_name(*ret_host, 253))
 			return err_set(err, ERR_INVALID, 0, "\"%.*s\" is no host name or address",
 				       STR_ARG(*ret_host));

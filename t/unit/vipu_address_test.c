@@ -74,6 +74,7 @@ static const struct {
 	{"-pod", "! -pod: \"-pod\" is no host name or address;"},
 	{"a..b", "! a..b: \"a..b\" is no host name or address;"},
 	{"fe80::1:8090", "! fe80::1:8090: an IPv6 address must stand in brackets: [::1]:8090;"},
+	{"::1:8090", "! ::1:8090: an IPv6 address must stand in brackets: [::1]:8090;"},
 	{"[fe80::1", "! [fe80::1: the bracket isn't closed;"},
 	{"[nonsense]:1", "! [nonsense]:1: \"nonsense\" is no IPv6 address;"},
 	{"[::1]8090", "! [::1]8090: behind the bracket, \":port\" was expected;"},
