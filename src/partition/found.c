@@ -10,6 +10,18 @@
 #include "partition/internal.h"
 #include "partition/queue.h"
 
+/* A follower: what the owner asks for now. */
+static void take_ask(struct slot *s, const struct partition_ask *ask)
+{
+	struct partitions *p = s->owner->p;
+
+	if (!p->following)
+		return;
+	p->queue_mixed = p->queue_mixed || s->ask.priority != ask->priority;
+	partition_ask_done(&s->ask);
+	partition_ask_copy(&s->ask, ask);
+}
+
 /* ---- waits ---- */
 
 static void take_wait(struct slot *s, const struct partition_wait *w)
@@ -47,6 +59,8 @@ static void on_found_wait(struct partitions *p, const char *key, struct str json
 		map_put(p->waits, str_of(key), s);
 	else
 		tracker_put(p->tracker, key, w.ask.owner.uid, json);
+	if (!s->serving)
+		take_ask(s, &w.ask);
 	take_wait(s, &w);
 	partition_wait_done(&w);
 	slot_changed(s);
@@ -87,7 +101,7 @@ static void forget_item(struct item *item, bool for_good)
 static bool may_serve(const struct slot *s, const struct partition_entry *e)
 {
 	return !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN &&
-	       (!s->asking || partition_ask_same_need(&s->ask, &e->ask));
+	       (!s->asking || s->owner->p->following || partition_ask_same_need(&s->ask, &e->ask));
 }
 
 static void take_entry(struct partitions *p, struct partition_entry *e)
@@ -95,6 +109,9 @@ static void take_entry(struct partitions *p, struct partition_entry *e)
 	struct slot *s = slot_need(p, &e->ask);
 	bool serves = may_serve(s, e);
 	struct item *item = item_new(s, e, ITEM_READ);
+
+	if (serves)
+		take_ask(s, &e->ask);
 
 	if (serves) {
 		s->serving = item;

@@ -513,6 +513,7 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 		s->arrived_ms = 0;
 		item_touch(old);
 	}
+	p->queue_mixed = p->queue_mixed || s->ask.priority != ask->priority;
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
 	s->asking = true;

@@ -125,6 +125,55 @@ static void test_shows(void)
 	end();
 }
 
+static void note_ask(const struct partition_ask *ask, const struct partition_status *st, void *arg)
+{
+	(void)st;
+	*(const struct partition_ask **)arg = ask;
+}
+
+/* What the follower believes that this owner asks for. */
+static struct partition_ask shown(const char *uid)
+{
+	const struct partition_ask *ask = NULL;
+
+	partitions_each_of(other, uid, note_ask, &ask);
+	return ask ? *ask : (struct partition_ask){0};
+}
+
+static unsigned place_of(const struct partitions *p, const char *uid)
+{
+	struct partition_status st;
+
+	partition_get_status(p, uid, 0, &st);
+	return st.position;
+}
+
+static void test_second_thoughts(void)
+{
+	struct partition_ask ask = ask_of("c", 0, 16);
+
+	row_begin("owners that ask otherwise");
+	begin();
+	other_begin(true);
+	want("a", 64);
+	want("b", 64);
+	want("c", 32);
+	ok(WITHIN(5000, agree() && place_of(other, "c") == 2), "two wait");
+	ask.priority = 5;
+	partition_ensure(parts, &ask);
+	ok(WITHIN(5000, shown("c").ipus == 16 && shown("c").priority == 5), "with other needs");
+	ok(WITHIN(5000, place_of(parts, "c") == 1 && place_of(other, "c") == 1),
+	   "and another place in the queue");
+	partition_release_all(parts, "a");
+	ok(WITHIN(20000, shows(parts, "waiting 1 active 1 ") && agree()), "which is served");
+	is_uint(shown("c").ipus, 16, "as it was asked for last");
+	want("c", 8);
+	ok(WITHIN(20000, shows(parts, "waiting 1 active 1 ") && agree() && shown("c").ipus == 8),
+	   "also while it has something");
+	other_end();
+	end();
+}
+
 static void test_successor(void)
 {
 	row_begin("a successor goes on");
@@ -185,6 +234,7 @@ static void test_may_not_act(void)
 int main(void)
 {
 	test_shows();
+	test_second_thoughts();
 	test_successor();
 	test_two_leaders();
 	test_may_not_act();
