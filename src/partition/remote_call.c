@@ -32,17 +32,9 @@ static enum seat_step next_step(const struct seat *s)
 		return SEAT_ASK;
 	if (s->reset_wanted)
 		return SEAT_RESET;
-	/* To ask again changes nothing and is answered by the process that decides; a look may be
-	 * answered by one that follows, and is behind. */
 	if (s->stale)
-		return s->ours && !s->ask.only_adopt ? SEAT_ASK : SEAT_LOOK;
+		return SEAT_LOOK;
 	return s->files_stale ? SEAT_FILES : SEAT_NOTHING;
-}
-
-/* Its answer is the status as it is. */
-static bool is_look(enum seat_step step)
-{
-	return step == SEAT_LOOK || step == SEAT_ASK;
 }
 
 /* ---- answers ---- */
@@ -162,7 +154,7 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 		seat_refused(s, &err);
 		return;
 	}
-	if (is_look(step) && s->news_ms && !s->stale) {
+	if (step == SEAT_LOOK && s->news_ms && !s->stale) {
 		s->stale = asked_ms < s->news_ms + SEAT_ECHO_MS;
 		s->not_before_ms = s->stale ? s->news_ms + SEAT_ECHO_MS : 0;
 		s->news_ms = s->stale ? s->news_ms : 0;
@@ -184,7 +176,7 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	bool news = s->stale;
 
 	s->calling = SEAT_NOTHING;
-	s->stale = s->stale || (is_look(step) && (failure || response->head->status / 100 != 2));
+	s->stale = s->stale || (step == SEAT_LOOK && (failure || response->head->status != 200));
 	r->busy--;
 	if (failure)
 		err = *failure;
@@ -304,7 +296,7 @@ static void send_step(struct seat *s, enum seat_step step)
 	s->calling = step;
 	s->sent_word = s->word;
 	s->asked_ms = clock_mono_ms();
-	s->stale = s->stale && !is_look(step); /* news from here on is newer than the answer */
+	s->stale = s->stale && step != SEAT_LOOK; /* news from here on is newer than the answer */
 	r->busy++;
 	http_fetch_start(r->http, &req, on_reply, s, &r->calls);
 	buf_done(&body);

@@ -281,9 +281,7 @@ static void get_or_wait(struct request *r, int64_t wait_s)
 	if (wait_ms > r->p->wait_ms)
 		wait_ms = r->p->wait_ms;
 	if (!status_text(r->p->partitions, r->uid, r->instance, &text, r->etag)) {
-		/* What the leader has just taken may not have come here yet. */
-		if (!forward(r))
-			not_held(r);
+		not_held(r);
 	} else if (conditional && !has_tag(r, r->etag)) {
 		reply_status(r, 200);
 	} else if (wait_ms > 0 && may_wait(r)) {
@@ -311,7 +309,9 @@ static void run_get(struct request *r)
 	if (text && str_to_int(str_of(text), 0, MAX_WAIT_S, &wait_s, NULL) < 0)
 		request_problem(r, 400, "wait must be a number of seconds from 0 to %d",
 				MAX_WAIT_S);
-	else
+	/* Whoever reads "active" here begins to use it: what follows may not have heard of a reset
+	 * or a release that its leader has taken. */
+	else if (!forward(r))
 		get_or_wait(r, wait_s);
 }
 

@@ -34,7 +34,6 @@ static int lose = -1;              /* a method whose next request takes effect, 
 static struct partition_ask lost;  /* what that one says */
 static unsigned n_lost;
 static unsigned long n_requests;
-static bool behind; /* looks are answered by one that follows, and hasn't heard yet */
 
 static void on_held_abort(struct http_exchange *ex, void *arg)
 {
@@ -63,9 +62,6 @@ static void front(struct http_exchange *ex, void *arg)
 	n_requests++;
 	if ((int)ex->method == lose) {
 		act_and_lose(ex);
-	} else if (behind && ex->method == HTTP_METHOD_GET) {
-		http_reply(ex, 200, "application/json", NULL, 0,
-			   STR("{\"state\":\"active\",\"id\":\"of-before\"}"));
 	} else if (holding && !held) {
 		held = ex;
 		http_exchange_on_abort(ex, on_held_abort, NULL);
@@ -480,23 +476,6 @@ static void test_others(void)
 	}
 }
 
-static void test_behind(void)
-{
-	both_begin("a replica that is behind");
-	behind = true;
-	ask_for("u", 64);
-	ask_for("v", 64);
-	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
-	turns(500, 10);
-	ok(is("u", PARTITION_STATE_ACTIVE) && strcmp(told("u").id, seen("u").id) == 0,
-	   "by the word of the one that leads");
-	ok(hears("v", PARTITION_STATE_WAITING), "and the other waits");
-	behind = false;
-	let("v");
-	ends_well("u");
-	both_end();
-}
-
 /* What isn't written in the tracker is heard of too. */
 static void test_quiet_news(void)
 {
@@ -595,7 +574,6 @@ int main(void)
 	test_restarts();
 	test_token();
 	test_others();
-	test_behind();
 	test_quiet_news();
 	test_files();
 	test_orphan();

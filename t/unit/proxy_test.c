@@ -362,6 +362,42 @@ static void cut_off(struct http_exchange *ex, void *arg)
 	http_reply_abort(ex);
 }
 
+/* A leader that has taken a reset, of which the tracker doesn't know yet. */
+static void say_resetting(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	http_reply(ex, 200, "application/json", NULL, 0, STR("{\"state\":\"resetting\"}"));
+}
+
+static void test_behind(void)
+{
+	struct replica follower = {0};
+	struct http_server *ahead;
+	struct reply r = {0};
+	struct err err = ERR_INIT;
+	unsigned port;
+
+	rest_begin();
+	replica_begin(&follower);
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active, by what the follower knows");
+	ahead = http_server_new(net, NULL);
+	if (http_server_listen(ahead, "127.0.0.1:0", tls.for_server, say_resetting, NULL, &port,
+			       &err) < 0)
+		bail_out(err.msg);
+	replica_follow(&follower, port);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, 200, &r);
+	has_str(r.body, "resetting", "the leader's word counts");
+	replica_follow(&follower, 0);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=5", NULL, 503, &r);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions?uid=u", NULL, 200, &r);
+	has_str(r.body, "active", "a list is for people, and answered by everybody");
+	http_server_free(ahead);
+	free(r.body);
+	replica_end(&follower);
+	rest_end();
+}
+
 static void test_passing_on(void)
 {
 	struct replica leader = {0}, follower = {0};
@@ -420,6 +456,7 @@ int main(void)
 	test_callers();
 	test_views();
 	test_waiting();
+	test_behind();
 	test_passing_on();
 	metrics_reset();
 	return done_testing();
