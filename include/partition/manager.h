@@ -23,9 +23,9 @@
 struct partitions;
 
 /* Something about the tracker that people should hear of, once each: an Event's reason, the
- * ConfigMap's name, and what there is to say. */
-typedef void partitions_report_fn(const char *reason, const char *object, const char *message,
-				  void *arg);
+ * ConfigMap's name and metadata.uid ("": not known), and what there is to say. */
+typedef void partitions_report_fn(const char *reason, const char *object, const char *uid,
+				  const char *message, void *arg);
 
 struct partitions_config {
 	const char *ns;           /* of the tracker ConfigMap */

@@ -52,13 +52,16 @@ static void on_partition_changed(const struct partition_owner *owner, void *arg)
 		job_controller_partition_changed(d->jobs, owner);
 }
 
-static void on_report(const char *reason, const char *object, const char *message, void *arg)
+static void on_report(const char *reason, const char *object, const char *uid, const char *message,
+		      void *arg)
 {
 	struct daemon *d = arg;
 	struct kube_ref about = {
-		.api_version = "v1", .kind = "ConfigMap", .ns = d->ns, .name = object};
+		.api_version = "v1", .kind = "ConfigMap", .ns = d->ns, .name = object, .uid = uid};
+	bool normal = strcmp(reason, "TrackerTakenOver") == 0;
 
-	kube_event(d->recorder, &about, KUBE_EVENT_WARNING, reason, "%s", message);
+	kube_event(d->recorder, &about, normal ? KUBE_EVENT_NORMAL : KUBE_EVENT_WARNING, reason,
+		   "%s", message);
 }
 
 /* Asked before every call that changes something on a controller. */

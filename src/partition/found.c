@@ -201,12 +201,13 @@ static void on_error(void *arg)
 	}
 }
 
-static void on_report(void *arg, const char *reason, const char *object, const char *message)
+static void on_report(void *arg, const char *reason, const char *object, const char *uid,
+		      const char *message)
 {
 	struct partitions *p = arg;
 
 	if (p->on_report)
-		p->on_report(reason, object, message, p->arg);
+		p->on_report(reason, object, uid, message, p->arg);
 }
 
 static bool is_ours(void *arg, const char *key, struct str json)

@@ -243,7 +243,7 @@ void tracker_report(struct tracker *t, const char *reason, const char *object, c
 	va_end(ap);
 	log_warn("partition", object, "%s", message);
 	if (t->ops.on_report)
-		t->ops.on_report(t->arg, reason, object, message);
+		t->ops.on_report(t->arg, reason, object, tracker_uid(t, object), message);
 }
 
 /* The last word about it is there, and nothing that is on its way says otherwise. */
@@ -559,6 +559,17 @@ const struct err *tracker_error(const struct tracker *t)
 bool tracker_is_superseded(const struct tracker *t)
 {
 	return t->superseded;
+}
+
+const char *tracker_uid(const struct tracker *t, const char *name)
+{
+	for (int i = 0; i < TRACKER_MAX_SHARDS; i++) {
+		const struct shard *s = t->shards[i];
+
+		if (s && strcmp(s->name, name) == 0)
+			return s->uid ? s->uid : "";
+	}
+	return "";
 }
 
 int64_t tracker_taken_over_ms(const struct tracker *t)

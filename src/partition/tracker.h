@@ -35,8 +35,10 @@ struct tracker_ops {
 	/* tracker_error() changed between well and not well, or the tracker is superseded. */
 	void (*on_error)(void *arg);
 	/* Something that people should hear of, once each: reason is an Event's (names.md), object
-	 * the ConfigMap's name. It has been logged. May be NULL. */
-	void (*on_report)(void *arg, const char *reason, const char *object, const char *message);
+	 * the ConfigMap's name, uid its metadata.uid ("": not known). It has been logged. May be
+	 * NULL. */
+	void (*on_report)(void *arg, const char *reason, const char *object, const char *uid,
+			  const char *message);
 	/* Is this a value that the owner may have written? Asked about a ConfigMap that has lost
 	 * its annotations. NULL: none is. */
 	bool (*is_ours)(void *arg, const char *key, struct str json);
@@ -61,6 +63,8 @@ const struct err *tracker_error(const struct tracker *t);
 /* Another process has taken the tracker since: nothing is written any more and nothing counts as
  * recorded, for good. The owner ends, or makes a new tracker if the Lease is still its own. */
 bool tracker_is_superseded(const struct tracker *t);
+/* The metadata.uid of one of the tracker's ConfigMaps, as it was seen last; "": it never was. */
+const char *tracker_uid(const struct tracker *t, const char *name);
 /* When contents that weren't ours (Graphcore's 1.2) were put aside, wall clock; 0: never. */
 int64_t tracker_taken_over_ms(const struct tracker *t);
 

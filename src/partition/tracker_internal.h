@@ -83,6 +83,7 @@ struct shard {
 	bool full;      /* a key didn't go in any more */
 	bool meddled;   /* what was recorded was changed by somebody else */
 	char *version;  /* its resourceVersion */
+	char *uid;      /* the last that was seen; NULL: none was */
 	char *passed;   /* of news that came during a call and wasn't looked at; NULL: none */
 	bool passed_deletion;
 	struct map *stored; /* key → struct text: what is there */

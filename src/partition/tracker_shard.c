@@ -303,6 +303,8 @@ static void note_object(struct shard *s, const struct json *object)
 {
 	free(s->version);
 	s->version = str_dup(kube_version(object));
+	free(s->uid);
+	s->uid = str_dup(kube_uid(object));
 	s->exists = s->known = true;
 	if (s->index >= s->t->n)
 		s->t->n = s->index + 1;
@@ -698,6 +700,7 @@ void shard_free(struct shard *s)
 	keep_forget(s);
 	free_texts(s->stored);
 	free(s->version);
+	free(s->uid);
 	free(s->passed);
 	free(s->name);
 	free(s);

@@ -71,7 +71,8 @@ static void report(struct partitions *p, const struct vipu_controller *c,
 		 part->id, part->n_ipus, c->name);
 	log_warn("partition", part->id, "%s", z);
 	if (p->on_report)
-		p->on_report("PartitionUnowned", p->tracker_name, z, p->arg);
+		p->on_report("PartitionUnowned", p->tracker_name,
+			     tracker_uid(p->tracker, p->tracker_name), z, p->arg);
 }
 
 /* What this controller doesn't list any more. */

@@ -251,9 +251,11 @@ static void test_older(void)
 
 static unsigned long reports;
 
-static void on_report(const char *reason, const char *object, const char *message, void *arg)
+static void on_report(const char *reason, const char *object, const char *uid, const char *message,
+		      void *arg)
 {
 	(void)object;
+	(void)uid;
 	(void)message;
 	(void)arg;
 	reports += strcmp(reason, "PartitionUnowned") == 0;

@@ -410,6 +410,8 @@ static void test_take_over(void)
 	ok(WITHIN(500, k->synced), "it goes on");
 	check_taken(k);
 	is_str(k->reason, "TrackerTakenOver", "reported");
+	ok(k->report_uid[0] && str_eq(kube_uid(json_of(TRACKER)), str_of(k->report_uid)),
+	   "about this very ConfigMap, so that kubectl describe shows it");
 	ok(WITHIN(500, is_stored("mine", "{\"v\":1}")), "ours is written");
 	keeper_free(k);
 	k = lead();

@@ -16,7 +16,7 @@ struct keeper {
 	bool adopts; /* it puts what it finds, as the manager does */
 	bool synced;
 	unsigned found, gone, recorded, errors, reports;
-	char reason[32], report[512], found_last[64], gone_last[64];
+	char reason[32], report[512], report_uid[64], found_last[64], gone_last[64];
 	struct map
 		*want; /* key → what was put last or found, as text; absent: dropped or unknown */
 	void (*on_recorded)(struct keeper *k, const char *key);
@@ -100,12 +100,13 @@ static inline void keeper_error(void *arg)
 	k->errors++;
 }
 
-static inline void keeper_report(void *arg, const char *reason, const char *object,
+static inline void keeper_report(void *arg, const char *reason, const char *object, const char *uid,
 				 const char *message)
 {
 	struct keeper *k = arg;
 
 	k->reports++;
+	snprintf(k->report_uid, sizeof(k->report_uid), "%s", uid);
 	snprintf(k->reason, sizeof(k->reason), "%s", reason);
 	snprintf(k->report, sizeof(k->report), "%s: %s", object, message);
 }
