@@ -21,6 +21,9 @@ struct partition_remote_config {
 	const char *server_name; /* that its certificate must name; NULL: the URL's host */
 	const char *token_file;  /* read again as it rotates; "": no token */
 	const char *ns, *tracker_name;
+	/* Asked before every request, with on_change's arg: false means that this process may not
+	 * act any more, and nothing is sent. NULL: it always may. */
+	bool (*may_act)(void *arg);
 };
 
 /* Everything is copied. Errors: ERR_INVALID (the URL). */

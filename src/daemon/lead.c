@@ -148,6 +148,7 @@ static void make_remote(struct daemon *d)
 		.token_file = c->proxy_token,
 		.ns = d->ns,
 		.tracker_name = c->tracker,
+		.may_act = may_act,
 	};
 	struct err err;
 

@@ -246,6 +246,8 @@ static void ask_due(struct partition_remote *r)
 	int64_t now_ms = clock_mono_ms(), next_ms = 0;
 	struct list later = LIST_INIT(later);
 
+	if (r->may_act && !r->may_act(r->arg))
+		return; /* whoever leads now speaks for the owners */
 	if (r->secure && !r->origin.tls) {
 		err_set(&r->err, ERR_UNAVAILABLE, 0, "its certificate authority isn't known yet");
 		return;
@@ -620,6 +622,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 					 .server_name = r->server_name};
 	r->on_synced = on_synced;
 	r->on_change = on_change;
+	r->may_act = config->may_act;
 	r->arg = arg;
 	r->backoff = (struct backoff)BACKOFF_INIT(250, 15000);
 	r->seats = map_new();

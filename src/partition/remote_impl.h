@@ -69,6 +69,7 @@ struct partition_remote {
 	bool synced;
 	partitions_synced_fn *on_synced;
 	partitions_change_fn *on_change;
+	bool (*may_act)(void *arg); /* or NULL */
 	void *arg;
 	struct scope calls;
 	struct loop_work work; /* asks and tells */

@@ -142,6 +142,14 @@ static void on_remote_synced(void *arg)
 	remote_synced = true;
 }
 
+static bool leads = true;
+
+static bool may_act(void *arg)
+{
+	(void)arg;
+	return leads;
+}
+
 static void remote_begin(void)
 {
 	CLEANUP_FREE char *url = xasprintf("https://127.0.0.1:%u", front_port);
@@ -150,7 +158,8 @@ static void remote_begin(void)
 						 .server_name = "localhost",
 						 .token_file = token_file,
 						 .ns = NS,
-						 .tracker_name = TRACKER};
+						 .tracker_name = TRACKER,
+						 .may_act = may_act};
 	struct kube_client_opts opts = {.loop = loop, .net = net, .config = kube_config};
 	struct err err = ERR_INIT;
 
@@ -528,6 +537,28 @@ static void test_orphan(void)
 	both_end();
 }
 
+static void test_lead_lost(void)
+{
+	both_begin("a keeper that has lost the lead and hasn't been told yet");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	turns(200, 10);
+	leads = false;
+	unsigned long n = n_requests;
+	let("u");
+	ask_for("v", 4);
+	turns(2000, 10);
+	is_uint(n_requests - n, 0, "asks for nothing and releases nothing");
+	ok(is("u", PARTITION_STATE_ACTIVE), "so what is used stays");
+	leads = true;
+	ask_for("w", 4);
+	ok(WITHIN(5000, hears("v", PARTITION_STATE_ACTIVE) && hears("w", PARTITION_STATE_ACTIVE)),
+	   "one that leads does");
+	let("v");
+	ends_well("w");
+	both_end();
+}
+
 static void test_conflict(void)
 {
 	struct partition_ask other = ask_of("u", 1, 4);
@@ -577,6 +608,7 @@ int main(void)
 	test_quiet_news();
 	test_files();
 	test_orphan();
+	test_lead_lost();
 	test_conflict();
 	test_only_adopt();
 	metrics_reset();
