@@ -32,6 +32,7 @@ enum key_type {
 	KEY_BOOL,
 	KEY_CHOICE,
 	KEY_ADDRESS,
+	KEY_PEER, /* an address that others connect to */
 	KEY_URL,
 	KEY_ROLES,
 	KEY_CONTROLLERS,
@@ -89,7 +90,7 @@ static const struct key keys[] = {
 	{"proxy.tlsCertFile", KEY_TEXT, AT(proxy_cert), "", 0, 0, NULL},
 	{"proxy.tlsKeyFile", KEY_TEXT, AT(proxy_key), "", 0, 0, NULL},
 	{"proxy.controllerAccounts", KEY_TEXT, AT(proxy_accounts), "", 0, 0, NULL},
-	{"proxy.advertise", KEY_ADDRESS, AT(advertise), "", 0, 0, NULL},
+	{"proxy.advertise", KEY_PEER, AT(advertise), "", 0, 0, NULL},
 	{"proxy.url", KEY_URL, AT(proxy_url), "", 0, 0, NULL},
 	{"proxy.tokenFile", KEY_TEXT, AT(proxy_token), "/var/run/secrets/ipu-operator/token", 0, 0,
 	 NULL},
@@ -168,6 +169,11 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 	if (key->type == KEY_ADDRESS && text.len && net_split_host_port(z, 0, host, &port, err) < 0)
 		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
 				key->name);
+	if (key->type == KEY_PEER && text.len &&
+	    (net_split_host_port(z, 0, host, &port, NULL) < 0 || !host[0] || port == 0))
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be HOST:PORT or [IPV6]:PORT, which others can connect to",
+			       key->name);
 	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
 		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
 				key->name);
@@ -289,6 +295,7 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_NAME_OR_NONE:
 	case KEY_METADATA:
 	case KEY_ADDRESS:
+	case KEY_PEER:
 	case KEY_URL:
 		break;
 	}
@@ -606,6 +613,7 @@ void config_done(struct config *c)
 		case KEY_NAME_OR_NONE:
 		case KEY_METADATA:
 		case KEY_ADDRESS:
+		case KEY_PEER:
 		case KEY_URL:
 		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));

@@ -330,6 +330,8 @@ static void test_other_errors(void)
 		{NULL, "controllers=a:0", "controllers: \"a:0\": "},
 		{NULL, "vipu.serverAddr=a b", "vipu.serverAddr: \"a b\": "},
 		{NULL, "vipu.serverAddr=a,b", "vipu.serverAddr: must be one host name"},
+		{NULL, "proxy.advertise=:8445", "proxy.advertise: must be HOST:PORT or "},
+		{NULL, "proxy.advertise=10.0.0.1:0", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
 		{NULL, "vipu.clusterName=c", "vipu.clusterName: says something of vipu.serverAddr"},
 	};
