@@ -187,7 +187,7 @@ static void on_gone(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	log_warn("partition", source_names[s->kind],
-		 "%s is gone: its %zu controllers aren't configured any more",
+		 "%s is gone: what it listed isn't configured any more: %zu",
 		 s->kind == SOURCE_FILE ? "the file with controllers" : "the ConfigMap", s->list.n);
 	set_empty(s);
 }
