@@ -213,7 +213,8 @@ static void test_odd(void)
 				       &port, &err) < 0)
 			bail_out(err.msg);
 		CLEANUP_FREE char *url = xasprintf("http://127.0.0.1:%u", port);
-		kube_config->url = (struct http_url){0};
+		free(kube_config->server);
+		free(kube_config->prefix);
 		if (kube_config_set_server(kube_config, url, &err) < 0)
 			bail_out(err.msg);
 		struct answer a = review("t");
