@@ -174,6 +174,10 @@ subtest 'the open port' => sub {
 	for my $body ('{"size":0}', '{"size":-1}', '{"size":"2"}', '{"size":1.5}', '{}', '', '[', '{"size":99999999999999999999}') {
 		ask('POST /query', body => $body, name => "query $body", status => 400, detail => qr/size|JSON/);
 	}
+	is_deeply(ask('GET /query', query => 'size=2', name => 'a query by GET', status => 200)->{json},
+		ask('POST /query', body => '{"size":2}', name => 'the same by POST', status => 200)->{json}, 'both say the same');
+	ask('GET /query', query => $_, name => "GET /query?$_", status => 400, detail => qr/size/)
+		for '', 'size=', 'size=0', 'size=x', 'size=-1';
 	ask('POST /query', body => ' ' x 70_000, name => 'a large query', status => 413);
 	my $capacity = ask('GET /capacity', name => 'capacity', status => 200)->{json};
 	is($capacity->{total}{freeIPUs}, 32, 'capacity: free');

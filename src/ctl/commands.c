@@ -128,28 +128,18 @@ static int run_queue(struct ctl_link *link, const struct ctl_options *o, struct 
 	return show(link, o, "/queue", ctl_view_queue, "Nobody waits for IPUs.", err);
 }
 
-/* The GET form needs no right to create through the API server's proxy; an operator that has only
- * the documented POST answers it with 405. */
-static int ask_query(struct ctl_link *link, int64_t size, struct json_doc **ret, struct err *err)
-{
-	CLEANUP_FREE char *path = xasprintf("/query?size=%" PRId64, size);
-	CLEANUP_FREE char *body = xasprintf("{\"size\":%" PRId64 "}", size);
-
-	if (ctl_link_ask(link, path, STR_NULL, ret, err) == 0)
-		return 0;
-	return err->code == 405 ? ctl_link_ask(link, "/query", str_of(body), ret, err) : -1;
-}
-
 static int run_query(struct ctl_link *link, const struct ctl_options *o, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
+	CLEANUP_FREE char *path = NULL;
 	int64_t size;
 
 	if (str_to_int(str_of(o->words[0]), 1, UINT32_MAX, &size, NULL) < 0)
 		return err_set(err, ERR_INVALID, 0,
 			       "query: the size must be a whole number of IPUs above 0, not \"%s\"",
 			       o->words[0]);
-	if (ask_query(link, size, &doc, err) < 0)
+	path = xasprintf("/query?size=%" PRId64, size);
+	if (ctl_link_ask(link, path, STR_NULL, &doc, err) < 0)
 		return -1;
 	return show_once(o, json_root(doc), ctl_view_query, "", err);
 }

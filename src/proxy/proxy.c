@@ -91,16 +91,42 @@ static void handle_controllers(struct http_exchange *ex, void *arg)
 	reply_details(ex, arg, VIEW_CONTROLLERS);
 }
 
+static const struct note query_note = {"query", NULL};
+
+static void reply_query(struct http_exchange *ex, struct proxy *p, int64_t size)
+{
+	struct err err = ERR_INIT;
+	struct str text;
+
+	if (view_get_query(p, size, &text, &err) < 0)
+		http_reply_problem(ex, 500, "%s", err.msg);
+	else
+		http_reply(ex, 200, "application/json", NULL, 0, text);
+}
+
+/* As the POST, for those who may only read. */
+static void handle_query_get(struct http_exchange *ex, void *arg)
+{
+	CLEANUP_FREE char *text = http_query_get(ex->query, "size");
+	int64_t n;
+
+	set_note(ex, &query_note);
+	if (str_to_int(str_of(text), 1, INT64_MAX, &n, NULL) < 0)
+		http_reply_problem(ex, 400,
+				   "\"size\" must be a whole number of IPUs above 0, such as "
+				   "/query?size=2");
+	else
+		reply_query(ex, arg, n);
+}
+
 static void handle_query(struct http_exchange *ex, void *arg)
 {
-	static const struct note note = {"query", NULL};
 	CLEANUP_JSON struct json_doc *body = NULL;
 	const struct json *size;
 	struct err err = ERR_INIT;
-	struct str text;
 	int64_t n;
 
-	set_note(ex, &note);
+	set_note(ex, &query_note);
 	if (json_parse(ex->body, &body, &err) < 0) {
 		http_reply_problem(ex, 400, "the body must be JSON, such as {\"size\":2}: %s",
 				   err.msg);
@@ -112,10 +138,8 @@ static void handle_query(struct http_exchange *ex, void *arg)
 		http_reply_problem(
 			ex, 400,
 			"\"size\" must be a whole number of IPUs above 0, such as {\"size\":2}");
-	else if (view_get_query(arg, n, &text, &err) < 0)
-		http_reply_problem(ex, 500, "%s", err.msg);
 	else
-		http_reply(ex, 200, "application/json", NULL, 0, text);
+		reply_query(ex, arg, n);
 }
 
 static void handle_health(struct http_exchange *ex, void *arg)
@@ -132,6 +156,7 @@ void proxy_handle_open(struct http_exchange *ex, void *arg)
 	static const struct http_route routes[] = {
 		{HTTP_METHOD_GET, "/stats", handle_stats},
 		{HTTP_METHOD_POST, "/query", handle_query},
+		{HTTP_METHOD_GET, "/query", handle_query_get},
 		{HTTP_METHOD_GET, "/health", handle_health},
 		{HTTP_METHOD_GET, "/capacity", handle_capacity},
 		{HTTP_METHOD_GET, "/queue", handle_queue},
