@@ -17,6 +17,9 @@
 struct call {
 	struct list link; /* in ctx->pending */
 	struct job_ctx *ctx;
+	const struct kube_resource
+		*found; /* what look_for looks for, and the store that lacks it */
+	struct kube_store *store;
 	char *object;             /* its name, for calls about Pods and ConfigMaps */
 	struct job_status status; /* that was sent */
 	struct job_status before; /* what the job had then */
@@ -87,15 +90,16 @@ static bool is_own(const struct job_ctx *ctx, const struct json *object)
 	       str_eqz(kube_label(object, JOB_LABEL_JOB), job->name);
 }
 
-/* A Pod of this name is there and the store doesn't know it: ours, or somebody else's? */
-static void on_pod_found(void *arg, const struct err *err, const struct kube_response *response)
+/* One of this name is there and the store doesn't know it: ours, or somebody else's? */
+static void on_object_found(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct call *call = arg;
 	struct job_ctx *ctx = call->ctx;
+	const char *kind = call->found->kind;
 	struct err conflict;
 
 	if (!err && is_own(ctx, response->json)) {
-		kube_store_note(ctx->c->pods, response->json);
+		kube_store_note(call->store, response->json);
 		call_end(call, NULL);
 		return;
 	}
@@ -105,14 +109,15 @@ static void on_pod_found(void *arg, const struct err *err, const struct kube_res
 	}
 	if (!err)
 		set_trouble(ctx, "NameConflict",
-			    xasprintf("Pod %s exists and isn't this job's: remove it, or give the "
+			    xasprintf("%s %s exists and isn't this job's: remove it, or give the "
 				      "job another name",
-				      call->object));
-	err_set(&conflict, ERR_EXISTS, 0, "Pod %s: a Pod of that name is there", call->object);
+				      kind, call->object));
+	err_set(&conflict, ERR_EXISTS, 0, "%s %s: one of that name is there", kind, call->object);
 	call_end(call, &conflict);
 }
 
-static void look_for(struct call *call, const struct kube_resource *resource, kube_call_fn *cb)
+static void look_for(struct call *call, const struct kube_resource *resource,
+		     struct kube_store *store)
 {
 	struct job_ctx *ctx = call->ctx;
 	const struct job *job = job_now(ctx);
@@ -127,7 +132,9 @@ static void look_for(struct call *call, const struct kube_resource *resource, ku
 		call_end(call, NULL);
 		return;
 	}
-	kube_call_start(ctx->c->opts.kube, &req, cb, call, &ctx->scope);
+	call->found = resource;
+	call->store = store;
+	kube_call_start(ctx->c->opts.kube, &req, on_object_found, call, &ctx->scope);
 }
 
 static void on_pod_created(void *arg, const struct err *err, const struct kube_response *response)
@@ -137,7 +144,7 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 	const struct job *job = job_now(ctx);
 
 	if (err && err->kind == ERR_EXISTS) {
-		look_for(call, &KUBE_PODS, on_pod_found);
+		look_for(call, &KUBE_PODS, ctx->c->pods);
 		return;
 	}
 	if (err) {
@@ -233,37 +240,13 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
 
 /* ---- ConfigMaps with IPUoF configuration ---- */
 
-static void on_files_found(void *arg, const struct err *err, const struct kube_response *response)
-{
-	struct call *call = arg;
-	struct job_ctx *ctx = call->ctx;
-	struct err conflict;
-
-	if (!err && is_own(ctx, response->json)) {
-		kube_store_note(ctx->c->files, response->json);
-		call_end(call, NULL);
-		return;
-	}
-	if (err && err->kind != ERR_NOT_FOUND) {
-		call_end(call, err);
-		return;
-	}
-	if (!err)
-		set_trouble(ctx, "NameConflict",
-			    xasprintf("ConfigMap %s exists and isn't this job's: remove it, or "
-				      "give the job another name",
-				      call->object));
-	err_set(&conflict, ERR_EXISTS, 0, "ConfigMap %s: one of that name is there", call->object);
-	call_end(call, &conflict);
-}
-
 static void on_files_written(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct call *call = arg;
 	struct job_ctx *ctx = call->ctx;
 
 	if (err && err->kind == ERR_EXISTS) {
-		look_for(call, &KUBE_CONFIGMAPS, on_files_found);
+		look_for(call, &KUBE_CONFIGMAPS, ctx->c->files);
 		return;
 	}
 	if (err && !err_is_retryable(err) && err->kind != ERR_CONFLICT &&
