@@ -38,8 +38,9 @@ struct partition_service_ops {
 			     uint32_t from, uint32_t *ret, size_t max);
 	size_t (*ipuof_files)(const struct partition_service *s, const char *owner_uid,
 			      uint32_t instance, partition_file_fn *fn, void *arg);
-	/* When the tracker of Graphcore's operator was put aside, wall clock; 0: never. */
-	int64_t (*taken_over_ms)(const struct partition_service *s);
+	/* Since when there is a record of partitions, wall clock; 0: not known. What is older may
+	 * be of Graphcore's operator. */
+	int64_t (*began_ms)(const struct partition_service *s);
 	void (*each)(const struct partition_service *s, partitions_each_fn *fn, void *arg);
 };
 

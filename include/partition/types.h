@@ -37,8 +37,8 @@ struct partition_ask {
 	int32_t priority;    /* higher goes first */
 	int64_t deadline_ms; /* from becoming active, the longest time it's used; 0: not known */
 	/* A partition that the owner knows to be its own (its Pods name it): taken over where the
-	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over only
-	 * after that operator's tracker was, by owners older than that. Owned; NULL: none. */
+	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over by
+	 * owners that are older than the tracker. Owned; NULL: none. */
 	char *adopt, *legacy;
 	bool only_adopt; /* nothing is made: if there's none to take over, that's the end of it */
 	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */

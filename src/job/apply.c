@@ -107,7 +107,12 @@ static void on_object_found(void *arg, const struct err *err, const struct kube_
 		call_end(call, err);
 		return;
 	}
-	if (!err)
+	if (!err && kube_is_owned_by(response->json, str_of(ctx->uid)))
+		set_trouble(ctx, "NameConflict",
+			    xasprintf("%s %s is this job's, and another operator made it: the job "
+				      "begins when it has gone",
+				      kind, call->object));
+	else if (!err)
 		set_trouble(ctx, "NameConflict",
 			    xasprintf("%s %s exists and isn't this job's: remove it, or give the "
 				      "job another name",

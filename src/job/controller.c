@@ -118,10 +118,10 @@ static void rank(struct job_ctx *ctx, struct job *job)
 static bool is_older(const struct job_ctx *ctx, const struct job *job, size_t n_pods)
 {
 	struct partition_service *ps = ctx->c->opts.partitions;
-	int64_t taken_ms = ps->ops->taken_over_ms(ps);
+	int64_t began_ms = ps->ops->began_ms(ps);
 	const char *word = job->status.launcher_status;
 
-	return taken_ms && job->created_ms && job->created_ms < taken_ms && n_pods == 0 &&
+	return began_ms && job->created_ms && job->created_ms < began_ms && n_pods == 0 &&
 	       job->status.observed_generation == 0 && word && word[0] &&
 	       strcmp(word, "Pending") != 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes partitions over: by the name that the owner's Pods have, where it's one that this owner's
- * instance could have been given, and by the name that Graphcore's operator gave it, where that
- * operator's tracker was taken over. What isn't certain is left alone and said.
+ * instance could have been given, and by the name that Graphcore's operator gave it, where the
+ * owner is older than our record. What isn't certain is left alone and said.
  */
 #include "partition/adopt.h"
 
@@ -27,12 +27,12 @@ static bool could_be_its(const struct partition_ask *ask, const char *id)
 	       strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN;
 }
 
-/* A partition of that operator's: its owner was there before its tracker became ours. */
+/* A partition of that operator's: its owner was there before our record began. */
 static bool could_be_older(const struct slot *s)
 {
-	int64_t taken_ms = tracker_taken_over_ms(s->owner->p->tracker);
+	int64_t began_ms = tracker_began_ms(s->owner->p->tracker);
 
-	return taken_ms && s->ask.created_ms && s->ask.created_ms < taken_ms &&
+	return began_ms && s->ask.created_ms && s->ask.created_ms < began_ms &&
 	       strlen(s->ask.legacy) <= PARTITION_ID_MAX;
 }
 

@@ -535,9 +535,9 @@ static size_t ipuof_files(const struct partition_service *service, const char *o
 	return n;
 }
 
-static int64_t taken_over_ms(const struct partition_service *service)
+static int64_t began_ms(const struct partition_service *service)
 {
-	return tracker_taken_over_ms(of(service)->tracker);
+	return tracker_began_ms(of(service)->tracker);
 }
 
 static void each(const struct partition_service *service, partitions_each_fn *fn, void *arg)
@@ -599,7 +599,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 		.get_status = get_status,
 		.held = held,
 		.asked_from = asked_from,
-		.taken_over_ms = taken_over_ms,
+		.began_ms = began_ms,
 		.each = each,
 		.ipuof_files = ipuof_files,
 	};

@@ -59,9 +59,9 @@ static size_t ipuof_files(const struct partition_service *s, const char *owner_u
 	return partition_ipuof_files(of(s), owner_uid, instance, fn, arg);
 }
 
-static int64_t taken_over_ms(const struct partition_service *s)
+static int64_t began_ms(const struct partition_service *s)
 {
-	return tracker_taken_over_ms(of(s)->tracker);
+	return tracker_began_ms(of(s)->tracker);
 }
 
 static void each(const struct partition_service *s, partitions_each_fn *fn, void *arg)
@@ -81,7 +81,7 @@ struct partition_service *partitions_service(struct partitions *p)
 		.held = held,
 		.asked_from = asked_from,
 		.ipuof_files = ipuof_files,
-		.taken_over_ms = taken_over_ms,
+		.began_ms = began_ms,
 		.each = each,
 	};
 

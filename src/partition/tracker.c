@@ -577,6 +577,11 @@ int64_t tracker_taken_over_ms(const struct tracker *t)
 	return t->taken_over_ms;
 }
 
+int64_t tracker_began_ms(const struct tracker *t)
+{
+	return t->taken_over_ms ? t->taken_over_ms : t->made_ms;
+}
+
 /* FNV-1a */
 static uint32_t hash_of(const char *z)
 {

@@ -117,6 +117,7 @@ struct tracker {
 	char id[9];     /* tells writers of the same epoch apart */
 	bool has_epoch; /* it has written, or is about to */
 	int64_t taken_over_ms;
+	int64_t made_ms; /* creation of the first ConfigMap */
 	unsigned bad;
 	struct err err, watch_err, superseded_err;
 	struct scope scope;

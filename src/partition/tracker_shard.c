@@ -288,6 +288,8 @@ static void note_ours(struct shard *s, const struct json *object)
 	s->in_use = true;
 	s->immutable = json_bool(json_get(object, "immutable"), false);
 	note_leaving(s, object);
+	if (s->index == 0)
+		t->made_ms = kube_creation_ms(object);
 	if (s->index == 0 &&
 	    clock_parse(kube_annotation(object, TAKEN_ANNOTATION), &taken_ms, NULL) == 0)
 		t->taken_over_ms = taken_ms;

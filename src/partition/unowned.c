@@ -40,14 +40,14 @@ static bool ends_in_number(const char *id, size_t len)
 }
 
 /* "<what fits>-<instance>-<ten hex digits>", or what Graphcore's operator wrote. */
-static bool looks_like_ours(const char *id, bool taken_over)
+static bool looks_like_ours(const char *id)
 {
 	size_t len = strlen(id);
 
 	if (len > HASH_LEN + 2 && id[len - HASH_LEN - 1] == '-' &&
 	    strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN)
 		return ends_in_number(id, len - HASH_LEN - 1);
-	return taken_over && strncmp(id, "p-", 2) == 0 && ends_in_number(id, len);
+	return strncmp(id, "p-", 2) == 0 && ends_in_number(id, len);
 }
 
 static void report(struct partitions *p, const struct vipu_controller *c,
@@ -92,7 +92,6 @@ static void forget_gone(struct partitions *p, const struct vipu_controller *c)
 
 static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
 {
-	bool taken_over = tracker_taken_over_ms(p->tracker) != 0;
 	unsigned n = 0;
 
 	p->unowned_looks++;
@@ -100,7 +99,7 @@ static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
 		const struct vipu_partition *part = &c->partitions.items[i];
 
 		if (part->ready == VIPU_PS_REMOVED || map_get(p->items, str_of(part->id)) ||
-		    !looks_like_ours(part->id, taken_over))
+		    !looks_like_ours(part->id))
 			continue;
 		report(p, c, part);
 		n++;

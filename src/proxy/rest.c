@@ -203,7 +203,7 @@ static void run_list(struct request *r)
 		list_all(r);
 	else if (!ask_is_uid(str_of(uid)))
 		request_problem(r, 400, "uid must be an object's metadata.uid");
-	else if (request_may(r, uid))
+	else if (request_may(r, uid) && !forward(r)) /* held must be the leader's word */
 		list_one(r, uid);
 }
 

@@ -688,7 +688,9 @@ static int apply_patch(struct draft *d, const struct json *old, struct err *err)
 	if (parse_body(d->req, &patch, err) < 0)
 		return -1;
 	d->root = jmut_copy(d->doc, old);
-	if (str_eqz(type, "application/merge-patch+json")) {
+	if (str_eqz(type, "application/merge-patch+json") ||
+	    (str_eqz(type, "application/strategic-merge-patch+json") &&
+	     sim_patch_is_plain(json_root(patch)))) {
 		d->root = jmut_merge_patch(d->doc, d->root, json_root(patch));
 		return 0;
 	}
@@ -701,7 +703,8 @@ static int apply_patch(struct draft *d, const struct json *old, struct err *err)
 	}
 	return err_set(err, ERR_UNSUPPORTED, 415,
 		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json-patch+json, application/merge-patch+json");
+		       "include: application/json-patch+json, application/merge-patch+json (and "
+		       "application/strategic-merge-patch+json without lists)");
 }
 
 /* The replicas that a body for the scale subresource asks for, into the job's own field. */

@@ -216,3 +216,16 @@ int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *
 	}
 	return 0;
 }
+
+bool sim_patch_is_plain(const struct json *patch)
+{
+	struct json_iter it = json_iter(patch);
+
+	if (json_type(patch) == JSON_ARRAY)
+		return false;
+	while (json_type(patch) == JSON_OBJECT && json_next(&it)) {
+		if ((it.key.len && it.key.p[0] == '$') || !sim_patch_is_plain(it.value))
+			return false;
+	}
+	return true;
+}

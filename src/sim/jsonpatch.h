@@ -5,6 +5,8 @@
 #ifndef IPU_SIM_JSONPATCH_H
 #define IPU_SIM_JSONPATCH_H
 
+#include <stdbool.h>
+
 #include "core/err.h"
 #include "core/json.h"
 
@@ -12,5 +14,8 @@
  * away. ERR_INVALID for a patch that can't be read or applied. */
 int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *patch,
 		   struct err *err);
+
+/* A strategic merge patch that says the same as a merge patch: without lists and directives. */
+bool sim_patch_is_plain(const struct json *patch);
 
 #endif

@@ -390,8 +390,9 @@ static void test_behind(void)
 	has_str(r.body, "resetting", "the leader's word counts");
 	replica_follow(&follower, 0);
 	ask(&follower, HTTP_METHOD_GET, "/v1/partitions/u/0?wait=5", NULL, 503, &r);
-	ask(&follower, HTTP_METHOD_GET, "/v1/partitions?uid=u", NULL, 200, &r);
-	has_str(r.body, "active", "a list is for people, and answered by everybody");
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions?uid=u", NULL, 503, &r);
+	ask(&follower, HTTP_METHOD_GET, "/v1/partitions", NULL, 200, &r);
+	has_str(r.body, "active", "the list of all is for people, and answered by everybody");
 	http_server_free(ahead);
 	free(r.body);
 	replica_end(&follower);
