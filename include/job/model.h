@@ -72,8 +72,9 @@ struct job {
 	enum job_clean clean;
 	enum job_restart restart;
 	struct partition_options options;
-	char *priority_class; /* of the template; NULL: none is named */
-	int32_t priority;     /* that class's value: set by who knows the classes */
+	bool keeps_partitions; /* until it's deleted; else until it has finished */
+	char *priority_class;  /* of the template; NULL: none is named */
+	int32_t priority;      /* that class's value: set by who knows the classes */
 	char *problem; /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
 	char *unsupported; /* what this version doesn't do, for people; NULL: nothing */
 

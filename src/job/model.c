@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/str.h"
 #include "kube/object.h"
+#include "vipu/api.h"
 
 #define PROBLEM_MAX 900 /* what fits a condition's message beside its frame */
 
@@ -72,6 +73,25 @@ static void decode_sizes(struct job *job, const struct json *spec)
 		job->options.replicas = 0;
 }
 
+/* What the job says of its partitions itself. Bad values stand in problem. */
+static void decode_partition(struct job *job, const struct json *v)
+{
+	struct partition_options *o = &job->options;
+	enum vipu_routing routing = VIPU_IRT_UNDEFINED;
+	enum vipu_sync sync = VIPU_ST_UNDEFINED;
+	struct str allocation = json_str(json_get(v, "allocation"));
+
+	job->keeps_partitions = str_eqz(json_str(json_get(v, "release")), "OnDeletion");
+	o->reconfigurable = json_bool(json_get(v, "reconfigurable"), o->reconfigurable);
+	o->gcds = number_of(json_get(v, "gcds"), o->gcds);
+	o->replicas = number_of(json_get(v, "replicas"), o->replicas);
+	(void)vipu_routing_parse(json_str(json_get(v, "routingType")), &routing, NULL);
+	(void)vipu_sync_parse(json_str(json_get(v, "syncType")), &sync, NULL);
+	o->routing_type = routing;
+	o->sync_type = sync;
+	o->allocation = allocation.len ? str_dup(allocation) : NULL;
+}
+
 static enum job_clean decode_clean(const struct json *v)
 {
 	return str_eqz(json_str(v), "All")       ? JOB_CLEAN_ALL
@@ -106,6 +126,7 @@ static char *text_of(const struct json *v)
 static void decode_spec(struct job *job, const struct json *spec)
 {
 	decode_sizes(job, spec);
+	decode_partition(job, json_get(spec, "partition"));
 	job->launcher = json_type(json_get(spec, "launcher")) == JSON_OBJECT;
 	job->interactive = json_type(json_get(spec, "interactive")) == JSON_OBJECT;
 	job->clean = decode_clean(json_get(spec, "cleanPodPolicy"));

@@ -246,14 +246,15 @@ static enum instance_state fail_instance(struct work *w, const struct gang *g, c
 	if (w->was_there)
 		w->lost += g->missing;
 	/* Its IPUs are in use until the last Pod has ended. */
-	if (stop_pods(w, g->instance) == 0)
+	if (stop_pods(w, g->instance) == 0 && !w->job->keeps_partitions)
 		release(w, g);
 	return INSTANCE_FAILED;
 }
 
 static enum instance_state succeed_instance(struct work *w, const struct gang *g)
 {
-	release(w, g);
+	if (!w->job->keeps_partitions)
+		release(w, g);
 	return INSTANCE_SUCCEEDED;
 }
 
@@ -633,7 +634,8 @@ static void plan_ended(struct work *w)
 	if (w->job->clean != JOB_CLEAN_NONE)
 		delete_pods(w);
 	if (w->v->held > 0) {
-		act(w, JOB_RELEASE_ALL);
+		if (!w->job->keeps_partitions)
+			act(w, JOB_RELEASE_ALL);
 	} else if (w->job->status.partition_created) {
 		job_status_copy(&w->out->status, &w->job->status);
 		w->out->status.partition_created = false;

@@ -18,7 +18,9 @@ enum field_type {
 	FIELD_OBJECT,
 	FIELD_ARRAY,
 	FIELD_CODES,
-	FIELD_SHARE
+	FIELD_SHARE,
+	FIELD_BOOL,
+	FIELD_TEXT,
 };
 
 struct field {
@@ -57,6 +59,15 @@ static const struct field fields[] = {
 	{"restartPolicy.backOffLimit", FIELD_INT, false, 0, INT32_MAX, NULL},
 	{"restartPolicy.exitCodes", FIELD_CODES, false, 0, 0, NULL},
 	{"cleanPodPolicy", FIELD_ENUM, false, 0, 0, "None, All, Workers"},
+	{"partition", FIELD_OBJECT, false, 0, 0, NULL},
+	{"partition.release", FIELD_ENUM, false, 0, 0, "OnCompletion, OnDeletion"},
+	{"partition.reconfigurable", FIELD_BOOL, false, 0, 0, NULL},
+	{"partition.gcds", FIELD_INT, false, 1, 10000, NULL},
+	{"partition.replicas", FIELD_INT, false, 1, 99999, NULL},
+	{"partition.syncType", FIELD_ENUM, false, 0, 0,
+	 "GS2_DEFAULT, POD_NATIVE_DEFAULT, POD_NATIVE_REPLICATED_PIPELINE"},
+	{"partition.routingType", FIELD_ENUM, false, 0, 0, "DNC, SWNC, BTNC, RINGSWNC"},
+	{"partition.allocation", FIELD_TEXT, false, 0, 253, NULL},
 };
 
 bool job_has_code_form(struct str s)
@@ -113,6 +124,8 @@ static const char *wrong_type(const struct field *f, const struct json *v)
 		return type == JSON_OBJECT ? NULL : "an object";
 	case FIELD_ARRAY:
 		return type == JSON_ARRAY ? NULL : "a list";
+	case FIELD_BOOL:
+		return type == JSON_BOOL ? NULL : "true or false";
 	case FIELD_SHARE:
 		return type == JSON_INT || type == JSON_STRING ? NULL : "a number or a string";
 	default:
@@ -134,6 +147,8 @@ static void check_value(struct job_check *c, const struct field *f, const char *
 			   f->max);
 	else if (f->type == FIELD_SIZE && s.len > 16)
 		job_report(c, "Too long", path, "must be a number of at most 16 digits");
+	else if (f->type == FIELD_TEXT && (int64_t)s.len > f->max)
+		job_report(c, "Too long", path, "must be at most %" PRId64 " characters", f->max);
 	else if (f->type == FIELD_ENUM && !is_choice(s, f->choices))
 		job_report(c, "Unsupported", path, "must be one of %s", f->choices);
 	else if (f->type == FIELD_CODES && !job_has_code_form(s))

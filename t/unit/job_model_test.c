@@ -7,6 +7,7 @@
 #include "job/model.h"
 #include "job/status.h"
 #include "tap.h"
+#include "vipu/api.h"
 
 static struct job *decode(const struct json *object)
 {
@@ -335,10 +336,37 @@ static void test_seconds(void)
 	job_status_done(&s);
 }
 
+static void test_partition(void)
+{
+	struct partition_ask ask;
+	struct job *job;
+
+	row_begin("spec.partition");
+	job = decode_spec(
+		"{" NEW ", workersPerJobInstance: '2', partition: {release: OnDeletion, "
+		"reconfigurable: true, gcds: 4, replicas: 8, syncType: POD_NATIVE_DEFAULT, "
+		"routingType: SWNC, allocation: team-a}, workers: {" POD "}}");
+	is_str(job->problem ? job->problem : "", "", "nothing is wrong");
+	ok(job->keeps_partitions, "they stay until the job is deleted");
+	ask = job_ask(job, 0);
+	is_uint(ask.options.gcds, 4, "GCDs");
+	is_uint(ask.options.replicas, 8, "replicas");
+	ok(ask.options.reconfigurable, "reconfigurable");
+	is_uint(ask.options.sync_type, VIPU_ST_POD_NATIVE_DEFAULT, "sync type");
+	is_uint(ask.options.routing_type, VIPU_IRT_SWNC, "routing type");
+	is_str(ask.options.allocation, "team-a", "allocation");
+	job_free(job);
+	job = decode_spec("{" NEW ", partition: {release: OnCompletion}, workers: {" POD "}}");
+	ok(!job->keeps_partitions, "they go when the job has finished");
+	job_free(job);
+	row_end();
+}
+
 int main(void)
 {
 	test_examples();
 	test_sizes();
+	test_partition();
 	test_policies();
 	test_problems();
 	test_identity();

@@ -38,7 +38,7 @@ struct wpod {
 
 struct world {
 	unsigned instances, workers;
-	bool deleting, finalizer, launcher, older, gone;
+	bool deleting, finalizer, launcher, older, keeps, gone;
 	enum job_clean clean;
 	const char *problem;
 	const char *trouble;
@@ -179,6 +179,7 @@ static inline void look(const struct world *w, struct sight *s)
 		.workers = w->workers,
 		.ipus = 4,
 		.clean = w->clean,
+		.keeps_partitions = w->keeps,
 		.problem = TEXT(w->problem),
 		.unsupported = w->launcher ? TEXT("no launcher in this version") : NULL,
 		.status = w->status,

@@ -48,6 +48,9 @@ static const struct row job_rows[] = {
 	 ""},
 	{"ended, a Pod is leaving", "1x2", "done", "active", "0:failed 1:running!", "", "-", ""},
 	{"ended, none runs", "1x1", "done", "active", "0:succeeded", "release-all", "-", ""},
+	{"ended, keeps its partitions", "1x1 keeps", "done", "active", "0:succeeded", "", "-", ""},
+	{"deletion, keeps its partitions", "1x1 keeps deleting", "done", "active", "",
+	 "release-all", "-", ""},
 	{"ended, clean all", "1x1 all", "done", "active", "0:succeeded", "delete-pod/0 release-all",
 	 "-", ""},
 	{"ended, being released", "1x1", "done", "releasing", "", "release-all", "-", ""},
@@ -235,6 +238,10 @@ static const struct row several_rows[] = {
 	 "Running", ""},
 	{"cleared away, and the other ends well", "2x1", "2 1 1 0", "none active", "1:succeeded",
 	 "", "Completed", "All instances done"},
+	{"one has ended well and keeps its partition", "2x1 keeps", "2 1 1 0", "active active",
+	 "0:succeeded 1:running", "", "Running", ""},
+	{"one has failed and keeps its partition", "2x1 keeps", "2 1 0 1", "active active",
+	 "0:failed 1:running", "", "Running", ""},
 	{"one fails, one runs", "2x1", "2 1 0 1", "active active", "0:failed 1:running",
 	 "release/0", "Running", ""},
 	{"one has failed, the other ends well", "2x1", "2 1 0 1", "none active",
@@ -295,6 +302,8 @@ static void read_job(struct world *w, const char *z)
 			w->launcher = true;
 		else if (strcmp(text, "older") == 0)
 			w->older = true;
+		else if (strcmp(text, "keeps") == 0)
+			w->keeps = true;
 		else if (strcmp(text, "all") == 0)
 			w->clean = JOB_CLEAN_ALL;
 		else if (strcmp(text, "broken") == 0)

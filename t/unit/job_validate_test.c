@@ -141,6 +141,9 @@ struct row {
 #define MUST_BE(z) NULL, "must be " z
 
 /* clang-format off */
+#define TEXT_32   "abcdefghijklmnopqrstuvwxyz012345"
+#define LONG_TEXT TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32
+
 static const struct row rows[] = {
 	{"size-missing", "{" OLD "}"},
 	{"size-twice", "{\"modelReplicas\":\"2\",\"ipusPerModelReplica\":\"2\"}"},
@@ -243,6 +246,17 @@ static const struct row rows[] = {
 	{"exit-codes-form", "{\"restartPolicy\":{\"type\":\"ExitCode\",\"exitCodes\":\"1,\"}}", MUST_BE("x")},
 	{"exit-codes-form", "{\"restartPolicy\":{\"type\":\"ExitCode\",\"exitCodes\":\"1-2-3\"}}",
 	 MUST_BE("x")},
+	{"type", "{\"partition\":{\"reconfigurable\":\"yes\"}}", "spec.partition.reconfigurable",
+	 "must be true or false"},
+	{"enum", "{\"partition\":{\"release\":\"Never\"}}", "spec.partition.release",
+	 "must be one of OnCompletion, OnDeletion"},
+	{"enum", "{\"partition\":{\"syncType\":\"x\"}}", "spec.partition.syncType",
+	 "must be one of GS2_DEFAULT, POD_NATIVE_DEFAULT, POD_NATIVE_REPLICATED_PIPELINE"},
+	{"enum", "{\"partition\":{\"routingType\":\"dnc\"}}", "spec.partition.routingType",
+	 "must be one of DNC, SWNC, BTNC, RINGSWNC"},
+	{"range", "{\"partition\":{\"gcds\":0}}", "spec.partition.gcds", "must be from 1 to 10000"},
+	{"text-too-long", "{\"partition\":{\"allocation\":\"" LONG_TEXT "\"}}",
+	 "spec.partition.allocation", "must be at most 253 characters"},
 	{"too-long", "{\"ipusPerJobInstance\":\"00000000000000004\"}", "spec.ipusPerJobInstance",
 	 "must be a number of at most 16 digits"},
 };
