@@ -355,6 +355,10 @@ static enum instance_state plan_going_on(struct work *w, const struct gang *g)
 
 	if (g->part->state == PARTITION_STATE_FAILED && g->part->id)
 		say_broken(w, g);
+	else if (g->part->draining)
+		waits_for(w, NULL, PARTITION_WHY_NONE,
+			  "V-IPU controller %s is being emptied: this job should end or move",
+			  g->part->controller ? g->part->controller : "");
 	if (!pod)
 		return INSTANCE_RUNNING;
 	if (pod->deleting) {

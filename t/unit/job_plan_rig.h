@@ -22,7 +22,8 @@ struct wpart {
 	bool broken;    /* failed, and still there: PS_ERROR */
 	bool otherwise; /* asked for with another size */
 	bool adopting;  /* being looked for, or taken over */
-	bool fetched;   /* its IPUoF configuration has come, for those who need it as files */
+	bool draining;
+	bool fetched; /* its IPUoF configuration has come, for those who need it as files */
 };
 
 struct wfiles { /* the ConfigMap of an instance */
@@ -147,6 +148,8 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 	*out = (struct partition_status){
 		.state = p->state,
 		.adopting = p->adopting && p->state == PARTITION_STATE_WAITING,
+		.draining = p->draining,
+		.controller = has_id(p) ? "c:8090" : NULL,
 		.adopted = p->adopting && p->state == PARTITION_STATE_CREATING,
 		.id = has_id(p) ? s->ids[i] : NULL,
 		.by_file = w->by_file && has_id(p),

@@ -166,6 +166,8 @@ static const struct row instance_rows[] = {
 	{"active: unknown", "1x1", "1 1 0 0", "active", "0:unknown", "", "Pending",
 	 "its node doesn't answer"},
 	{"active: running", "1x2", "", "active", "0:running 1:succeeded", "", "Running", "Running"},
+	{"active: running, its controller is drained", "1x1", "1 1 0 0", "active%", "0:running", "",
+	 "Running", "c:8090 is being emptied"},
 	{"active: running, leaving", "1x1", "1 1 0 0", "active", "0:running!", "", "Running", ""},
 	{"active: running, label lost", "1x1", "1 1 0 0", "active", "0:running u", "", "Running",
 	 ""},
@@ -329,7 +331,9 @@ static void read_parts(struct world *w, const char *z)
 		p->fetched = len && text[len - 1] == '+';
 		w->by_file |= p->fetched || (len && text[len - 1] == '-');
 		p->adopting = len && text[len - 1] == '@';
-		if (p->otherwise || p->adopting || p->fetched || (len && text[len - 1] == '-'))
+		p->draining = len && text[len - 1] == '%';
+		if (p->otherwise || p->adopting || p->fetched || p->draining ||
+		    (len && text[len - 1] == '-'))
 			text[len - 1] = '\0';
 		p->broken = strcmp(text, "error") == 0;
 		if (p->broken || strcmp(text, "vanished") == 0) {
