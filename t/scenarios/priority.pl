@@ -19,16 +19,16 @@ sub ($s) {
 	# Priority, then arrival.
 	$s->create_job('full', ipus => 16);
 	$s->wait_job('full', 'Running');
-	$s->create_job($_, ipus => 8) for qw(first second);
-	$s->wait_message('second', qr/waiting for 8 IPUs, place 2 in the queue/);
+	$s->create_job($_, ipus => 8) for qw(early later);
+	$s->wait_message('later', qr/waiting for 8 IPUs, place 2 in the queue/);
 	$s->create_job('urgent', ipus => 8, template => { spec => { priorityClassName => $CLASS } });
 	$s->wait_message('urgent', qr/place 1 in the queue/);
-	$s->wait_message('second', qr/place 3 in the queue/);
+	$s->wait_message('later', qr/place 3 in the queue/);
 	pass('an urgent job stands before those that came earlier');
 	$s->end_pod('full');
-	$s->wait_job($_, 'Running') for qw(urgent first);
-	$s->wait_message('second', qr/place 1 in the queue/);
-	is($s->get_job('second')->{status}{launcherStatus}, 'Pending', 'it and the earliest run, the next waits');
+	$s->wait_job($_, 'Running') for qw(urgent early);
+	$s->wait_message('later', qr/place 1 in the queue/);
+	is($s->get_job('later')->{status}{launcherStatus}, 'Pending', 'it and the earliest run, the next waits');
 
 	# A large job: what comes free is kept for it.
 	$s->create_job('large', ipus => 16);
@@ -36,16 +36,16 @@ sub ($s) {
 	$s->create_job('small', ipus => 4);
 	$s->wait_message('small', qr/place 3 in the queue/);
 	$s->end_pod('urgent');
-	$s->wait_job('second', 'Running');
+	$s->wait_job('later', 'Running');
 	$s->wait_message('large', qr/place 1 in the queue/);
-	$s->end_pod('first');
-	$s->wait_job('first', 'Completed');
+	$s->end_pod('early');
+	$s->wait_job('early', 'Completed');
 	$s->wait_for('its IPUs to be free', sub { 8 == $s->vipu->{ipus}{free} });
 	$s->wait_message('small', qr/kept for one ahead of it/, seconds => 90);
 	is($s->wait_event('small', 'WaitingInQueue')->{type}, 'Normal', 'to wait behind a large one is nothing bad');
 	is($s->query(4)->{numOfPartitions}, 0, 'what is kept isn\'t offered');
 	ok(!$s->get_worker('small'), 'a small job doesn\'t take what a large one waits for');
-	$s->end_pod('second');
+	$s->end_pod('later');
 	$s->wait_job('large', 'Running');
 	$s->end_pod('large');
 	$s->wait_job('small', 'Running');
