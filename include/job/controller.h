@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/err.h"
+#include "job/plan.h"
 #include "job/pod.h"
 #include "kube/client.h"
 #include "kube/event.h"
@@ -25,6 +26,7 @@ struct job_controller_opts {
 	struct partition_service *partitions;
 	const char *ns; /* only jobs of this namespace; NULL: of all */
 	struct job_pod_settings pods;
+	struct job_timing timing;
 };
 
 struct job_controller *job_controller_new(const struct job_controller_opts *opts);
@@ -38,7 +40,7 @@ void job_controller_partition_changed(struct job_controller *c,
 /* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why);
 
-/* How many jobs there are by launcherStatus: Pending, Running, Completed, Failed. */
-void job_controller_count(const struct job_controller *c, size_t ret[JOB_CONDITIONS]);
+/* How many jobs there are by stage, which is what launcherStatus says. */
+void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES]);
 
 #endif

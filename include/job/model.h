@@ -18,7 +18,9 @@
 #define JOB_LABEL_INSTANCE       "graphcore.ai/instance"
 #define JOB_LABEL_ROLE           "graphcore.ai/role"
 #define JOB_ROLE_WORKER          "worker"
+#define JOB_ROLE_LAUNCHER        "launcher"
 #define JOB_ANNOTATION_PARTITION "graphcore.ai/partition"
+#define JOB_ANNOTATION_TEMPLATE  "graphcore.ai/template" /* struct job.template_hash, in hex */
 #define JOB_API_VERSION          "graphcore.ai/v1alpha1"
 #define JOB_KIND                 "IPUJob"
 
@@ -30,12 +32,46 @@ enum job_restart {
 	JOB_RESTART_EXIT_CODE
 };
 
+enum job_strategy { JOB_ROLLING_UPDATE, JOB_RECREATE };
+
+/* The first JOB_STAGES of them are the job's stage: of these one is True at a time. The others
+ * stand beside it. In the order in which the status shows them. */
 enum job_condition_type {
 	JOB_PENDING,
 	JOB_RUNNING,
+	JOB_RESTARTING,
+	JOB_SUSPENDED,
 	JOB_SUCCEEDED,
 	JOB_FAILED,
-	JOB_CONDITIONS, /* how many there are */
+	JOB_STAGES,
+	JOB_CREATED = JOB_STAGES,
+	JOB_RECONCILING, /* kstatus: not there yet, and on its way */
+	JOB_STALLED,     /* kstatus: won't get there by itself */
+	JOB_CONDITIONS,  /* how many there are */
+};
+
+enum job_instance_phase {
+	JOB_INSTANCE_WAITING,
+	JOB_INSTANCE_RUNNING,
+	JOB_INSTANCE_RESTARTING, /* from a run's bad end until the next one runs */
+	JOB_INSTANCE_SUCCEEDED,
+	JOB_INSTANCE_FAILED,
+};
+
+/* What must be known of an instance whatever is lost: status.instances. A run is one life of its
+ * gang, from an active partition to the end of its Pods. */
+struct job_instance {
+	enum job_instance_phase phase;
+	uint32_t run;       /* which one, from 0: partition_ask.attempt */
+	uint32_t restarts;  /* those that count against backOffLimit */
+	bool complete;      /* all Pods of this run have been there: one that isn't is lost */
+	bool over;          /* this run is over: its Pods go, then the next one begins */
+	bool yields;        /* over: the partition goes back before the next one */
+	int64_t start_ms;   /* its first active partition: activeDeadlineSeconds; 0: not yet */
+	int64_t since_ms;   /* the run has a partition since: startDeadlineSeconds; 0: hasn't */
+	int64_t running_ms; /* the run is Running since: interactive.ttl; 0: isn't yet */
+	int64_t retry_ms;   /* the next run's Pods aren't made before; 0: at once */
+	char *message;      /* how the last run ended; owned, NULL: "" */
 };
 
 struct job_condition {
@@ -57,6 +93,8 @@ struct job_status {
 	int32_t active, succeeded, failed; /* worker Pods */
 	int32_t current_replicas, desired_replicas;
 	int64_t observed_generation;
+	struct job_instance *instances; /* by index; those that have nothing to say are all 0 */
+	size_t n_instances;
 };
 
 struct job {
@@ -68,9 +106,24 @@ struct job {
 
 	bool first_generation;             /* sized by modelReplicas (1.0) */
 	uint32_t instances, ipus, workers; /* workers: of one instance */
-	bool launcher, interactive;
+	uint32_t slots;                    /* of a worker in the hostfile, at least 1 */
+	bool launcher, interactive;        /* at most one of them */
+	int64_t ttl_ms;                    /* of an interactive session */
 	enum job_clean clean;
 	enum job_restart restart;
+	uint32_t backoff_limit;
+	uint8_t restart_codes[32]; /* a bit for each exit code: those that lead to a restart */
+	enum job_strategy strategy;
+	uint32_t max_surge, max_unavailable; /* instances; not both 0 */
+	uint64_t template_hash; /* of what Pods are made from; never 0 but where there's no template
+				 */
+	bool suspend;
+	int64_t deadline_ms;       /* activeDeadlineSeconds; 0: none */
+	int64_t start_deadline_ms; /* 0: what the configuration says */
+	int64_t finished_ttl_ms;   /* ttlSecondsAfterFinished; -1: none */
+	char *managed_by;          /* another controller's name; NULL: it's ours */
+	char *queue_name;          /* Kueue's label on the job; NULL: none */
+	bool force_release;        /* annotation: the finalizer doesn't wait for the IPUs */
 	struct partition_options options;
 	bool keeps_partitions; /* until it's deleted; else until it has finished */
 	char *priority_class;  /* of the template; NULL: none is named */
@@ -102,10 +155,16 @@ const char *job_condition_name(enum job_condition_type type); /* "Pending", … 
 
 /* "NAME-worker-N", N counted through all instances. */
 char *job_worker_name(const struct job *job, uint32_t instance, uint32_t worker);
-char *job_selector(const struct job *job); /* for status.selector */
+/* "NAME-launcher", "NAME-launcher-1" … */
+char *job_launcher_name(const struct job *job, uint32_t instance);
+bool job_has_launcher(const struct job *job); /* a launcher Pod: launcher or interactive */
+char *job_selector(const struct job *job);    /* for status.selector */
 /* What Graphcore's operator 1.2 called an instance's partition; the caller frees. */
 char *job_legacy_partition(const struct job *job, uint32_t instance);
-/* An instance's ask. Borrows from the job: use at once. */
+/* An instance's ask, of its present run. Borrows from the job: use at once. */
 struct partition_ask job_ask(const struct job *job, uint32_t instance);
+/* What the status remembers of an instance; all 0 where it says nothing. */
+const struct job_instance *job_memory(const struct job *job, uint32_t instance);
+const char *job_instance_phase_name(enum job_instance_phase phase);
 
 #endif

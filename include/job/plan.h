@@ -14,8 +14,17 @@
 #include "job/pod.h"
 #include "partition/types.h"
 
+/* jobs.* of the configuration. */
+struct job_timing {
+	int64_t backoff_ms,
+		backoff_max_ms;    /* before the first counted restart; doubled each time */
+	int64_t start_deadline_ms; /* where the job says nothing */
+	int64_t unreachable_ms;    /* from a Pod's grace period to its removal by force; 0: never */
+};
+
 struct job_view {
 	const struct job *job;
+	const struct job_timing *timing;
 	int64_t now_ms; /* wall */
 	/* All Pods whose name or owner is the job's, in any order. */
 	const struct job_pod *const *pods;
@@ -23,16 +32,18 @@ struct job_view {
 	/* All ConfigMaps with the job's label, in any order. */
 	const struct job_files *const *files;
 	size_t n_files;
-	/* One for each instance (none when the job's size isn't known). */
+	/* One for each instance, then one for each that a rolling update may have beside them
+	 * (none when the job's size isn't known). */
 	const struct partition_status *partitions;
 	size_t n_partitions;
-	/* Instances that the job no longer has, and that still ask for a partition. */
+	/* Instances beyond these that still ask for a partition. */
 	const uint32_t *surplus;
 	size_t n_surplus;
 	/* Graphcore's operator ran it: its Pods aren't ours to see, its status isn't ours to write.
 	 */
 	bool older;
-	size_t held; /* partitions that are asked for or in the tracker, orphans apart */
+	bool supported; /* what a launcher needs is there: ConfigMap, account, Role, RoleBinding */
+	size_t held;    /* partitions that are asked for or in the tracker, orphans apart */
 	/* The API server's last word on a Pod or ConfigMap that was to be made, with an Event's
 	 * reason; NULL. */
 	const char *trouble, *trouble_event;
@@ -44,11 +55,16 @@ enum job_action_kind {
 	JOB_ENSURE,  /* instance */
 	JOB_RELEASE, /* instance */
 	JOB_RELEASE_ALL,
-	JOB_ADOPT,        /* instance, pod: the tracker has lost the partition that it runs on */
-	JOB_WRITE_FILES,  /* instance; files: what is replaced, or NULL */
-	JOB_DELETE_FILES, /* files */
-	JOB_CREATE_POD,   /* instance, worker */
-	JOB_DELETE_POD,   /* pod */
+	JOB_ABANDON,         /* what is held isn't waited for any more */
+	JOB_ADOPT,           /* instance, pod: the tracker has lost the partition that it runs on */
+	JOB_WRITE_FILES,     /* instance; files: what is replaced, or NULL */
+	JOB_DELETE_FILES,    /* files */
+	JOB_WRITE_SUPPORT,   /* what a launcher needs */
+	JOB_CREATE_POD,      /* instance, worker */
+	JOB_CREATE_LAUNCHER, /* instance */
+	JOB_DELETE_POD,      /* pod */
+	JOB_KILL_POD,        /* pod: removed without its node's word */
+	JOB_DELETE_JOB,
 };
 
 struct job_action {
@@ -66,6 +82,7 @@ struct job_plan {
 	enum partition_why waits; /* what it waits for, when it's the partition layer's reason */
 	const char *wait_event;   /* an Event's reason for what it waits for, NULL: none */
 	char wait_message[256];
+	int64_t next_ms; /* wall: a look is due then, whatever happens; 0: none */
 };
 
 void job_plan(const struct job_view *view, struct job_plan *ret);

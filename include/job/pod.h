@@ -28,6 +28,10 @@ struct job_pod_settings { /* worker.* of the configuration */
 	bool privileged;
 	/* NULL: ClusterFirstWithHostNet with host_network, else the template's */
 	const char *dns_policy;
+	/* launcher.* of the configuration */
+	const char *launcher_image; /* the one that holds ipu-launcher; "": none is configured */
+	const char *mpi_interface;  /* for MPI's TCP: an interface or a subnet; NULL: MPI chooses */
+	unsigned worker_wait_s;     /* how long a launcher waits for its workers at most */
 };
 
 struct job_ipus {
@@ -69,18 +73,30 @@ enum job_pod_phase {
 	JOB_POD_UNKNOWN
 };
 
+/* Why a Pod can't start. */
+enum job_pod_fault {
+	JOB_POD_FAULT_NONE,
+	JOB_POD_FAULT_NODE, /* no node takes it */
+	JOB_POD_FAULT_OWN,  /* its image or its configuration: the user's to mend */
+};
+
 struct job_pod {
 	char *ns, *name, *uid;
-	char *job_key;    /* "namespace/job", from the label graphcore.ai/job */
-	char *owner_uid;  /* controller reference; NULL: none */
-	char *partition;  /* annotation graphcore.ai/partition; NULL: none */
-	int64_t instance; /* label graphcore.ai/instance; -1: none, or not a number */
+	char *job_key;          /* "namespace/job", from the label graphcore.ai/job */
+	char *owner_uid;        /* controller reference; NULL: none */
+	char *partition;        /* annotation graphcore.ai/partition; NULL: none */
+	uint64_t template_hash; /* annotation graphcore.ai/template; 0: none */
+	int64_t instance;       /* label graphcore.ai/instance; -1: none, or not a number */
+	bool launcher;          /* label graphcore.ai/role */
 	enum job_pod_phase phase;
 	bool deleting, scheduled, ready;
-	int32_t exit_code; /* of the container that failed first; 0 else */
-	char *why;         /* one word: OOMKilled, Error, ImagePullBackOff, Unschedulable …; NULL */
-	char *message;     /* for people: "container mnist exited with 3 (Error)", … ; NULL */
-	bool cant_start;   /* why and message say why: image, configuration, scheduling */
+	int64_t deletion_ms; /* deleting: when its grace period is over, wall clock */
+	/* Of the container, init containers included, that failed first; 137 where it was killed
+	 * and nobody knows its code (evicted, its node lost); 0 else. */
+	int32_t exit_code;
+	char *why;     /* one word: OOMKilled, Error, ImagePullBackOff, Unschedulable …; NULL */
+	char *message; /* for people: "container mnist exited with 3 (Error)", … ; NULL */
+	enum job_pod_fault fault; /* why and message say more */
 };
 
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err);

@@ -31,6 +31,9 @@ struct partition_service_ops {
 	void (*reset)(struct partition_service *s, const char *owner_uid, uint32_t instance);
 	void (*release)(struct partition_service *s, const char *owner_uid, uint32_t instance);
 	void (*release_all)(struct partition_service *s, const char *owner_uid);
+	/* What can't be released now isn't waited for any more: it's kept as orphans, which are
+	 * removed when their controller answers again. */
+	void (*abandon)(struct partition_service *s, const char *owner_uid);
 	void (*get_status)(const struct partition_service *s, const char *owner_uid,
 			   uint32_t instance, struct partition_status *ret);
 	size_t (*held)(const struct partition_service *s, const char *owner_uid);

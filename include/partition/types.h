@@ -32,6 +32,9 @@ struct partition_ask {
 	uint32_t instance;
 	uint32_t ipus; /* a power of two */
 	struct partition_options options;
+	/* Which run of the owner's it is for. Asked for with another one, an active partition is
+	 * reset first; it's active for this run when its status' ask says so. */
+	uint32_t attempt;
 
 	/* Of the waiting; none of it makes another partition necessary when it changes. */
 	int32_t priority;    /* higher goes first */

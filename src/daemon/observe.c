@@ -142,9 +142,10 @@ static void collect_fleet(const struct daemon *d)
 
 static void collect_work(const struct daemon *d)
 {
-	static const char *const states[] = {"Pending", "Running", "Completed", "Failed"};
+	static const char *const states[] = {"Pending",   "Running",   "Restarting",
+					     "Suspended", "Completed", "Failed"};
 	struct sums s = {0};
-	size_t counts[JOB_CONDITIONS];
+	size_t counts[JOB_STAGES];
 
 	if (d->partitions) {
 		partitions_each_entry(d->partitions, add_used, &s);
@@ -155,7 +156,7 @@ static void collect_work(const struct daemon *d)
 	if (!d->jobs)
 		return;
 	job_controller_count(d->jobs, counts);
-	for (size_t i = 0; i < JOB_CONDITIONS; i++)
+	for (size_t i = 0; i < JOB_STAGES; i++)
 		metric_set(m.jobs, &states[i], (double)counts[i]);
 }
 

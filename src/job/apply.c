@@ -472,6 +472,12 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_DELETE_POD:
 		delete_pod(ctx, a->pod);
 		break;
+	case JOB_ABANDON:
+	case JOB_WRITE_SUPPORT:
+	case JOB_CREATE_LAUNCHER:
+	case JOB_KILL_POD:
+	case JOB_DELETE_JOB:
+		break; /* nothing plans them yet */
 	}
 }
 

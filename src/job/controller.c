@@ -521,16 +521,16 @@ void job_controller_partition_changed(struct job_controller *c, const struct par
 	kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
 }
 
-void job_controller_count(const struct job_controller *c, size_t ret[JOB_CONDITIONS])
+void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES])
 {
 	struct kube_store_iter it = kube_store_iter(c->jobs);
 
-	memset(ret, 0, JOB_CONDITIONS * sizeof(*ret));
+	memset(ret, 0, JOB_STAGES * sizeof(*ret));
 	while (kube_store_next(&it)) {
 		const struct job_item *item = it.item;
 		int at = JOB_PENDING;
 
-		for (int i = 0; i < JOB_CONDITIONS; i++) {
+		for (int i = 0; i < JOB_STAGES; i++) {
 			if (item->job->status.conditions[i].on)
 				at = i;
 		}

@@ -9,6 +9,8 @@ libjob_a_SOURCES = \
 	include/job/pod.h \
 	include/job/files.h \
 	include/job/plan.h \
+	include/job/rollout.h \
+	include/job/launcher.h \
 	include/job/controller.h \
 	src/job/internal.h \
 	src/job/model.c \

@@ -364,7 +364,7 @@ static enum instance_state plan_going_on(struct work *w, const struct gang *g)
 	if (pod->deleting) {
 		waits_for(w, NULL, PARTITION_WHY_NONE, "waiting for Pod %s, in deletion, to end",
 			  pod->name);
-	} else if (pod->cant_start) {
+	} else if (pod->fault) {
 		waits_for(w, "PodNotStarting", PARTITION_WHY_NONE, "Pod %s: %.200s", pod->name,
 			  pod->message ? pod->message : pod->why);
 	} else if (pod->phase == JOB_POD_UNKNOWN) {
@@ -753,7 +753,12 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_ADOPT] = "adopt",
 		[JOB_WRITE_FILES] = "write-files",
 		[JOB_DELETE_FILES] = "delete-files",
+		[JOB_ABANDON] = "abandon",
+		[JOB_WRITE_SUPPORT] = "write-support",
 		[JOB_CREATE_POD] = "create-pod",
+		[JOB_CREATE_LAUNCHER] = "create-launcher",
+		[JOB_KILL_POD] = "kill-pod",
+		[JOB_DELETE_JOB] = "delete-job",
 		[JOB_DELETE_POD] = "delete-pod",
 	};
 	return names[kind];

@@ -5,14 +5,17 @@
  */
 #include "job/pod.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/str.h"
 #include "kube/object.h"
 
 #define WORDS_MAX 256
+#define KILLED    137 /* 128 + SIGKILL */
 
 static char *dup_or_null(struct str s)
 {
@@ -101,8 +104,10 @@ static void explain_failure(struct job_pod *pod, const struct json *status)
 			      STR_ARG(words)));
 	find_failed(json_get(status, "initContainerStatuses"), "init container", &first);
 	find_failed(json_get(status, "containerStatuses"), "container", &first);
-	if (!first.ended)
+	if (!first.ended) {
+		pod->exit_code = KILLED;
 		return;
+	}
 	code = json_int(json_get(first.ended, "exitCode"), 0);
 	reason = json_str(json_get(first.ended, "reason"));
 	words = brief(json_str(json_get(first.ended, "message")));
@@ -144,7 +149,7 @@ static void find_waiting_container(struct job_pod *pod, const struct json *statu
 
 		if (!is_start_error(reason))
 			continue;
-		pod->cant_start = true;
+		pod->fault = JOB_POD_FAULT_OWN;
 		say(pod, reason,
 		    xasprintf("container %.*s can't start: %.*s%s%.*s", STR_ARG(name),
 			      STR_ARG(reason), words.len ? ": " : "", STR_ARG(words)));
@@ -158,7 +163,9 @@ static void explain_waiting(struct job_pod *pod, const struct json *status)
 	if (condition_is(status, "PodScheduled", "False", &condition)) {
 		struct str reason = json_str(json_get(condition, "reason"));
 
-		pod->cant_start = true;
+		if (str_eqz(reason, "SchedulingGated"))
+			return;
+		pod->fault = JOB_POD_FAULT_NODE;
 		say(pod, reason.len ? reason : STR("Unschedulable"),
 		    xasprintf("no node takes it: %.*s",
 			      STR_ARG(brief(json_str(json_get(condition, "message"))))));
@@ -175,6 +182,22 @@ static int64_t instance_of(const struct json *object)
 
 	return str_to_int(kube_label(object, JOB_LABEL_INSTANCE), 0, UINT32_MAX, &n, NULL) < 0 ? -1
 											       : n;
+}
+
+static uint64_t hash_of(struct str hex)
+{
+	uint64_t n = 0;
+
+	if (hex.len == 0 || hex.len > 16)
+		return 0;
+	for (size_t i = 0; i < hex.len; i++) {
+		if (!isxdigit((unsigned char)hex.p[i]))
+			return 0;
+		n = n << 4 |
+		    (uint64_t)(isdigit((unsigned char)hex.p[i]) ? hex.p[i] - '0'
+								: (hex.p[i] | 0x20) - 'a' + 10);
+	}
+	return n;
 }
 
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
@@ -194,8 +217,13 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
 	pod->owner_uid = dup_or_null(json_str(json_get(owner, "uid")));
 	pod->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	pod->template_hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	pod->instance = instance_of(object);
+	pod->launcher = str_eqz(kube_label(object, JOB_LABEL_ROLE), JOB_ROLE_LAUNCHER);
 	pod->deleting = kube_is_deleting(object);
+	/* The grace period is counted in: the API server sets the time that it ends at. */
+	(void)clock_parse(json_str(json_at(object, "metadata", "deletionTimestamp", NULL)),
+			  &pod->deletion_ms, NULL);
 	pod->phase = phase_of(json_str(json_get(status, "phase")));
 	pod->scheduled = condition_is(status, "PodScheduled", "True", NULL);
 	pod->ready = condition_is(status, "Ready", "True", NULL);
@@ -234,5 +262,7 @@ bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
 	       same(a->partition, b->partition) && a->instance == b->instance &&
 	       a->phase == b->phase && a->deleting == b->deleting && a->scheduled == b->scheduled &&
 	       a->ready == b->ready && a->exit_code == b->exit_code && same(a->why, b->why) &&
-	       same(a->message, b->message) && a->cant_start == b->cant_start;
+	       same(a->message, b->message) && a->fault == b->fault &&
+	       a->template_hash == b->template_hash && a->launcher == b->launcher &&
+	       a->deletion_ms == b->deletion_ms;
 }

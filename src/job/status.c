@@ -15,10 +15,11 @@
 #define MESSAGE_MAX 1024
 
 static const char *const condition_names[JOB_CONDITIONS] = {
-	[JOB_PENDING] = "Pending",
-	[JOB_RUNNING] = "Running",
-	[JOB_SUCCEEDED] = "Succeeded",
-	[JOB_FAILED] = "Failed",
+	[JOB_PENDING] = "Pending",       [JOB_RUNNING] = "Running",
+	[JOB_RESTARTING] = "Restarting", [JOB_SUSPENDED] = "Suspended",
+	[JOB_SUCCEEDED] = "Succeeded",   [JOB_FAILED] = "Failed",
+	[JOB_CREATED] = "Created",       [JOB_RECONCILING] = "Reconciling",
+	[JOB_STALLED] = "Stalled",
 };
 
 const char *job_condition_name(enum job_condition_type type)
@@ -73,7 +74,7 @@ void job_status_set(struct job_status *s, enum job_condition_type on, int64_t no
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	clean(message);
-	for (int i = 0; i < JOB_CONDITIONS; i++) {
+	for (int i = 0; i < JOB_STAGES; i++) {
 		struct job_condition *c = &s->conditions[i];
 		bool is_on = i == (int)on;
 

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		return 0;
 	MUST(pod->name[0] && pod->uid[0] && pod->ns && pod->job_key);
 	MUST(pod->instance >= -1 && pod->instance <= UINT32_MAX);
-	MUST(!pod->cant_start || (pod->why && pod->message));
+	MUST(!pod->fault || (pod->why && pod->message));
 	MUST(job_pod_decode(json_root(doc), &again, NULL) == 0);
 	MUST(job_pod_equal(pod, again));
 	job_pod_free(pod);

@@ -129,7 +129,7 @@ static const char *wrong_status(const struct world *w, const struct job_plan *pl
 
 	if (!plan->has_status)
 		return NULL;
-	for (int i = 0; i < JOB_CONDITIONS; i++)
+	for (int i = 0; i < JOB_STAGES; i++)
 		on += plan->status.conditions[i].on;
 	if (on != 1)
 		return "not one condition is True";

@@ -115,7 +115,7 @@ static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
 		.instance = pod->unlabelled ? -1 : (int64_t)instance_of_pod(w, n),
 		.phase = pod->phase,
 		.deleting = pod->deleting,
-		.cant_start = pod->cant_start,
+		.fault = pod->cant_start ? JOB_POD_FAULT_OWN : JOB_POD_FAULT_NONE,
 		.message = pod->cant_start ? TEXT("ImagePullBackOff") : TEXT("exited with 3"),
 	};
 	s->listed[s->view.n_pods++] = out;
@@ -292,6 +292,8 @@ static inline void do_action(struct world *w, const struct job_action *a)
 			pod->deleting = true;
 		else
 			*pod = (struct wpod){.instance = -1};
+		break;
+	default:
 		break;
 	}
 }

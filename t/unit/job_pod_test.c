@@ -384,9 +384,9 @@ static const struct seen seen[] = {
 	{"evicted", "{phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.', "
 	 "containerStatuses: [{name: c, state: {terminated: {exitCode: 137}}}]}", "", JOB_POD_FAILED,
 	 "Evicted", "Evicted: The node was low on resource: memory.", 137, false, false, false},
-	{"node lost", "{phase: Failed, reason: NodeLost}", "", JOB_POD_FAILED, "NodeLost", "NodeLost", 0,
+	{"node lost", "{phase: Failed, reason: NodeLost}", "", JOB_POD_FAILED, "NodeLost", "NodeLost", 137,
 	 false, false, false},
-	{"failed, without a word", "{phase: Failed}", "", JOB_POD_FAILED, NULL, NULL, 0, false, false,
+	{"failed, without a word", "{phase: Failed}", "", JOB_POD_FAILED, NULL, NULL, 137, false, false,
 	 false},
 	{"unknown", "{phase: Unknown}", "", JOB_POD_UNKNOWN, NULL, NULL, 0, false, false, false},
 	{"a phase of the future", "{phase: Dreaming}", "", JOB_POD_PENDING, NULL, NULL, 0, false, false,
@@ -425,7 +425,7 @@ static void test_seen(void)
 		else
 			ok(!pod->message, "no message");
 		is_int(pod->exit_code, r->exit_code, "exit code");
-		is_int(pod->cant_start, r->cant_start, "can't start");
+		is_int(pod->fault != JOB_POD_FAULT_NONE, r->cant_start, "can't start");
 		is_int(pod->deleting, r->deleting, "in deletion");
 		is_int(pod->ready, r->ready, "ready");
 		ok(job_pod_equal(pod, same), "equal to itself");

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a job with a launcher has beside its workers: the launcher Pods, the ConfigMap NAME-config
+ * with the remote-execution script and the hostfiles, and the ServiceAccount, Role and RoleBinding
+ * NAME-launcher, narrowed to this job's Pods. Pure; decisions.md, "What an instance is".
+ */
+#ifndef IPU_JOB_LAUNCHER_H
+#define IPU_JOB_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "job/model.h"
+#include "job/pod.h"
+
+/* The launcher Pod of an instance: spec is the IPUJob's. The root of doc is the Pod. */
+int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
+		       uint32_t instance, const struct job_ipus *ipus,
+		       const struct job_pod_settings *settings, struct err *err);
+
+/* In the order in which they are made. */
+enum job_support {
+	JOB_SUPPORT_CONFIG,
+	JOB_SUPPORT_ACCOUNT,
+	JOB_SUPPORT_ROLE,
+	JOB_SUPPORT_BINDING,
+	JOB_SUPPORTS, /* how many there are */
+};
+
+/* One of them as the job wants it now, for `instances` instances. before: what it replaces (it must
+ * be ours), or NULL. The root of doc. */
+void job_support_build(struct jmut_doc *doc, const struct job *job, enum job_support which,
+		       uint32_t instances, const struct json *before);
+/* Whether an object that is there is the job's, and says what is wanted. */
+bool job_support_is_ours(const struct json *object, const struct job *job);
+bool job_support_is_current(const struct json *object, const struct job *job,
+			    enum job_support which, uint32_t instances);
+
+#endif
