@@ -8,6 +8,7 @@ libhttp_a_SOURCES = \
 	include/http/codec.h \
 	include/http/message.h \
 	include/http/server.h \
+	include/http/websocket.h \
 	src/http/call.c \
 	src/http/client.c \
 	src/http/client_impl.h \
