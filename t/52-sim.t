@@ -268,6 +268,202 @@ subtest 'start errors' => sub {
 	wait_stage('mends', 'Running');
 };
 
+# Moves the clock through a Pod's first steps, to the stage that follows its start.
+sub begin {
+	my ($name, $stage) = @_;
+	wait_stage($name, 'New');
+	advance(50);
+	wait_stage($name, 'Starting');
+	advance(500);
+	wait_stage($name, $stage);
+	return;
+}
+
+sub condition {
+	my ($name, $type) = @_;
+	my ($found) = grep { $_->{type} eq $type } @{pod($name)->{status}{conditions}};
+	return join ' ', grep { defined } @{$found // {}}{qw(status reason message)};
+}
+
+sub wait_condition {
+	my ($name, $type, $words) = @_;
+	return ok(eval { wait_until("$type of $name", sub { condition($name, $type) eq $words }, seconds => 10) },
+		"$name: $type $words") || diag('is ' . condition($name, $type));
+}
+
+my %patch = (headers => {'content-type' => 'application/merge-patch+json'});
+
+subtest 'readiness' => sub {
+	set({name => 'later', readyMs => 3000, runMs => 0});
+	set({name => 'never', readyMs => -1, runMs => 5000});
+	is_deeply([grep { defined } map { $_->{readyMs} } @{state()->{kubelet}{rules}}], [-1, 3000], 'settings are shown as they were given');
+	make_pod('later');
+	begin('later', 'Running');
+	my $container = pod('later')->{status}{containerStatuses}[0];
+	ok(!$container->{ready} && $container->{started}, 'its container runs, and is not ready');
+	is(condition('later', 'Ready'), 'False ContainersNotReady containers with unready status: [main]', 'nor is the Pod');
+	advance(2999);
+	like(condition('later', 'Ready'), qr/^False/, 'not before its time');
+	advance(1);
+	wait_condition('later', $_, 'True') for qw(Ready ContainersReady);
+	ok(pod('later')->{status}{containerStatuses}[0]{ready}, 'its container is ready');
+
+	make_pod('never');
+	begin('never', 'Running');
+	advance(4999);
+	like(condition('never', 'Ready'), qr/^False/, 'one that never is');
+	advance(1);
+	wait_stage('never', 'Ended');
+
+	set({name => 'waits', runMs => 0});
+	make_pod('waits', readinessGates => [{conditionType => 'test/first'}, {conditionType => 'test/second'}]);
+	begin('waits', 'Running');
+	is(condition('waits', 'Ready'), 'False ReadinessGatesNotReady '
+		. 'corresponding condition of pod readiness gate "test/first" does not exist.', 'a readiness gate');
+	is(condition('waits', 'ContainersReady'), 'True', 'its containers are ready');
+	my $tell = sub {
+		my (%status) = @_;
+		my @others = grep { $_->{type} !~ m{^test/} } @{pod('waits')->{status}{conditions}};
+		my $answer = api('PATCH', '/api/v1/namespaces/default/pods/waits/status', %patch, json => {status => {conditions =>
+			[@others, map { {type => "test/$_", status => $status{$_}} } sort keys %status]}});
+		is($answer->{status}, 200, 'somebody sets the conditions of the gates');
+	};
+	$tell->(first => 'True', second => 'False');
+	wait_condition('waits', 'Ready', 'False ReadinessGatesNotReady '
+		. 'the status of pod readiness gate "test/second" is not "True", but False');
+	$tell->(first => 'True', second => 'True');
+	wait_condition('waits', 'Ready', 'True');
+	$tell->(second => 'True');
+	wait_condition('waits', 'Ready', 'False ReadinessGatesNotReady '
+		. 'corresponding condition of pod readiness gate "test/first" does not exist.');
+};
+
+subtest 'init containers' => sub {
+	my @init = map { {name => $_, image => 'busybox'} } qw(one two);
+	my $states = sub { join ' ', map { my $s = $_->{state}; "$_->{name} " . ($s->{terminated} ? "ended $s->{terminated}{exitCode}"
+		: $s->{running} ? 'runs' : $s->{waiting}{reason}) } map { @{$_ // []} }
+		@{pod($_[0])->{status}}{qw(initContainerStatuses containerStatuses)} };
+	set({name => 'well', initMs => 1000, runMs => 0});
+	make_pod('well', initContainers => \@init);
+	begin('well', 'Initializing');
+	is($states->('well'), 'one runs two PodInitializing main PodInitializing', 'one after the other');
+	is(phase('well'), 'Pending', 'the Pod is Pending');
+	is(condition('well', 'Initialized'), 'False ContainersNotInitialized containers with incomplete status: [one two]',
+		'Initialized');
+	advance(1000);
+	wait_until('the second one', sub { $states->('well') =~ /two runs/ });
+	is($states->('well'), 'one ended 0 two runs main PodInitializing', 'the second one');
+	advance(1000);
+	wait_stage('well', 'Running');
+	is($states->('well'), 'one ended 0 two ended 0 main runs', 'then the containers');
+	is(condition('well', 'Initialized'), 'True', 'Initialized');
+
+	set({name => 'first-fails', initExitCode => 4, initContainer => 'one', message => 'no data'});
+	set({name => 'last-fails', initExitCode => 5});
+	make_pod('first-fails', initContainers => \@init);
+	begin('first-fails', 'Ended');
+	is($states->('first-fails'), 'one ended 4 two PodInitializing main PodInitializing', 'the first one fails');
+	is(pod('first-fails')->{status}{initContainerStatuses}[0]{state}{terminated}{message}, 'no data', 'its words');
+	is(phase('first-fails'), 'Failed', 'the Pod too');
+	like(condition('first-fails', 'Initialized'), qr/^False ContainersNotInitialized/, 'never initialized');
+	make_pod('last-fails', initContainers => \@init);
+	begin('last-fails', 'Ended');
+	is($states->('last-fails'), 'one ended 0 two ended 5 main PodInitializing', 'the last one, when none is named');
+	make_pod('none', initContainers => []);
+	set({name => 'none-fails', initExitCode => 5, runMs => 0});
+	make_pod('none-fails');
+	begin('none-fails', 'Running');
+};
+
+subtest 'ends of single containers' => sub {
+	my @two = map { {name => $_, image => 'busybox'} } qw(main side);
+	set({name => 'greedy', oom => JSON::PP::true()});
+	set({name => 'one-bad', exitCode => 9, container => 'side'});
+	make_pod('greedy');
+	begin('greedy', 'Running');
+	advance(2000);
+	wait_stage('greedy', 'Ended');
+	my $ended = pod('greedy')->{status}{containerStatuses}[0]{state}{terminated};
+	is_deeply([phase('greedy'), @{$ended}{qw(exitCode reason)}], ['Failed', 137, 'OOMKilled'], 'too much memory');
+	make_pod('one-bad', containers => \@two);
+	begin('one-bad', 'Running');
+	advance(2000);
+	wait_stage('one-bad', 'Ended');
+	is_deeply([phase('one-bad'), map { @{$_->{state}{terminated}}{qw(exitCode reason)} }
+		@{pod('one-bad')->{status}{containerStatuses}}], ['Failed', 0, 'Completed', 9, 'Error'], 'one of two fails');
+};
+
+subtest 'eviction' => sub {
+	set({name => 'moved', runMs => 0, termMs => 1000});
+	make_pod('moved');
+	begin('moved', 'Running');
+	my $path = '/api/v1/namespaces/default/pods/moved/eviction';
+	my %eviction = (apiVersion => 'policy/v1', kind => 'Eviction', metadata => {name => 'moved'});
+	is(api('POST', "$path?dryRun=All", json => \%eviction)->{status}, 201, 'a dry run');
+	is(stage('moved'), 'Running', 'does nothing');
+	is(api('POST', $path, json => \%eviction)->{status}, 201, 'an eviction');
+	wait_stage('moved', 'Ending');
+	is(condition('moved', 'DisruptionTarget'), 'True EvictionByEvictionAPI Eviction API: evicting', 'its condition says why');
+	advance(1000);
+	wait_stage('moved', 'gone');
+	is(api('POST', $path, json => \%eviction)->{status}, 404, 'of nobody: 404');
+	is(api('GET', $path)->{status}, 405, 'there is nothing to get');
+};
+
+subtest 'a Node that is lost' => sub {
+	my $node_is = sub { my ($found) = grep { $_->{type} eq 'Ready' } @{api('GET', "/api/v1/nodes/$_[0]")->{json}{status}{conditions}};
+		"$found->{status} $found->{reason}" };
+	api('PATCH', '/api/v1/nodes/sim0', %patch, json => {spec => {unschedulable => JSON::PP::true()}});
+	set({name => 'on-*', runMs => 20_000});
+	make_pod($_) for qw(on-a on-b);
+	begin($_, 'Running') for 'on-a';
+	wait_stage('on-b', 'Running');
+	is(admin('POST', '/sim/nodes/sim1/lose', {notReadyMs => 4000, evictMs => 10_000})->{status}, 204, 'lost');
+	is(admin('POST', '/sim/nodes/sim1/lose')->{status}, 409, 'twice: 409');
+	is_deeply([map { $_->{lost} ? 1 : 0 } @{state()->{kubelet}{nodes}}], [0, 1], 'the state says so');
+	make_pod('on-late');
+	wait_stage('on-late', 'New');
+	advance(50);
+	wait_until('it to be bound', sub { pod('on-late')->{spec}{nodeName} });
+	is($node_is->('sim1'), 'True KubeletReady', 'nobody has noticed yet: Pods are still sent there');
+	advance(3950);
+	wait_until('the node controller', sub { $node_is->('sim1') eq 'Unknown NodeStatusUnknown' });
+	wait_condition('on-a', 'Ready', 'False');
+	is(phase('on-a'), 'Running', 'its Pods run, as far as anybody knows');
+	make_pod('on-no', nodeSelector => {disk => 'fast'});
+	wait_stage('on-no', 'New');
+	advance(50);
+	wait_stage('on-no', 'Unschedulable');
+	like(condition('on-no', 'PodScheduled'), qr/had untolerated taint\(s\)/, 'no new ones are sent there');
+	make_pod('on-yes', nodeSelector => {disk => 'fast'}, tolerations => [{operator => 'Exists'}]);
+	wait_until('it to be bound', sub { advance(1); pod('on-yes')->{spec}{nodeName} });
+	pass('but one that tolerates that');
+	is(api('DELETE', '/api/v1/namespaces/default/pods/on-b')->{status}, 200, 'one is deleted');
+	advance(10_000);
+	wait_until('the others to be evicted', sub { pod('on-a')->{metadata}{deletionTimestamp} });
+	is(condition('on-a', 'DisruptionTarget'), 'True DeletionByTaintManager Taint manager: deleting due to NoExecute taint',
+		'its condition says why');
+	advance(1_000_000);
+	is(phase('on-b'), 'Running', 'nothing ends there');
+	is(api('DELETE', '/api/v1/namespaces/default/pods/on-b?gracePeriodSeconds=0')->{status}, 200, 'but by force');
+	is(phase('on-b'), 'gone', 'at once');
+	is(admin('POST', '/sim/nodes/sim1/return')->{status}, 204, 'it is back');
+	is(admin('POST', '/sim/nodes/sim1/return')->{status}, 404, 'twice: 404');
+	is(admin('POST', '/sim/nodes/sim9/lose')->{status}, 404, 'nobody: 404');
+	is($node_is->('sim1'), 'True KubeletReady', 'Ready again');
+	ok(!api('GET', '/api/v1/nodes/sim1')->{json}{spec}{taints}, 'without taints');
+	wait_stage('on-late', 'gone');
+	wait_stage('on-a', 'Ending');
+	advance(1000);
+	wait_stage('on-a', 'gone');
+	wait_stage($_, 'Running') for qw(on-no on-yes);
+	pass('and who waited for it goes on');
+	is(admin('POST', '/sim/nodes/sim1/lose')->{status}, 204, 'lost for no time');
+	is(admin('POST', '/sim/nodes/sim1/return')->{status}, 204, 'and back');
+	api('PATCH', '/api/v1/nodes/sim0', %patch, json => {spec => {unschedulable => undef}});
+	api('DELETE', "/api/v1/namespaces/default/pods/$_?gracePeriodSeconds=0") for qw(on-no on-yes);
+};
+
 subtest 'V-IPU controllers' => sub {
 	is(scalar @{state()->{vipu}}, 2, 'two of them');
 	is_deeply(state()->{vipu}[1]{faults}, [{kind => 'hang', method => 'GetVersion', count => 3}], 'a fault of --vipu-fault');
@@ -310,6 +506,9 @@ subtest 'bad requests' => sub {
 	my $before = json_encode([@{state()->{kubelet}}{qw(defaults rules)}, map { $_->{partitions} } @{state()->{vipu}}]);
 	for my $case (
 		['/sim/pods', {runMs => -1}, 400, qr/^runMs: must be a whole number from 0 to/],
+		['/sim/pods', {readyMs => -2}, 400, qr/^readyMs: must be a whole number from -1 to/],
+		['/sim/nodes/sim0/lose', {evictMs => 'soon'}, 400, qr/^evictMs: must be a whole number from 0/],
+		['/sim/nodes/sim0/lose', {soon => 1}, 400, qr/^soon: there is no such key/],
 		['/sim/pods', {runMs => 'soon'}, 400, qr/^runMs: must be a whole number/],
 		['/sim/pods', {evict => 1}, 400, qr/^evict: must be true or false/],
 		['/sim/pods', {startError => 'x' x 64}, 400, qr/^startError: must be a string of less than 64/],

@@ -10,6 +10,9 @@
 
 #include "core/str.h"
 
+#define DAY_MS       86400000
+#define NOT_READY_MS 50000 /* kube-controller-manager's --node-monitor-grace-period */
+#define EVICT_MS     300000 /* what every Pod tolerates (admission plugin DefaultTolerationSeconds) */
 #define ANSWER_LIMIT ((size_t)16 << 20)
 
 /* ---- requests ---- */
@@ -174,6 +177,41 @@ static int do_clear_pods(struct request *req, struct err *err)
 		return -1;
 	sim_kubelet_clear_rules(req->admin->kubelet);
 	return 0;
+}
+
+/* POST /sim/nodes/{name}/lose, …/return */
+static int do_lose_node(struct request *req, struct err *err)
+{
+	unsigned not_ready_ms = NOT_READY_MS, evict_ms = EVICT_MS;
+
+	if (need_kubernetes(req, err) < 0 ||
+	    (json_get(req->body, "notReadyMs") &&
+	     read_number(req, "notReadyMs", 0, DAY_MS, &not_ready_ms, err) < 0) ||
+	    (json_get(req->body, "evictMs") &&
+	     read_number(req, "evictMs", 0, DAY_MS, &evict_ms, err) < 0))
+		return -1;
+	return sim_kubelet_lose_node(req->admin->kubelet, http_exchange_param(req->ex, "name"),
+				     not_ready_ms, evict_ms, err);
+}
+
+static int do_return_node(struct request *req, struct err *err)
+{
+	if (need_kubernetes(req, err) < 0)
+		return -1;
+	return sim_kubelet_return_node(req->admin->kubelet, http_exchange_param(req->ex, "name"),
+				       err);
+}
+
+static void post_lose_node(struct http_exchange *ex, void *arg)
+{
+	static const char *const keys[] = {"notReadyMs", "evictMs", NULL};
+
+	act(ex, arg, keys, do_lose_node);
+}
+
+static void post_return_node(struct http_exchange *ex, void *arg)
+{
+	act(ex, arg, no_keys, do_return_node);
 }
 
 static int do_api_fault(struct request *req, struct err *err)
@@ -442,6 +480,8 @@ void sim_admin_handle(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_GET, "/sim/state", get_state},
 		{HTTP_METHOD_POST, "/sim/pods", post_pods},
 		{HTTP_METHOD_DELETE, "/sim/pods", delete_pods},
+		{HTTP_METHOD_POST, "/sim/nodes/{name}/lose", post_lose_node},
+		{HTTP_METHOD_POST, "/sim/nodes/{name}/return", post_return_node},
 		{HTTP_METHOD_POST, "/sim/api/faults", post_api_fault},
 		{HTTP_METHOD_DELETE, "/sim/api/faults", delete_api_faults},
 		{HTTP_METHOD_POST, "/sim/api/deny", post_deny},

@@ -385,7 +385,9 @@ static bool read_path(struct sim_request *req)
 static bool read_verb(struct sim_request *req, bool watch)
 {
 	bool named = req->name[0] != '\0', proxy = strcmp(req->subresource, "proxy") == 0;
-	bool creates = req->resource->create_only || strcmp(req->subresource, "token") == 0;
+	bool asks = strcmp(req->subresource, "token") == 0 ||
+		    strcmp(req->subresource, "eviction") == 0;
+	bool creates = req->resource->create_only || asks;
 
 	if (creates && req->ex->method != HTTP_METHOD_POST)
 		return false;
@@ -396,7 +398,7 @@ static bool read_verb(struct sim_request *req, bool watch)
 		return true;
 	case HTTP_METHOD_POST:
 		req->verb = SIM_CREATE;
-		return !named || proxy || strcmp(req->subresource, "token") == 0;
+		return !named || proxy || asks;
 	case HTTP_METHOD_PUT:
 		req->verb = SIM_UPDATE;
 		return named;
@@ -460,6 +462,8 @@ static bool has_subresource(const struct sim_request *req)
 
 	if (strcmp(sub, "token") == 0)
 		return req->name[0] && strcmp(req->resource->kind, "ServiceAccount") == 0;
+	if (strcmp(sub, "eviction") == 0)
+		return req->name[0] && strcmp(req->resource->kind, "Pod") == 0;
 	return !sub[0] || (strcmp(sub, "status") == 0 && req->resource->has_status) ||
 	       (strcmp(sub, "scale") == 0 && req->resource->has_scale) ||
 	       (strcmp(sub, "proxy") == 0 && strcmp(req->resource->plural, "services") == 0 &&
@@ -486,6 +490,8 @@ static void serve(struct sim_request *req)
 			return;
 		if (strcmp(req->subresource, "proxy") == 0)
 			sim_forward(req);
+		else if (strcmp(req->subresource, "eviction") == 0)
+			sim_evict(req);
 		else if (req->verb == SIM_GET || req->verb == SIM_LIST || req->verb == SIM_WATCH)
 			sim_read(req);
 		else

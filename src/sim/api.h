@@ -35,6 +35,10 @@ struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource
  * owned goes too. */
 void sim_api_delete_now(struct sim_api *api, struct sim_object *o);
 
+/* As a DELETE does: now, or when the grace period (seconds; -1: the Pod's own) or finalizers say.
+ */
+void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t grace_s);
+
 /* A fault that the next requests meet: {"verb":"create","resource":"pods","count":1,"skip":0,
  * "kind":"status"|"hang"|"cut"|"lose"|"garbage","status":503,"message":"…","retryAfter":1}. "lose"
  * acts, and closes instead of answering. verb and resource left out: any. */

@@ -68,24 +68,37 @@ static struct jmut *groups(struct jmut_doc *doc)
 	return root;
 }
 
+/* Subresources whose objects are of another kind. */
+static const struct other_kind {
+	const char *subresource, *group, *version, *kind;
+} other_kinds[] = {
+	{"/scale", "autoscaling", "v1", "Scale"},
+	{"/token", "authentication.k8s.io", "v1", "TokenRequest"},
+	{"/eviction", "policy", "v1", "Eviction"},
+};
+
+static const struct other_kind *find_other_kind(const char *subresource)
+{
+	for (size_t i = 0; i < sizeof(other_kinds) / sizeof(other_kinds[0]); i++) {
+		if (strcmp(other_kinds[i].subresource, subresource) == 0)
+			return &other_kinds[i];
+	}
+	return NULL;
+}
+
 static void add_resource(struct jmut_doc *doc, struct jmut *list, const struct sim_resource *r,
 			 const char *subresource, const char *const *verbs)
 {
 	struct jmut *item = jmut_object(doc), *v = jmut_array(doc), *names = jmut_array(doc);
-	bool scale = strcmp(subresource, "/scale") == 0;
-	bool token = strcmp(subresource, "/token") == 0;
+	const struct other_kind *other = find_other_kind(subresource);
 
 	jmut_set(doc, item, "name", jmut_strf(doc, "%s%s", r->plural, subresource));
 	jmut_set_str(doc, item, "singularName", subresource[0] ? "" : r->singular);
 	jmut_set_bool(doc, item, "namespaced", r->namespaced);
-	jmut_set_str(doc, item, "kind", scale ? "Scale" : token ? "TokenRequest" : r->kind);
-	if (token) {
-		jmut_set_str(doc, item, "group", "authentication.k8s.io");
-		jmut_set_str(doc, item, "version", "v1");
-	}
-	if (scale) {
-		jmut_set_str(doc, item, "group", "autoscaling");
-		jmut_set_str(doc, item, "version", "v1");
+	jmut_set_str(doc, item, "kind", other ? other->kind : r->kind);
+	if (other) {
+		jmut_set_str(doc, item, "group", other->group);
+		jmut_set_str(doc, item, "version", other->version);
 	}
 	for (; *verbs; verbs++)
 		jmut_push(doc, v, jmut_strz(doc, *verbs));
@@ -119,6 +132,8 @@ static struct jmut *resources(struct jmut_doc *doc, struct str name, struct str 
 		add_resource(doc, list, r, "", r->create_only ? one : all);
 		if (strcmp(r->kind, "ServiceAccount") == 0)
 			add_resource(doc, list, r, "/token", one);
+		if (strcmp(r->kind, "Pod") == 0)
+			add_resource(doc, list, r, "/eviction", one);
 		if (r->has_status)
 			add_resource(doc, list, r, "/status", some);
 		if (r->has_scale)

@@ -67,6 +67,7 @@ struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, con
 
 void sim_read(struct sim_request *req);
 void sim_write(struct sim_request *req);
+void sim_evict(struct sim_request *req);   /* a Pod, through its eviction subresource */
 void sim_forward(struct sim_request *req); /* to a Service; needs api->http */
 void sim_watches_cut(struct sim_api *api);
 bool sim_discovery(struct sim_api *api, struct http_exchange *ex); /* false: not one of its paths */
@@ -83,9 +84,6 @@ int sim_token_request_decode(struct str body, struct jmut_doc *doc, struct jmut 
 			     struct err *err);
 void sim_review(struct sim_request *req, struct jmut_doc *doc, const struct json *body);
 
-/* As a DELETE does: now, or when the grace period (seconds; -1: the Pod's own) or finalizers say.
- */
-void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t grace_s);
 void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s);
 
 /* A Table without rows, and one row for an object. */

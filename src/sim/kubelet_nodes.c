@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Simulated Nodes, the choice of one for a Pod as kube-scheduler's filters make it (cordon, node
- * selector, room for Pods), and Events about Pods.
+ * selector, taints, room for Pods), and Events about Pods.
  */
 #include "sim/kubelet_impl.h"
 
@@ -96,34 +96,42 @@ static struct jmut *resources(struct jmut_doc *doc)
 	return r;
 }
 
+static const struct node_condition {
+	const char *type, *status, *reason, *message;
+} node_conditions[] = {
+	{"MemoryPressure", "False", "KubeletHasSufficientMemory",
+	 "kubelet has sufficient memory available"},
+	{"DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+	{"PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+	{"Ready", "True", "KubeletReady", "kubelet is posting ready status"},
+};
+static const struct node_condition silent = {NULL, "Unknown", "NodeStatusUnknown",
+					     "Kubelet stopped posting node status."};
+
+/* words: status, reason and message. */
 static void add_condition(struct jmut_doc *doc, struct jmut *list, const char *type,
-			  const char *status, const char *reason, const char *message)
+			  const struct node_condition *words)
 {
 	struct jmut *obj = jmut_object(doc);
 	char now[CLOCK_RFC3339_SIZE];
 
 	clock_format(clock_wall_ms(), now);
 	jmut_set_str(doc, obj, "type", type);
-	jmut_set_str(doc, obj, "status", status);
+	jmut_set_str(doc, obj, "status", words->status);
 	jmut_set_str(doc, obj, "lastHeartbeatTime", now);
 	jmut_set_str(doc, obj, "lastTransitionTime", now);
-	jmut_set_str(doc, obj, "reason", reason);
-	jmut_set_str(doc, obj, "message", message);
+	jmut_set_str(doc, obj, "reason", words->reason);
+	jmut_set_str(doc, obj, "message", words->message);
 	jmut_push(doc, list, obj);
 }
 
-static struct jmut *conditions(struct jmut_doc *doc)
+static struct jmut *conditions(struct jmut_doc *doc, bool reachable)
 {
 	struct jmut *list = jmut_array(doc);
 
-	add_condition(doc, list, "MemoryPressure", "False", "KubeletHasSufficientMemory",
-		      "kubelet has sufficient memory available");
-	add_condition(doc, list, "DiskPressure", "False", "KubeletHasNoDiskPressure",
-		      "kubelet has no disk pressure");
-	add_condition(doc, list, "PIDPressure", "False", "KubeletHasSufficientPID",
-		      "kubelet has sufficient PID available");
-	add_condition(doc, list, "Ready", "True", "KubeletReady",
-		      "kubelet is posting ready status");
+	for (size_t i = 0; i < sizeof(node_conditions) / sizeof(node_conditions[0]); i++)
+		add_condition(doc, list, node_conditions[i].type,
+			      reachable ? &node_conditions[i] : &silent);
 	return list;
 }
 
@@ -154,7 +162,7 @@ static struct jmut *node_status(struct jmut_doc *doc, const char *name, unsigned
 	jmut_set(doc, status, "addresses", list);
 	jmut_set(doc, status, "allocatable", resources(doc));
 	jmut_set(doc, status, "capacity", resources(doc));
-	jmut_set(doc, status, "conditions", conditions(doc));
+	jmut_set(doc, status, "conditions", conditions(doc, true));
 	jmut_set(doc, status, "nodeInfo", info);
 	return status;
 }
@@ -190,7 +198,7 @@ int kubelet_nodes_create(const struct sim_kubelet_config *c, struct err *err)
 
 /* ---- choosing ---- */
 
-enum why_not { FITS, CORDONED, WRONG_LABELS, FULL, WHY_NOTS };
+enum why_not { FITS, CORDONED, TAINTED, WRONG_LABELS, FULL, WHY_NOTS };
 
 /* In kube-scheduler's words; it sorts them, and so they stand here. */
 static const struct {
@@ -199,6 +207,7 @@ static const struct {
 } why_not_words[] = {
 	{FULL, "Too many pods"},
 	{WRONG_LABELS, "node(s) didn't match Pod's node affinity/selector"},
+	{TAINTED, "node(s) had untolerated taint(s)"},
 	{CORDONED, "node(s) were unschedulable"},
 };
 
@@ -216,6 +225,45 @@ static bool selects(const struct json *selector, const struct json *node)
 	return true;
 }
 
+/* An empty key or effect of a toleration stands for all of them. */
+static bool tolerates(const struct json *toleration, const struct json *taint)
+{
+	struct str key = json_str(json_get(toleration, "key"));
+	struct str effect = json_str(json_get(toleration, "effect"));
+	bool exists = str_eqz(json_str(json_get(toleration, "operator")), "Exists");
+
+	if ((key.len || !exists) && !str_eq(key, json_str(json_get(taint, "key"))))
+		return false;
+	if (effect.len && !str_eq(effect, json_str(json_get(taint, "effect"))))
+		return false;
+	return exists ||
+	       str_eq(json_str(json_get(toleration, "value")), json_str(json_get(taint, "value")));
+}
+
+static bool is_tolerated(const struct json *pod, const struct json *taint)
+{
+	struct json_iter it = json_iter(json_at(pod, "spec", "tolerations", NULL));
+
+	if (str_eqz(json_str(json_get(taint, "effect")), "PreferNoSchedule"))
+		return true;
+	while (json_next(&it)) {
+		if (tolerates(it.value, taint))
+			return true;
+	}
+	return false;
+}
+
+static bool keeps_off(const struct json *pod, const struct json *node)
+{
+	struct json_iter it = json_iter(json_at(node, "spec", "taints", NULL));
+
+	while (json_next(&it)) {
+		if (!is_tolerated(pod, it.value))
+			return true;
+	}
+	return false;
+}
+
 static enum why_not look_at(const struct json *pod, const struct json *node, size_t pods)
 {
 	struct str most = json_str(json_at(node, "status", "allocatable", "pods", NULL));
@@ -223,6 +271,8 @@ static enum why_not look_at(const struct json *pod, const struct json *node, siz
 
 	if (json_bool(json_at(node, "spec", "unschedulable", NULL), false))
 		return CORDONED;
+	if (keeps_off(pod, node))
+		return TAINTED;
 	if (!selects(json_at(pod, "spec", "nodeSelector", NULL), node))
 		return WRONG_LABELS;
 	if (str_to_int(most, 0, INT32_MAX, &room, NULL) == 0 && (int64_t)pods >= room)
@@ -233,9 +283,10 @@ static enum why_not look_at(const struct json *pod, const struct json *node, siz
 /* "0/2 nodes are available: 2 node(s) were unschedulable. preemption: …" */
 static void explain(const size_t counts[WHY_NOTS], size_t nodes, char ret_why[SIM_POD_TEXT])
 {
-	size_t used, helpless = counts[CORDONED] + counts[WRONG_LABELS];
+	size_t used, helpless;
 	const char *before = ": ";
 
+	helpless = counts[CORDONED] + counts[TAINTED] + counts[WRONG_LABELS];
 	if (nodes == 0) {
 		snprintf(ret_why, SIM_POD_TEXT, "no nodes available to schedule pods");
 		return;
@@ -310,11 +361,67 @@ void kubelet_nodes_ip(const struct sim_objects *objects, const char *node, char 
 	}
 }
 
-struct jmut *kubelet_nodes_to_json(const struct sim_objects *objects, struct jmut_doc *doc)
+#define UNREACHABLE "node.kubernetes.io/unreachable"
+
+static void add_taint(struct jmut_doc *doc, struct jmut *taints, const char *effect)
+{
+	struct jmut *taint = jmut_object(doc);
+	char now[CLOCK_RFC3339_SIZE];
+
+	clock_format(clock_wall_ms(), now);
+	jmut_set_str(doc, taint, "key", UNREACHABLE);
+	jmut_set_str(doc, taint, "effect", effect);
+	jmut_set_str(doc, taint, "timeAdded", now);
+	jmut_push(doc, taints, taint);
+}
+
+bool kubelet_nodes_stays(const struct json *pod)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct json_iter it = json_iter(json_at(pod, "spec", "tolerations", NULL));
+	struct jmut *taint = jmut_array(doc);
+
+	add_taint(doc, taint, "NoExecute");
+	while (json_next(&it)) {
+		if (!json_get(it.value, "tolerationSeconds") &&
+		    tolerates(it.value, jmut_view(jmut_item(taint, 0))))
+			return true;
+	}
+	return false;
+}
+
+void kubelet_nodes_set_reachable(struct sim_objects *objects, const char *node, bool reachable)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root = jmut_copy(doc, get_node(objects, node));
+	struct jmut *taints = jmut_array(doc), *spec;
+	struct json_iter it;
+
+	if (!root)
+		return;
+	spec = jmut_need_object(doc, root, "spec");
+	it = json_iter(json_get(jmut_view(spec), "taints"));
+	while (json_next(&it)) {
+		if (!str_eqz(json_str(json_get(it.value, "key")), UNREACHABLE))
+			jmut_push(doc, taints, jmut_copy(doc, it.value));
+	}
+	if (!reachable) {
+		add_taint(doc, taints, "NoSchedule");
+		add_taint(doc, taints, "NoExecute");
+	}
+	if (jmut_len(taints))
+		jmut_set(doc, spec, "taints", taints);
+	else
+		jmut_del(spec, "taints");
+	jmut_set(doc, jmut_need_object(doc, root, "status"), "conditions",
+		 conditions(doc, reachable));
+	sim_objects_put(objects, sim_resource_find(STR(""), STR("nodes")), doc, root);
+}
+
+struct jmut *kubelet_nodes_to_json(const struct sim_kubelet *k, struct jmut_doc *doc)
 {
 	size_t n;
-	struct sim_object **nodes = sim_objects_list(
-		objects, sim_resource_find(STR(""), STR("nodes")), STR(""), &n);
+	struct sim_object **nodes = sim_objects_list(k->objects, k->nodes, STR(""), &n);
 	struct jmut *list = jmut_array(doc);
 
 	for (size_t i = 0; i < n; i++) {
@@ -324,6 +431,7 @@ struct jmut *kubelet_nodes_to_json(const struct sim_objects *objects, struct jmu
 		jmut_set_str(doc, item, "name", nodes[i]->name);
 		jmut_set(doc, item, "labels",
 			 jmut_copy(doc, json_at(node, "metadata", "labels", NULL)));
+		jmut_set_bool(doc, item, "lost", kubelet_is_lost(k, nodes[i]->name));
 		jmut_push(doc, list, item);
 	}
 	free(nodes);

@@ -17,6 +17,7 @@ libsim_a_SOURCES = \
 	src/sim/api.c \
 	src/sim/api_read.c \
 	src/sim/api_write.c \
+	src/sim/api_evict.c \
 	src/sim/api_proxy.c \
 	src/sim/api_table.c \
 	src/sim/api_discovery.c \
@@ -25,6 +26,8 @@ libsim_a_SOURCES = \
 	src/sim/kubelet.h \
 	src/sim/kubelet_impl.h \
 	src/sim/kubelet.c \
+	src/sim/kubelet_life.c \
+	src/sim/kubelet_lost.c \
 	src/sim/kubelet_nodes.c \
 	src/sim/pod_rules.c \
 	src/sim/pod_status.c \

@@ -31,17 +31,24 @@ static const struct setting {
 	const char *key;
 	enum setting_kind kind;
 	size_t offset;
-	int64_t most; /* a number's largest value, a text's size with its NUL */
+	int64_t most;  /* a number's largest value, a text's size with its NUL */
+	bool or_never; /* a number: -1 is one, too */
 } settings[] = {
-	{"scheduleMs", SETTING_NUMBER, AT(schedule_ms), DAY_MS},
-	{"startMs", SETTING_NUMBER, AT(start_ms), DAY_MS},
-	{"runMs", SETTING_NUMBER, AT(run_ms), DAY_MS},
-	{"termMs", SETTING_NUMBER, AT(term_ms), DAY_MS},
-	{"exitCode", SETTING_NUMBER, AT(exit_code), 255},
-	{"evict", SETTING_BOOL, AT(evict), 0},
-	{"startErrorMs", SETTING_NUMBER, AT(start_error_ms), DAY_MS},
-	{"startError", SETTING_TEXT, AT(start_error), SIZE(start_error)},
-	{"message", SETTING_TEXT, AT(message), SIZE(message)},
+	{"scheduleMs", SETTING_NUMBER, AT(schedule_ms), DAY_MS, false},
+	{"startMs", SETTING_NUMBER, AT(start_ms), DAY_MS, false},
+	{"runMs", SETTING_NUMBER, AT(run_ms), DAY_MS, false},
+	{"termMs", SETTING_NUMBER, AT(term_ms), DAY_MS, false},
+	{"initMs", SETTING_NUMBER, AT(init_ms), DAY_MS, false},
+	{"readyMs", SETTING_NUMBER, AT(ready_ms), DAY_MS, true},
+	{"exitCode", SETTING_NUMBER, AT(exit_code), 255, false},
+	{"initExitCode", SETTING_NUMBER, AT(init_exit_code), 255, false},
+	{"evict", SETTING_BOOL, AT(evict), 0, false},
+	{"oom", SETTING_BOOL, AT(oom), 0, false},
+	{"startErrorMs", SETTING_NUMBER, AT(start_error_ms), DAY_MS, false},
+	{"container", SETTING_TEXT, AT(container), SIZE(container), false},
+	{"initContainer", SETTING_TEXT, AT(init_container), SIZE(init_container), false},
+	{"startError", SETTING_TEXT, AT(start_error), SIZE(start_error), false},
+	{"message", SETTING_TEXT, AT(message), SIZE(message), false},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
@@ -59,12 +66,13 @@ static const void *const_member(const struct sim_pod_behaviour *b, const struct 
 
 static int read_number(const struct setting *s, const struct json *v, void *to, struct err *err)
 {
-	int64_t n = json_int(v, -1);
+	int64_t least = s->or_never ? -1 : 0, n = json_int(v, -2);
 
-	if (json_type(v) != JSON_INT || n < 0 || n > s->most)
-		return err_set(err, ERR_INVALID, 0, "%s: must be a whole number from 0 to %" PRId64,
-			       s->key, s->most);
-	*(unsigned *)to = (unsigned)n;
+	if (json_type(v) != JSON_INT || n < least || n > s->most)
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be a whole number from %" PRId64 " to %" PRId64, s->key,
+			       least, s->most);
+	*(unsigned *)to = n < 0 ? SIM_NEVER : (unsigned)n;
 	return 0;
 }
 
@@ -212,6 +220,11 @@ struct sim_pod_behaviour pod_rules_take(struct pod_rules *rules, const char *ns,
 
 /* ---- showing ---- */
 
+static int64_t shown(unsigned n)
+{
+	return n == SIM_NEVER ? -1 : (int64_t)n;
+}
+
 static struct jmut *show(struct jmut_doc *doc, const struct sim_pod_behaviour *b, unsigned chosen)
 {
 	struct jmut *obj = jmut_object(doc);
@@ -223,7 +236,7 @@ static struct jmut *show(struct jmut_doc *doc, const struct sim_pod_behaviour *b
 		if (!(chosen & (1U << i)))
 			continue;
 		if (s->kind == SETTING_NUMBER)
-			jmut_set_int(doc, obj, s->key, *(const unsigned *)from);
+			jmut_set_int(doc, obj, s->key, shown(*(const unsigned *)from));
 		else if (s->kind == SETTING_BOOL)
 			jmut_set_bool(doc, obj, s->key, *(const bool *)from);
 		else

@@ -103,29 +103,77 @@ static const struct json *spec_of(const struct jmut *root)
 	return json_get(jmut_view(root), "spec");
 }
 
-/* The five that a kubelet keeps. why NULL: all is ready. */
-static void put_readiness(struct jmut_doc *doc, struct jmut *root, bool sandbox, bool initialized,
-			  const char *why)
+/* Why a Pod whose containers are ready isn't, by its readiness gates: false, and message is of the
+ * first that is missing. */
+static bool gates_open(const struct json *pod, char *ret_message, size_t size)
 {
-	char message[512] = "", names[400];
-	bool ready = why == NULL;
-	const char *words;
+	struct json_iter it = json_iter(json_at(pod, "spec", "readinessGates", NULL));
+
+	while (json_next(&it)) {
+		const char *type = json_cstr(json_get(it.value, "conditionType"));
+		const struct json *c = find_condition(json_at(pod, "status", "conditions", NULL),
+						      type ? type : "");
+		struct str status = json_str(json_get(c, "status"));
+
+		if (str_eqz(status, "True"))
+			continue;
+		if (c)
+			snprintf(
+				ret_message, size,
+				"the status of pod readiness gate \"%s\" is not \"True\", but %.*s",
+				type, STR_ARG(status));
+		else
+			snprintf(ret_message, size,
+				 "corresponding condition of pod readiness gate \"%s\" does not "
+				 "exist.",
+				 type ? type : "");
+		return false;
+	}
+	return true;
+}
+
+struct readiness {
+	bool sandbox;     /* there is one */
+	bool initialized; /* its init containers are done */
+	const char *why;  /* its containers aren't ready; NULL: they are */
+};
+
+static const char *or_null(const char *z)
+{
+	return z[0] ? z : NULL;
+}
+
+/* The five that a kubelet keeps. */
+static void put_readiness(struct jmut_doc *doc, struct jmut *root, const struct readiness *r)
+{
+	char message[512] = "", init_message[512] = "", gate[512] = "", names[400];
+	bool ready = !r->why, open = gates_open(jmut_view(root), gate, sizeof(gate));
+	bool completed = r->why && strcmp(r->why, "PodCompleted") == 0;
 
 	list_names(json_get(spec_of(root), "containers"), names, sizeof(names));
-	if (why && strcmp(why, "ContainersNotReady") == 0)
+	if (r->why && strcmp(r->why, "ContainersNotReady") == 0)
 		snprintf(message, sizeof(message), "containers with unready status: [%s]", names);
-	words = message[0] ? message : NULL;
-	put_conditions(
-		doc, root,
-		(struct condition[]){
-			{"PodReadyToStartContainers", sandbox, NULL, NULL},
-			{"Initialized", initialized,
-			 initialized && why && strcmp(why, "PodCompleted") == 0 ? why : NULL, NULL},
-			{"Ready", ready, why, words},
-			{"ContainersReady", ready, why, words},
-			{"PodScheduled", true, NULL, NULL},
-		},
-		5);
+	list_names(json_get(spec_of(root), "initContainers"), names, sizeof(names));
+	if (!r->initialized)
+		snprintf(init_message, sizeof(init_message),
+			 "containers with incomplete status: [%s]", names);
+	put_conditions(doc, root,
+		       (struct condition[]){
+			       {"PodReadyToStartContainers", r->sandbox, NULL, NULL},
+			       {"Initialized", r->initialized,
+				!r->initialized ? "ContainersNotInitialized"
+				: completed     ? r->why
+						: NULL,
+				or_null(init_message)},
+			       {"Ready", ready && open,
+				!ready ? r->why
+				: open ? NULL
+				       : "ReadinessGatesNotReady",
+				or_null(ready ? gate : message)},
+			       {"ContainersReady", ready, r->why, or_null(message)},
+			       {"PodScheduled", true, NULL, NULL},
+		       },
+		       5);
 }
 
 /* ---- containers ---- */
@@ -208,8 +256,16 @@ enum container_step {
 
 struct container_change {
 	enum container_step step;
+	bool ready;                   /* STEP_RUN, STEP_RUN_AGAIN */
 	const char *reason, *message; /* STEP_WAIT, STEP_BACK_OFF */
 	const struct pod_end *end;    /* STEP_BACK_OFF, STEP_END */
+	bool is_init;                 /* one that has done its work is ready */
+};
+
+/* What becomes of a list's containers: of one, of those before it, and of the rest. */
+struct changes {
+	const struct container_change *before, *at, *after;
+	size_t place;
 };
 
 static void put_identity(struct jmut_doc *doc, struct jmut *status, const struct jmut *root,
@@ -244,7 +300,9 @@ static struct jmut *container_status(struct jmut_doc *doc, const struct jmut *ro
 	jmut_set_str(doc, status, "imageID", "");
 	jmut_set(doc, status, "lastState", last ? last : jmut_object(doc));
 	jmut_set(doc, status, "name", jmut_copy(doc, json_get(container, "name")));
-	jmut_set_bool(doc, status, "ready", runs);
+	jmut_set_bool(doc, status, "ready",
+		      change->ready || (change->step == STEP_END && change->end->exit_code == 0 &&
+					change->is_init));
 	jmut_set_int(doc, status, "restartCount", restarts);
 	jmut_set_bool(doc, status, "started", runs);
 	jmut_set(doc, status, "state", state);
@@ -253,15 +311,18 @@ static struct jmut *container_status(struct jmut_doc *doc, const struct jmut *ro
 	return status;
 }
 
-static void put_containers(struct jmut_doc *doc, struct jmut *root, const char *list_key,
-			   const char *status_key, const struct container_change *change)
+static void put_list(struct jmut_doc *doc, struct jmut *root, const char *list_key,
+		     const char *status_key, const struct changes *changes)
 {
 	struct json_iter it = json_iter(json_get(spec_of(root), list_key));
 	struct jmut *status = status_of(doc, root), *next = jmut_array(doc);
 	const struct json *before = json_get(jmut_view(status), status_key);
 
-	while (json_next(&it)) {
+	for (size_t i = 0; json_next(&it); i++) {
 		struct str name = json_str(json_get(it.value, "name"));
+		const struct container_change *change = i < changes->place    ? changes->before
+							: i == changes->place ? changes->at
+									      : changes->after;
 
 		jmut_push(doc, next,
 			  container_status(doc, root, it.value, find_named(before, name), change));
@@ -270,17 +331,26 @@ static void put_containers(struct jmut_doc *doc, struct jmut *root, const char *
 		jmut_set(doc, status, status_key, next);
 }
 
-/* Init containers have nothing to do here: they are done when the others run. */
-static void put_init_containers(struct jmut_doc *doc, struct jmut *root, bool done)
+/* All containers alike. */
+static void put_containers(struct jmut_doc *doc, struct jmut *root,
+			   const struct container_change *change)
+{
+	put_list(doc, root, "containers", "containerStatuses",
+		 &(struct changes){change, change, change, 0});
+}
+
+/* Those before a place are done, the one there is as told, the rest wait. */
+static void put_init_containers(struct jmut_doc *doc, struct jmut *root, size_t place,
+				const struct container_change *at)
 {
 	static const struct pod_end completed = {.reason = "Completed"};
+	static const struct container_change done = {
+		.step = STEP_END, .end = &completed, .is_init = true};
+	static const struct container_change waits = {.step = STEP_WAIT,
+						      .reason = "PodInitializing"};
 
-	put_containers(doc, root, "initContainers", "initContainerStatuses",
-		       &(struct container_change){
-			       .step = done ? STEP_END : STEP_WAIT,
-			       .reason = "PodInitializing",
-			       .end = &completed,
-		       });
+	put_list(doc, root, "initContainers", "initContainerStatuses",
+		 &(struct changes){&done, at ? at : &waits, &waits, place});
 }
 
 /* ---- what is written ---- */
@@ -345,17 +415,35 @@ void pod_status_waiting(struct jmut_doc *doc, struct jmut *root, const char *hos
 		jmut_set_str(doc, status, "hostIP", host_ip);
 		jmut_set(doc, status, "hostIPs", ip_list(doc, host_ip));
 	}
-	put_init_containers(doc, root, !creating);
-	put_containers(doc, root, "containers", "containerStatuses",
+	put_init_containers(doc, root, creating ? 0 : SIZE_MAX, NULL);
+	put_containers(doc, root,
 		       &(struct container_change){
 			       .step = STEP_WAIT,
 			       .reason = creating && initializing ? "PodInitializing" : reason,
 			       .message = message,
 		       });
-	put_readiness(doc, root, !creating, !initializing || !creating, "ContainersNotReady");
+	put_readiness(
+		doc, root,
+		&(struct readiness){!creating, !initializing || !creating, "ContainersNotReady"});
 }
 
-void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod_ip)
+void pod_status_initializing(struct jmut_doc *doc, struct jmut *root, size_t at)
+{
+	put_init_containers(doc, root, at, &(struct container_change){.step = STEP_RUN});
+	put_readiness(doc, root, &(struct readiness){true, false, "ContainersNotReady"});
+}
+
+void pod_status_init_failed(struct jmut_doc *doc, struct jmut *root, size_t at,
+			    const struct pod_end *end)
+{
+	jmut_set_str(doc, status_of(doc, root), "phase", end->phase);
+	put_init_containers(
+		doc, root, at,
+		&(struct container_change){.step = STEP_END, .end = end, .is_init = true});
+	put_readiness(doc, root, &(struct readiness){false, false, "PodFailed"});
+}
+
+void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod_ip, bool ready)
 {
 	struct jmut *status = status_of(doc, root);
 
@@ -364,35 +452,75 @@ void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod
 		jmut_set_str(doc, status, "podIP", pod_ip);
 		jmut_set(doc, status, "podIPs", ip_list(doc, pod_ip));
 	}
-	put_init_containers(doc, root, true);
-	put_containers(doc, root, "containers", "containerStatuses",
-		       &(struct container_change){.step = STEP_RUN});
-	put_readiness(doc, root, true, true, NULL);
+	put_init_containers(doc, root, SIZE_MAX, NULL);
+	put_containers(doc, root, &(struct container_change){.step = STEP_RUN, .ready = ready});
+	put_readiness(doc, root,
+		      &(struct readiness){true, true, ready ? NULL : "ContainersNotReady"});
+}
+
+bool pod_status_is_right(const struct json *pod, bool ready)
+{
+	const struct json *conditions = json_at(pod, "status", "conditions", NULL);
+	const struct json *is = find_condition(conditions, "Ready");
+	const struct json *containers = find_condition(conditions, "ContainersReady");
+	char gate[512] = "";
+	bool open = gates_open(pod, gate, sizeof(gate));
+
+	if (str_eqz(json_str(json_get(containers, "status")), "True") != ready ||
+	    str_eqz(json_str(json_get(is, "status")), "True") != (ready && open))
+		return false;
+	return !ready || open || str_eqz(json_str(json_get(is, "message")), gate);
+}
+
+void pod_status_readiness(struct jmut_doc *doc, struct jmut *root, bool ready)
+{
+	struct jmut *list = jmut_get(status_of(doc, root), "containerStatuses");
+
+	for (size_t i = 0; i < jmut_len(list); i++)
+		jmut_set_bool(doc, jmut_item(list, i), "ready", ready);
+	put_readiness(doc, root,
+		      &(struct readiness){true, true, ready ? NULL : "ContainersNotReady"});
 }
 
 void pod_status_backing_off(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end,
 			    const char *message)
 {
-	put_containers(doc, root, "containers", "containerStatuses",
+	put_containers(doc, root,
 		       &(struct container_change){
 			       .step = STEP_BACK_OFF,
 			       .reason = "CrashLoopBackOff",
 			       .message = message,
 			       .end = end,
 		       });
-	put_readiness(doc, root, true, true, "ContainersNotReady");
+	put_readiness(doc, root, &(struct readiness){true, true, "ContainersNotReady"});
 }
 
-void pod_status_restarted(struct jmut_doc *doc, struct jmut *root)
+void pod_status_restarted(struct jmut_doc *doc, struct jmut *root, bool ready)
 {
-	put_containers(doc, root, "containers", "containerStatuses",
-		       &(struct container_change){.step = STEP_RUN_AGAIN});
-	put_readiness(doc, root, true, true, NULL);
+	put_containers(doc, root,
+		       &(struct container_change){.step = STEP_RUN_AGAIN, .ready = ready});
+	put_readiness(doc, root,
+		      &(struct readiness){true, true, ready ? NULL : "ContainersNotReady"});
+}
+
+/* Where a container is; SIZE_MAX: there's none of that name. */
+static size_t find_place(const struct jmut *root, const char *container)
+{
+	const struct json *list = json_get(spec_of(root), "containers");
+
+	for (size_t i = 0; i < json_len(list); i++) {
+		if (str_eqz(json_str(json_get(json_item(list, i), "name")), container))
+			return i;
+	}
+	return SIZE_MAX;
 }
 
 void pod_status_ended(struct jmut_doc *doc, struct jmut *root, const struct pod_end *end)
 {
+	static const struct pod_end completed = {.reason = "Completed"};
 	struct jmut *status = status_of(doc, root);
+	struct container_change told = {.step = STEP_END, .end = end};
+	struct container_change others = {.step = STEP_END, .end = &completed};
 	bool good = strcmp(end->phase, "Succeeded") == 0;
 
 	jmut_set_str(doc, status, "phase", end->phase);
@@ -400,7 +528,24 @@ void pod_status_ended(struct jmut_doc *doc, struct jmut *root, const struct pod_
 		jmut_set_str(doc, status, "reason", end->pod_reason);
 		jmut_set_str(doc, status, "message", end->message);
 	}
-	put_containers(doc, root, "containers", "containerStatuses",
-		       &(struct container_change){.step = STEP_END, .end = end});
-	put_readiness(doc, root, false, true, good ? "PodCompleted" : "PodFailed");
+	if (end->container)
+		put_list(doc, root, "containers", "containerStatuses",
+			 &(struct changes){&others, &told, &others,
+					   find_place(root, end->container)});
+	else
+		put_containers(doc, root, &told);
+	put_readiness(doc, root,
+		      &(struct readiness){false, true, good ? "PodCompleted" : "PodFailed"});
+}
+
+void pod_status_unreachable(struct jmut_doc *doc, struct jmut *root)
+{
+	put_conditions(doc, root, &(struct condition){"Ready", false, NULL, NULL}, 1);
+}
+
+void pod_status_disrupted(struct jmut_doc *doc, struct jmut *root, const char *reason,
+			  const char *message)
+{
+	put_conditions(doc, root, &(struct condition){"DisruptionTarget", true, reason, message},
+		       1);
 }
