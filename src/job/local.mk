@@ -22,6 +22,7 @@ libjob_a_SOURCES = \
 	src/job/pod.c \
 	src/job/pod_build.c \
 	src/job/files.c \
+	src/job/rollout.c \
 	src/job/plan.c \
 	src/job/plan_files.h \
 	src/job/plan_files.c \
@@ -34,7 +35,8 @@ libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
-	t/unit/job_model_test t/unit/job_pod_test t/unit/job_controller_test
+	t/unit/job_model_test t/unit/job_pod_test t/unit/job_controller_test \
+	t/unit/job_rollout_test
 check_PROGRAMS += $(job_tests)
 t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rig.h t/unit/tap.h
 t_unit_job_plan_test_LDADD = $(job_ldadd)
@@ -49,3 +51,5 @@ t_unit_job_pod_test_LDADD = $(job_ldadd)
 t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/partition_rig.h \
 	t/unit/tap.h
 t_unit_job_controller_test_LDADD = $(sim_ldadd)
+t_unit_job_rollout_test_SOURCES = t/unit/job_rollout_test.c t/unit/tap.h
+t_unit_job_rollout_test_LDADD = $(job_ldadd)
