@@ -31,6 +31,10 @@ struct config {
 	long call_s, active_s, remove_grace_s, orphan_s, waiting_refresh_s, idle_refresh_s;
 	bool host_network;
 	char *privileged, *dns_policy; /* "auto" or a choice */
+	char *launcher_image;          /* "": none */
+	char *mpi_interface;           /* "": MPI chooses */
+	long worker_wait_s, backoff_s, backoff_max_s, start_deadline_s;
+	long unreachable_s; /* 0: never */
 	char *tracker;
 	char *proxy_listen, *proxy_tls_listen, *health_listen, *metrics_listen; /* "": not */
 	bool proxy_details;

@@ -34,6 +34,7 @@ enum key_type {
 	KEY_ADDRESS,
 	KEY_PEER, /* an address that others connect to */
 	KEY_URL,
+	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
 	KEY_ROLES,
 	KEY_CONTROLLERS,
 	KEY_POLICIES
@@ -74,6 +75,13 @@ static const struct key keys[] = {
 	{"worker.privileged", KEY_CHOICE, AT(privileged), "auto", 0, 0, "auto|true|false"},
 	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
 	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
+	{"launcher.image", KEY_TEXT, AT(launcher_image), "", 0, 0, NULL},
+	{"launcher.mpiInterface", KEY_INTERFACE, AT(mpi_interface), "", 0, 0, NULL},
+	{"launcher.workerTimeoutSeconds", KEY_NUMBER, AT(worker_wait_s), "300", 1, 86400, NULL},
+	{"jobs.restartBackoffSeconds", KEY_NUMBER, AT(backoff_s), "10", 1, 86400, NULL},
+	{"jobs.restartBackoffMaxSeconds", KEY_NUMBER, AT(backoff_max_s), "300", 1, 86400, NULL},
+	{"jobs.startDeadlineSeconds", KEY_NUMBER, AT(start_deadline_s), "900", 1, 604800, NULL},
+	{"jobs.unreachableNodeSeconds", KEY_NUMBER, AT(unreachable_s), "60", 0, 604800, NULL},
 	{"queue.choice", KEY_CHOICE, AT(choice), "firstFit", 0, 0, "firstFit|bestFit"},
 	{"policy.maxIpus", KEY_NUMBER, AT(max_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
 	{"policy.maxJobIpus", KEY_NUMBER, AT(max_job_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
@@ -158,6 +166,39 @@ static bool is_metadata_key(struct str s)
 	return s.len > 0 && !str_has_prefix(s, STR("grpc-")) && !str_has_suffix(s, STR("-bin"));
 }
 
+/* An interface's name (ip-link(8): no '/', no space, at most 15), or ADDRESS/BITS; several of them
+ * with commas, as Open MPI takes them. */
+static bool is_interface(struct str s)
+{
+	char z[64], *slash;
+	struct net_addr addr;
+	int64_t bits;
+
+	if (s.len == 0 || s.len >= sizeof(z))
+		return false;
+	snprintf(z, sizeof(z), "%.*s", STR_ARG(s));
+	slash = strchr(z, '/');
+	if (!slash)
+		return s.len <= 15 &&
+		       strspn(z, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				 "0123456789-_.:@") == s.len;
+	*slash++ = '\0';
+	return net_addr_parse(z, 0, &addr) == 0 &&
+	       str_to_int(str_of(slash), 0, strchr(z, ':') ? 128 : 32, &bits, NULL) == 0;
+}
+
+static bool are_interfaces(struct str text)
+{
+	struct str one;
+
+	do {
+		str_cut(text, ',', &one, &text);
+		if (!is_interface(one))
+			return false;
+	} while (text.len);
+	return true;
+}
+
 /* An address to listen at, or a name by Kubernetes' rules: what its type asks of a text. */
 static int check_text(const struct key *key, struct str text, struct err *err)
 {
@@ -177,6 +218,11 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
 		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
 				key->name);
+	if (key->type == KEY_INTERFACE && text.len && !are_interfaces(text))
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be a network interface or a subnet (ADDRESS/BITS), or "
+			       "several with commas",
+			       key->name);
 	if (key->type == KEY_METADATA && !is_metadata_key(text))
 		return err_set(
 			err, ERR_INVALID, 0,
@@ -297,6 +343,7 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_ADDRESS:
 	case KEY_PEER:
 	case KEY_URL:
+	case KEY_INTERFACE:
 		break;
 	}
 	return set_text(c, key, text, err);
@@ -595,6 +642,12 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			"proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
 		goto fail;
 	}
+	if (c.backoff_max_s < c.backoff_s) {
+		err_set(err, ERR_INVALID, 0,
+			"jobs.restartBackoffMaxSeconds: must not be below "
+			"jobs.restartBackoffSeconds");
+		goto fail;
+	}
 	c.policy.fallback = (struct partition_policy){c.max_ipus, c.max_job_ipus, c.max_deadline_s};
 	*ret = c;
 	return 0;
@@ -615,6 +668,7 @@ void config_done(struct config *c)
 		case KEY_ADDRESS:
 		case KEY_PEER:
 		case KEY_URL:
+		case KEY_INTERFACE:
 		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));
 			break;

@@ -128,6 +128,16 @@ static struct job_controller *make_jobs(struct daemon *d)
 				.privileged = is_privileged(c),
 				.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL
 										 : c->dns_policy,
+				.launcher_image = c->launcher_image,
+				.mpi_interface = c->mpi_interface[0] ? c->mpi_interface : NULL,
+				.worker_wait_s = (unsigned)c->worker_wait_s,
+			},
+		.timing =
+			{
+				.backoff_ms = c->backoff_s * 1000,
+				.backoff_max_ms = c->backoff_max_s * 1000,
+				.start_deadline_ms = c->start_deadline_s * 1000,
+				.unreachable_ms = c->unreachable_s * 1000,
 			},
 	};
 

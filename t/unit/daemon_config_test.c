@@ -35,7 +35,7 @@ static char *describe(const struct config *c)
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
-		"|%" PRId64 "|%" PRId64 "|%zu|%s|%s",
+		"|%" PRId64 "|%" PRId64 "|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -48,7 +48,9 @@ static char *describe(const struct config *c)
 		c->proxy_tls_listen, c->proxy_details, c->proxy_accounts, c->proxy_url,
 		c->proxy_token, c->proxy_ca, c->choice, c->policy.fallback.max_ipus,
 		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s, c->policy.n,
-		c->certificate_secret, c->certificate_names);
+		c->certificate_secret, c->certificate_names, c->launcher_image, c->mpi_interface,
+		c->worker_wait_s, c->backoff_s, c->backoff_max_s, c->start_deadline_s,
+		c->unreachable_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -88,11 +90,11 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|0|ipu-operator-certificates|",
+	       "firstFit|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 52, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 59, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -158,6 +160,23 @@ static const struct value values[] = {
 	 "worker.privileged=false", "|1|false|auto|"},
 	{"worker: {dnsPolicy: Default}", "IPUOPERATOR_WORKER_DNS_POLICY=Default",
 	 "worker.dnsPolicy=Default", "|auto|Default|"},
+	{"launcher: {image: 'reg.example:5000/l@sha256:0'}",
+	 "IPUOPERATOR_LAUNCHER_IMAGE=reg.example:5000/l@sha256:0",
+	 "launcher.image=reg.example:5000/l@sha256:0", "||reg.example:5000/l@sha256:0||300|"},
+	{"launcher: {mpiInterface: 'ens1f0.7,10.5.0.0/16,fd00::/64'}",
+	 "IPUOPERATOR_LAUNCHER_MPI_INTERFACE=ens1f0.7,10.5.0.0/16,fd00::/64",
+	 "launcher.mpiInterface=ens1f0.7,10.5.0.0/16,fd00::/64",
+	 "||ens1f0.7,10.5.0.0/16,fd00::/64|300|"},
+	{"launcher: {workerTimeoutSeconds: 9}", "IPUOPERATOR_LAUNCHER_WORKER_TIMEOUT_SECONDS=9",
+	 "launcher.workerTimeoutSeconds=9", "|9|10|300|900|60"},
+	{"jobs: {restartBackoffSeconds: 1}", "IPUOPERATOR_JOBS_RESTART_BACKOFF_SECONDS=1",
+	 "jobs.restartBackoffSeconds=1", "|300|1|300|900|60"},
+	{"jobs: {restartBackoffMaxSeconds: 10}", "IPUOPERATOR_JOBS_RESTART_BACKOFF_MAX_SECONDS=10",
+	 "jobs.restartBackoffMaxSeconds=10", "|300|10|10|900|60"},
+	{"jobs: {startDeadlineSeconds: 1}", "IPUOPERATOR_JOBS_START_DEADLINE_SECONDS=1",
+	 "jobs.startDeadlineSeconds=1", "|300|10|300|1|60"},
+	{"jobs: {unreachableNodeSeconds: 0}", "IPUOPERATOR_JOBS_UNREACHABLE_NODE_SECONDS=0",
+	 "jobs.unreachableNodeSeconds=0", "|300|10|300|900|0"},
 	{"tracker: {configMap: t}", "IPUOPERATOR_TRACKER_CONFIG_MAP=t", "tracker.configMap=t",
 	 "|auto|t|:8080|"},
 	{"proxy: {listen: '[::1]:1'}", "IPUOPERATOR_PROXY_LISTEN=[::1]:1", "proxy.listen=[::1]:1",
@@ -242,75 +261,79 @@ static void test_precedence(void)
 
 /* ---- what is wrong ---- */
 
+static const struct {
+	const char *text, *says; /* behind the file's name */
+} bad_files[] = {
+	{"vipu:\n  callTimeoutSeconds: 301\n",
+	 ":2:23: vipu.callTimeoutSeconds: must be from 1 to 300"},
+	{"vipu:\n  callTimeoutSeconds: '10'\n",
+	 ":2:24: vipu.callTimeoutSeconds: must be a whole number, not a string"},
+	{"vipu:\n  callTimeoutSeconds: 1.5\n",
+	 ":2:23: vipu.callTimeoutSeconds: must be a whole number, not one with a fraction"},
+	{"vipu:\n  callTimeout: 3\n", ":2:3: vipu.callTimeout: there is no such key"},
+	{"typo: 1\n", ":1:1: typo: there is no such key"},
+	{"vipu: 3\n", ":1:7: vipu: must be a map of keys, not "},
+	{"worker:\n  hostNetwork: 'yes'\n", ":2:17: worker.hostNetwork: must be true or false"},
+	{"worker:\n  hostNetwork: yes\n", ":2:16: worker.hostNetwork: must be true or false"},
+	{"worker: {privileged: maybe}\n",
+	 ":1:22: worker.privileged: must be one of auto, true, false"},
+	{"roles: [controller, admin]\n",
+	 ":1:21: roles: \"admin\" isn't a role of this version, only controller and proxy are"},
+	{"roles: []\n", ":1:8: roles: must name at least one role"},
+	{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
+	{"roles: ''\n", ":1:9: roles: \"\" isn't a role"},
+	{"proxy: {listen: 'a:b'}\n", "proxy.listen: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\""},
+	{"proxy: {listen: 8080}\n", ":1:17: proxy.listen: must be a string, not "},
+	{"tracker: {configMap: ''}\n", "tracker.configMap is empty"},
+	{"controllers: 'a:99999'\n", ":1:15: controllers: \"a:99999\": port"},
+	{"controllers: 'a,a:8090'\n", "controllers: \"a:8090\": "},
+	{"controllers: [{address: a, selektor: x=y}]\n", ":1:15: controllers: "},
+	{"controllers: [{address: a, secretName: s, tls: false}]\n",
+	 ":1:14: controllers: a:8090: with tls: false, the keys of Secret s would go"},
+	{"controllers: [{address: a, secretName: S_1}]\n", "a:8090: secretName "},
+	{"controllersConfigMap: A_b\n", ":1:23: controllersConfigMap "},
+	{"vipu: {userKey: X-User}\n", ":1:17: vipu.userKey: must be lower-case"},
+	{"vipu: {userKey: ''}\n", "vipu.userKey: must be lower-case"},
+	{"vipu: {accessKey: grpc-x}\n", "vipu.accessKey: must be lower-case"},
+	{"vipu: {accessKey: x-bin}\n", "vipu.accessKey: must be lower-case"},
+	{"queue: {choice: best}\n", "queue.choice: must be one of firstFit, bestFit"},
+	{"policy: {maxIpus: -2}\n", "policy.maxIpus: must be from -1 to "},
+	{"policy: {namespaces: a}\n", "policy.namespaces: it's a map, and only the file"},
+	{"policy: {namespaces: [a]}\n", "policy.namespaces: must be a map of namespaces"},
+	{"policy: {namespaces: {A_b: {}}}\n", "policy.namespaces "},
+	{"policy: {namespaces: {a: 3}}\n", "policy.namespaces: must be a map of limits"},
+	{"policy:\n  namespaces:\n    a: {maxIpu: 3}\n",
+	 ":3:17: policy.namespaces: there is no such key"},
+	{"policy:\n  namespaces:\n    a: {maxIpus: '3'}\n", ":3:19: maxIpus: must be from"},
+	{"launcher: {mpiInterface: 'eth0, eth1'}\n",
+	 ":1:27: launcher.mpiInterface: must be a network interface or a subnet"},
+	{"launcher: {mpiInterface: 10.5.0.0/33}\n", "launcher.mpiInterface: must be"},
+	{"launcher: {mpiInterface: 'fd00::/129'}\n", "launcher.mpiInterface: must be"},
+	{"launcher: {mpiInterface: 'eth0/24'}\n", "launcher.mpiInterface: must be"},
+	{"launcher: {mpiInterface: 'an-interface-too-long'}\n", "launcher.mpiInterface: must"},
+	{"jobs: {startDeadlineSeconds: 0}\n", "jobs.startDeadlineSeconds: must be from 1 to"},
+	{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
+	{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
+	{"log:\n  level: 1\n  level: 2\n", ":3:"},
+	{"- 1\n", ":1:1: the configuration must be a map of keys, not "},
+	{"log: {level: 1}\n---\nlog: {level: 1}\n", "is one document, not several"},
+	{"log: {level: [}\n", ":1:"},
+};
+
 static void test_errors_in_file(void)
 {
-	static const struct {
-		const char *text, *says; /* behind the file's name */
-	} rows[] = {
-		{"vipu:\n  callTimeoutSeconds: 301\n",
-		 ":2:23: vipu.callTimeoutSeconds: must be from 1 to 300"},
-		{"vipu:\n  callTimeoutSeconds: '10'\n",
-		 ":2:24: vipu.callTimeoutSeconds: must be a whole number, not a string"},
-		{"vipu:\n  callTimeoutSeconds: 1.5\n",
-		 ":2:23: vipu.callTimeoutSeconds: must be a whole number, not one with a fraction"},
-		{"vipu:\n  callTimeout: 3\n", ":2:3: vipu.callTimeout: there is no such key"},
-		{"typo: 1\n", ":1:1: typo: there is no such key"},
-		{"vipu: 3\n", ":1:7: vipu: must be a map of keys, not "},
-		{"worker:\n  hostNetwork: 'yes'\n",
-		 ":2:17: worker.hostNetwork: must be true or false"},
-		{"worker:\n  hostNetwork: yes\n",
-		 ":2:16: worker.hostNetwork: must be true or false"},
-		{"worker: {privileged: maybe}\n",
-		 ":1:22: worker.privileged: must be one of auto, true, false"},
-		{"roles: [controller, admin]\n",
-		 ":1:21: roles: \"admin\" isn't a role of this version, only controller and proxy are"},
-		{"roles: []\n", ":1:8: roles: must name at least one role"},
-		{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
-		{"roles: ''\n", ":1:9: roles: \"\" isn't a role"},
-		{"proxy: {listen: 'a:b'}\n",
-		 "proxy.listen: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\""},
-		{"proxy: {listen: 8080}\n", ":1:17: proxy.listen: must be a string, not "},
-		{"tracker: {configMap: ''}\n", "tracker.configMap is empty"},
-		{"controllers: 'a:99999'\n", ":1:15: controllers: \"a:99999\": port"},
-		{"controllers: 'a,a:8090'\n", "controllers: \"a:8090\": "},
-		{"controllers: [{address: a, selektor: x=y}]\n", ":1:15: controllers: "},
-		{"controllers: [{address: a, secretName: s, tls: false}]\n",
-		 ":1:14: controllers: a:8090: with tls: false, the keys of Secret s would go"},
-		{"controllers: [{address: a, secretName: S_1}]\n", "a:8090: secretName "},
-		{"controllersConfigMap: A_b\n", ":1:23: controllersConfigMap "},
-		{"vipu: {userKey: X-User}\n", ":1:17: vipu.userKey: must be lower-case"},
-		{"vipu: {userKey: ''}\n", "vipu.userKey: must be lower-case"},
-		{"vipu: {accessKey: grpc-x}\n", "vipu.accessKey: must be lower-case"},
-		{"vipu: {accessKey: x-bin}\n", "vipu.accessKey: must be lower-case"},
-		{"queue: {choice: best}\n", "queue.choice: must be one of firstFit, bestFit"},
-		{"policy: {maxIpus: -2}\n", "policy.maxIpus: must be from -1 to "},
-		{"policy: {namespaces: a}\n", "policy.namespaces: it's a map, and only the file"},
-		{"policy: {namespaces: [a]}\n", "policy.namespaces: must be a map of namespaces"},
-		{"policy: {namespaces: {A_b: {}}}\n", "policy.namespaces "},
-		{"policy: {namespaces: {a: 3}}\n", "policy.namespaces: must be a map of limits"},
-		{"policy:\n  namespaces:\n    a: {maxIpu: 3}\n",
-		 ":3:17: policy.namespaces: there is no such key"},
-		{"policy:\n  namespaces:\n    a: {maxIpus: '3'}\n", ":3:19: maxIpus: must be from"},
-		{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
-		{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
-		{"log:\n  level: 1\n  level: 2\n", ":3:"},
-		{"- 1\n", ":1:1: the configuration must be a map of keys, not "},
-		{"log: {level: 1}\n---\nlog: {level: 1}\n", "is one document, not several"},
-		{"log: {level: [}\n", ":1:"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
 		struct config c;
 		struct err err = ERR_INIT;
 
-		row_begin("%s", rows[i].text);
-		if (!ok(load(rows[i].text, &c, &err) < 0, "refused")) {
+		row_begin("%s", bad_files[i].text);
+		if (!ok(load(bad_files[i].text, &c, &err) < 0, "refused")) {
 			config_done(&c);
 			continue;
 		}
 		is_int(err.kind, ERR_INVALID, "kind");
 		has_str(err.msg, file, "names the file");
-		has_str(err.msg, rows[i].says, "place and words");
+		has_str(err.msg, bad_files[i].says, "place and words");
 	}
 	row_end();
 }
@@ -333,6 +356,8 @@ static void test_other_errors(void)
 		{NULL, "proxy.advertise=:8445", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "proxy.advertise=10.0.0.1:0", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
+		{NULL, "jobs.restartBackoffMaxSeconds=9",
+		 "jobs.restartBackoffMaxSeconds: must not be below jobs.restartBackoffSeconds"},
 		{NULL, "vipu.clusterName=c", "vipu.clusterName: says something of vipu.serverAddr"},
 	};
 
