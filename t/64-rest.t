@@ -271,6 +271,17 @@ subtest 'resets' => sub {
 	is($again->{json}{state}, 'resetting', '... at once');
 	is(until_state('active', uid => 'owner-1')->{json}{resets}, 2, '... once more');
 	post(json => wanted('owner-1'), query => 'reset=false', name => 'without', status => 200);
+	my $held = ask('GET /v1/partitions/{uid}/{instance}', @any, name => 'as it was', status => 200)->{json};
+	is("$held->{state} $held->{attempt}", 'active 2', '... two attempts on');
+	post(json => { %{ wanted('owner-1') }, attempt => 2 }, name => 'the same attempt', status => 200);
+	my $other = post(json => { %{ wanted('owner-1') }, attempt => 9 }, name => 'another attempt', status => 200)->{json};
+	is("$other->{state} $other->{wantedAttempt}", 'resetting 9', '... is reset for');
+	$held = until_state('active', uid => 'owner-1')->{json};
+	is("$held->{attempt} $held->{resets}", '9 3', '... once');
+	is($held->{wantedAttempt}, undef, '... and is what is asked for');
+	post(json => { %{ wanted('owner-1') }, attempt => 9 }, query => 'reset=true', name => 'both', status => 400,
+		detail => qr/attempt/);
+	post(json => { %{ wanted('owner-1') }, attempt => -1 }, name => 'a negative attempt', status => 400, detail => qr/attempt/);
 	post(json => wanted('owner-1'), query => 'reset=maybe', name => 'neither', status => 400, detail => qr/reset/);
 	post(json => wanted('owner-1'), query => 'rest=true', name => 'a slip', status => 400, detail => qr/rest/);
 };

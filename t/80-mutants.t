@@ -28,8 +28,18 @@ my @mutants = (
 	['the tracker is written after the create', $plan,
 		"\tif (!facts->recorded)\n" => "\tif (!facts->recorded && entry->phase != PARTITION_CREATING)\n"],
 	['a reset is sent without a record', $plan,
-		"\tif (f->reset_wanted)\n\t\treturn record(PARTITION_RESETTING, PARTITION_WHY_NONE);"
-		=> "\tif (f->reset_wanted)\n\t\treturn call(v, PARTITION_CALL_RESET);"],
+		"\tif (is_stale(v))\n" => "\tif (is_stale(v))\n\t\treturn call(v, PARTITION_CALL_RESET);\n\tif (is_stale(v))\n"],
+	['a reset is skipped: another run just takes the partition', $facts,
+		"\tif (takes_attempt(entry->phase, phase))\n"
+		=> "\tif (phase == PARTITION_RESETTING)\n\t\tphase = PARTITION_ACTIVE, entry->ask.attempt = f->attempt;\n\tif (takes_attempt(entry->phase, phase))\n"],
+	['a reset is forgotten', $plan,
+		"\tif (is_stale(v))\n\t\treturn record(PARTITION_RESETTING, PARTITION_WHY_NONE);\n" => ''],
+	['a reset for an earlier run counts for a later one', $facts,
+		'(to == PARTITION_ACTIVE && from == PARTITION_CREATING)' => 'to == PARTITION_ACTIVE'],
+	['a reset never counts', $facts,
+		'to == PARTITION_CREATING || to == PARTITION_RESETTING ||' => 'to == PARTITION_CREATING ||'],
+	['a run is recorded while an earlier reset is under way', $plan,
+		'if (is_stale(v) && reset_not_begun(v))' => 'if (is_stale(v))'],
 	['released under its Pods: its controller left', $plan,
 		"active(const struct view *v)\n{\n\tconst struct partition_facts *f = v->f;\n\n\tif (!f->wanted)"
 		=> "active(const struct view *v)\n{\n\tconst struct partition_facts *f = v->f;\n\n\tif (!f->wanted || !f->configured)"],
@@ -87,8 +97,8 @@ my @mutants = (
 		"\tif (f->answer == PARTITION_UNKNOWN)\n\t\tf->was_unknown = true;\n\tf->answer = answer_of(err);"
 		=> "\tf->answer = answer_of(err);"],
 	['an unknown create is forgotten by the next record', $facts,
-		"\tif (f->answer == PARTITION_UNKNOWN)\n\t\tf->was_unknown = true;\n\tpartition_entry_stamp"
-		=> "\tpartition_entry_stamp"],
+		"\tif (f->answer == PARTITION_UNKNOWN)\n\t\tf->was_unknown = true;\n\tif (takes_attempt"
+		=> "\tif (takes_attempt"],
 	['a call that was given up is taken for unsent', $facts,
 		'if (f->calling == PARTITION_CALL_CREATE || f->calling == PARTITION_CALL_RESET)' => 'if (false)'],
 	['looks that contradict each other both count', $facts,

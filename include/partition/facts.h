@@ -37,7 +37,8 @@ void partition_facts_listed(struct partition_facts *f, const struct partition_en
 void partition_facts_cut(struct partition_facts *f);
 
 /* The entry goes into a phase that is about to be recorded: entry and facts change together. What
- * is in flight is given up. */
+ * is in flight is given up. Where the phase begins a create or a reset, or ends a create, the entry
+ * is for the run that is asked for now (f->attempt). */
 void partition_facts_record(struct partition_facts *f, struct partition_entry *entry,
 			    enum partition_phase phase, int64_t now_ms,
 			    const struct partition_times *times);

@@ -63,9 +63,15 @@ bool partitions_synced(const struct partitions *p);
 void partitions_fleet_known(struct partitions *p);
 
 /* Asks for a partition, or goes on asking: idempotent. A different size or other options than what
- * the serving entry has: that entry is released, and another is made. */
+ * the serving entry has: that entry is released, and another is made. The same with another
+ * attempt: what is active is reset, which begins with a record of that attempt; what is being made
+ * takes it (nobody has used it); what is being reset for an earlier one is reset once more, unless
+ * that reset hasn't been sent; what waits takes it. Where the present one FAILED: in error (it has
+ * an id), it's reset, and if that doesn't mend it, released and made anew; vanished, it's made
+ * anew. */
 void partition_ensure(struct partitions *p, const struct partition_ask *ask);
-/* Asks for a reset of the active partition; status.resets counts when it's done. */
+/* Asks for the attempt after the one that is asked for, whatever its owner's numbers mean: for
+ * owners that don't count their runs. */
 void partition_reset(struct partitions *p, const char *owner_uid, uint32_t instance);
 /* Asks no more. Idempotent; an owner that is unknown holds nothing. */
 void partition_release(struct partitions *p, const char *owner_uid, uint32_t instance);

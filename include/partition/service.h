@@ -28,7 +28,6 @@ struct partition_service; /* embedded in its implementation */
 struct partition_service_ops {
 	bool (*synced)(const struct partition_service *s);
 	void (*ensure)(struct partition_service *s, const struct partition_ask *ask);
-	void (*reset)(struct partition_service *s, const char *owner_uid, uint32_t instance);
 	void (*release)(struct partition_service *s, const char *owner_uid, uint32_t instance);
 	void (*release_all)(struct partition_service *s, const char *owner_uid);
 	/* What can't be released now isn't waited for any more: it's kept as orphans, which are

@@ -32,8 +32,10 @@ struct partition_ask {
 	uint32_t instance;
 	uint32_t ipus; /* a power of two */
 	struct partition_options options;
-	/* Which run of the owner's it is for. Asked for with another one, an active partition is
-	 * reset first; it's active for this run when its status' ask says so. */
+	/* Which run of the owner's it is for: any number, another one for each run that must find a
+	 * partition that nobody has used. Asked for with another one (manager.h), what is active is
+	 * reset first. It's ready for a run when it's active and its status' ask has that run's
+	 * number. */
 	uint32_t attempt;
 
 	/* Of the waiting; none of it makes another partition necessary when it changes. */
@@ -41,7 +43,8 @@ struct partition_ask {
 	int64_t deadline_ms; /* from becoming active, the longest time it's used; 0: not known */
 	/* A partition that the owner knows to be its own (its Pods name it): taken over where the
 	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over by
-	 * owners that are older than the tracker. Owned; NULL: none. */
+	 * owners that are older than the tracker. What is taken over is in use by this attempt.
+	 * Owned; NULL: none. */
 	char *adopt, *legacy;
 	bool only_adopt; /* nothing is made: if there's none to take over, that's the end of it */
 	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */
@@ -58,8 +61,8 @@ enum partition_phase {
 /* One entry of the tracker. Times are wall-clock milliseconds. */
 struct partition_entry {
 	char id[PARTITION_ID_MAX + 1];
-	struct partition_ask ask;
-	char *controller; /* "host:port"; owned */
+	struct partition_ask ask; /* its attempt: the run that it was made or last reset for */
+	char *controller;         /* "host:port"; owned */
 	enum partition_phase phase;
 	int64_t since_ms;  /* when this phase was recorded */
 	int64_t settle_ms; /* from here on nothing sent for it can take effect */
@@ -123,9 +126,14 @@ struct partition_status {
 			    * there yet */
 	bool draining;     /* its controller is being emptied: the owner should move */
 	unsigned position; /* in the queue, from 1; 0: isn't in it */
-	/* What is asked for, as it was asked; NULL: nothing. */
+	/* What is asked for; NULL: nothing. Its attempt is the one that the partition was made or
+	 * last reset for (or is being), where there is one: ACTIVE is for that run. */
 	const struct partition_ask *ask;
-	uint32_t resets; /* resets that have been completed since this process started */
+	uint32_t wanted_attempt; /* the one that is asked for */
+	uint32_t resets;         /* resets that have been completed since this process started */
+	/* Wall clock: when the present state was recorded; it outlives processes. ACTIVE, FAILED
+	 * with an id: when it became active for its attempt, WAITING: when it was first asked for
+	 * what it hasn't got, RELEASING: of what is on its way out, the earliest. */
 	int64_t since_ms;
 };
 

@@ -118,6 +118,14 @@ void partition_facts_cut(struct partition_facts *f)
 		f->was_unknown = true;
 }
 
+/* A new partition is for whatever run is asked for when it becomes active: nobody has used it. One
+ * that was used is for the run that its reset was recorded for, whatever is asked for since. */
+static bool takes_attempt(enum partition_phase from, enum partition_phase to)
+{
+	return to == PARTITION_CREATING || to == PARTITION_RESETTING ||
+	       (to == PARTITION_ACTIVE && from == PARTITION_CREATING);
+}
+
 void partition_facts_record(struct partition_facts *f, struct partition_entry *entry,
 			    enum partition_phase phase, int64_t now_ms,
 			    const struct partition_times *times)
@@ -125,6 +133,8 @@ void partition_facts_record(struct partition_facts *f, struct partition_entry *e
 	partition_facts_cut(f);
 	if (f->answer == PARTITION_UNKNOWN)
 		f->was_unknown = true;
+	if (takes_attempt(entry->phase, phase))
+		entry->ask.attempt = f->attempt;
 	partition_entry_stamp(entry, phase, !f->was_unknown, now_ms, times);
 	f->answer = PARTITION_UNSENT;
 	f->status = PARTITION_UNSEEN;

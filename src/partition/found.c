@@ -110,10 +110,10 @@ static void take_entry(struct partitions *p, struct partition_entry *e)
 	bool serves = may_serve(s, e);
 	struct item *item = item_new(s, e, ITEM_READ);
 
-	if (serves)
-		take_ask(s, &e->ask);
-
 	if (serves) {
+		take_ask(s, &e->ask);
+		/* The owner may ask for another run now. What an older wait says is older. */
+		s->ask.attempt = e->ask.attempt;
 		s->serving = item;
 		s->asking = true; /* its owner asked, and may ask otherwise now */
 		s->failed = false;

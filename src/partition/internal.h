@@ -45,9 +45,10 @@ struct slot {
 	struct list queue; /* in p->queue while it asks and nothing serves it */
 	struct list items; /* all of its entries */
 	struct item *serving;
-	struct partition_ask ask; /* what is asked for, or what was read from the tracker */
-	bool asking;              /* also: it asked an earlier process, and hasn't said otherwise */
-	bool reset_wanted;
+	/* What is asked for, or what was read from the tracker. What serves it may still be for an
+	 * earlier run: its entry says. */
+	struct partition_ask ask;
+	bool asking; /* also: it asked an earlier process, and hasn't said otherwise */
 	bool failed; /* vanished while in use: waits for its owner's word */
 	uint32_t resets;
 	enum partition_why why;

@@ -59,7 +59,7 @@ static void gather(struct item *item)
 	if (item->entry->phase == PARTITION_ACTIVE && f->recorded && f->wanted &&
 	    ipuof_step(item->ipuof, c))
 		item->usable = true;
-	f->reset_wanted = slot->reset_wanted;
+	f->attempt = slot->ask.attempt;
 	f->configured = c && (c->configured || (!item->p->fleet_known && !item_is_orphan(item)));
 	if (!c) {
 		f->listed = PARTITION_UNSEEN;
@@ -274,8 +274,6 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 	put(item);
 	if (from == PARTITION_RESETTING && plan->phase == PARTITION_ACTIVE)
 		item->slot->resets++;
-	if (plan->phase == PARTITION_RESETTING)
-		item->slot->reset_wanted = false;
 	if (plan->phase == PARTITION_ACTIVE)
 		backoff_reset(&item->slot->backoff);
 	if (plan->phase == PARTITION_RELEASING || plan->phase == PARTITION_ORPHAN)

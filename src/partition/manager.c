@@ -128,8 +128,9 @@ static enum partition_state state_of(const struct slot *s)
 {
 	if (!s->asking)
 		return PARTITION_STATE_RELEASING;
-	/* An owner that has asked for a reset must not take what is there for its result. */
-	if (s->serving && s->reset_wanted && s->serving->entry->phase == PARTITION_ACTIVE)
+	/* An owner that begins another run must not take what is there for a fresh one. */
+	if (s->serving && s->serving->entry->phase == PARTITION_ACTIVE &&
+	    s->serving->entry->ask.attempt != s->ask.attempt)
 		return PARTITION_STATE_RESETTING;
 	if (is_failed(s))
 		return PARTITION_STATE_FAILED;
@@ -157,6 +158,30 @@ static const char *releasing_message(const struct slot *s)
 	return "";
 }
 
+/* What is asked for, as it's served: one that is there may still be for an earlier run. */
+static const struct partition_ask *told_ask(const struct slot *s)
+{
+	return s->serving ? &s->serving->entry->ask : &s->ask;
+}
+
+/* When the present state was recorded: its entry's phase, or its arrival in the queue. */
+static int64_t since_of(const struct slot *s)
+{
+	int64_t since_ms = 0;
+
+	if (s->serving)
+		return s->serving->entry->since_ms;
+	if (s->asking)
+		return s->failed || !s->arrived_ms ? s->since_ms : s->arrived_ms;
+	LIST_FOREACH(pos, tmp, &s->items) {
+		const struct partition_entry *e = CONTAINER_OF(pos, struct item, link)->entry;
+
+		if (e->phase == PARTITION_RELEASING && (!since_ms || e->since_ms < since_ms))
+			since_ms = e->since_ms;
+	}
+	return since_ms ? since_ms : s->since_ms;
+}
+
 static void fill_status(const struct slot *s, struct partition_status *ret)
 {
 	const struct err *tracker = tracker_error(s->owner->p->tracker);
@@ -166,9 +191,10 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 	*ret = (struct partition_status){
 		.state = state_of(s),
 		.why = s->why,
-		.ask = s->asking ? &s->ask : NULL,
+		.ask = s->asking ? told_ask(s) : NULL,
+		.wanted_attempt = s->asking ? s->ask.attempt : 0,
 		.resets = s->resets,
-		.since_ms = s->since_ms,
+		.since_ms = since_of(s),
 		.position = list_empty(&s->queue) ? 0 : s->place.position,
 	};
 	ret->adopting = ret->state == PARTITION_STATE_WAITING && adopt_is_due(s);
@@ -216,7 +242,9 @@ static uint64_t digest_of(const struct partition_status *st, size_t held)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	const char *texts[] = {st->id ? st->id : "", st->message};
-	uint64_t numbers[] = {st->state, st->why, st->resets, st->draining, st->files, held};
+	uint64_t numbers[] = {st->state,    st->why,   st->resets,
+			      st->draining, st->files, st->ask ? st->ask->attempt : 0,
+			      held};
 
 	for (size_t i = 0; i < 2; i++) {
 		for (const char *z = texts[i]; *z; z++)
@@ -493,6 +521,22 @@ void partitions_fleet_known(struct partitions *p)
 		p->on_synced(p->arg);
 }
 
+/* Its owner begins another run. What waits just takes it, what is served is seen to by its item,
+ * and what vanished has waited for this word. */
+static void take_attempt(struct slot *s, uint32_t attempt)
+{
+	if (s->ask.attempt == attempt)
+		return;
+	s->ask.attempt = attempt;
+	if (s->serving) {
+		item_touch(s->serving);
+	} else if (s->failed) {
+		s->failed = false;
+		queue_add(s);
+	}
+	slot_changed(s);
+}
+
 void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 {
 	struct slot *s;
@@ -503,6 +547,7 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	s = slot_need(p, ask);
 	news = !s->asking;
 	if (s->asking && partition_ask_same_need(&s->ask, ask)) {
+		take_attempt(s, ask->attempt);
 		queue_move(s, ask);
 		return;
 	}
@@ -513,6 +558,8 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 		s->arrived_ms = 0;
 		item_touch(old);
 	}
+	if (news || s->ask.attempt != ask->attempt)
+		s->failed = false;
 	p->queue_mixed = p->queue_mixed || s->ask.priority != ask->priority;
 	partition_ask_done(&s->ask);
 	partition_ask_copy(&s->ask, ask);
@@ -520,7 +567,6 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	s->looked = false;
 	s->message[0] = '\0'; /* it was about another need */
 	if (news) {
-		s->failed = false;
 		s->why = PARTITION_WHY_NONE;
 		s->message[0] = '\0';
 		s->since_ms = clock_wall_ms();
@@ -537,16 +583,8 @@ void partition_reset(struct partitions *p, const char *owner_uid, uint32_t insta
 {
 	struct slot *s = find_slot(p, owner_uid, instance);
 
-	if (!s || !s->asking || p->following)
-		return;
-	if (s->failed) {
-		s->failed = false;
-		queue_add(s);
-	} else if (s->serving) {
-		s->reset_wanted = true;
-		item_touch(s->serving);
-	}
-	slot_changed(s);
+	if (s && s->asking && !p->following)
+		take_attempt(s, s->ask.attempt + 1);
 }
 
 void slot_release(struct slot *s)
@@ -555,7 +593,7 @@ void slot_release(struct slot *s)
 
 	if (!s->asking || s->owner->p->following)
 		return;
-	s->asking = s->failed = s->reset_wanted = false;
+	s->asking = s->failed = false;
 	s->since_ms = clock_wall_ms();
 	queue_remove(s);
 	s->serving = NULL;
@@ -643,7 +681,7 @@ void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *a
 			struct partition_status st;
 
 			fill_status(s, &st);
-			fn(&s->ask, &st, arg);
+			fn(told_ask(s), &st, arg);
 		}
 	}
 }

@@ -87,6 +87,19 @@ static bool absent(const struct view *v)
 	return status_says_absent(v) && list_says_absent(v);
 }
 
+/* It's for another run than its owner asks for. */
+static bool is_stale(const struct view *v)
+{
+	return v->f->attempt != v->e->ask.attempt;
+}
+
+/* No reset of this phase can have taken effect. */
+static bool reset_not_begun(const struct view *v)
+{
+	return !v->f->busy &&
+	       (v->f->answer == PARTITION_UNSENT || v->f->answer == PARTITION_REFUSED);
+}
+
 /* Asks for the half of the proof of absence that is missing. */
 static struct partition_plan prove_absent(const struct view *v)
 {
@@ -189,7 +202,7 @@ static struct partition_plan plan_active(const struct view *v)
 		return plan_foreign(v, PARTITION_WHY_VANISHED);
 	if (f->status == PARTITION_NOT_FOUND || f->listed == PARTITION_NOT_FOUND)
 		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
-	if (f->reset_wanted)
+	if (is_stale(v))
 		return record(PARTITION_RESETTING, PARTITION_WHY_NONE);
 	if (f->listed_broken || (f->status == PARTITION_PRESENT && f->health != PARTITION_HEALTHY))
 		return poll_status_every(v, v->t->broken_ms);
@@ -206,6 +219,8 @@ static struct partition_plan plan_resetting(const struct view *v)
 		return forget(PARTITION_WHY_VANISHED);
 	if (has_other_size(v))
 		return plan_foreign(v, PARTITION_WHY_VANISHED);
+	if (is_stale(v) && reset_not_begun(v))
+		return record(PARTITION_RESETTING, PARTITION_WHY_NONE);
 	if (f->answer == PARTITION_OK) {
 		if (present_as(v, PARTITION_HEALTHY))
 			return record(PARTITION_ACTIVE, PARTITION_WHY_NONE);

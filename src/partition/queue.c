@@ -114,6 +114,10 @@ void queue_move(struct slot *s, const struct partition_ask *ask)
 		return;
 	s->ask.priority = ask->priority;
 	s->ask.deadline_ms = ask->deadline_ms;
+	if (s->serving) { /* in the tracker with its next phase */
+		s->serving->entry->ask.priority = ask->priority;
+		s->serving->entry->ask.deadline_ms = ask->deadline_ms;
+	}
 	p->queue_mixed = true;
 	slot_changed(s);
 	partitions_pass_soon(p);

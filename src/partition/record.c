@@ -57,6 +57,8 @@ void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct 
 	jmut_set_int(doc, root, "instance", ask->instance);
 	jmut_set_int(doc, root, "ipus", ask->ipus);
 	encode_options(doc, root, &ask->options);
+	if (ask->attempt)
+		jmut_set_int(doc, root, "attempt", ask->attempt);
 	if (ask->priority)
 		jmut_set_int(doc, root, "priority", ask->priority);
 	if (ask->deadline_ms)
@@ -195,6 +197,8 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 		return take_u32(v, "ipus", 1, &ask->ipus, err);
 	if (str_eqz(key, "options"))
 		return decode_options(v, &ask->options, err);
+	if (str_eqz(key, "attempt"))
+		return take_u32(v, "attempt", 0, &ask->attempt, err);
 	if (str_eqz(key, "adopt"))
 		return take_text(v, "adopt", &ask->adopt, err);
 	if (str_eqz(key, "legacy"))

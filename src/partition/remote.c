@@ -164,6 +164,8 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	st.adopting = json_bool(json_get(object, "adopting"), false);
 	st.adopted = json_bool(json_get(object, "adopted"), false);
 	st.position = (unsigned)json_int(json_get(object, "position"), 0);
+	s->ask.attempt = (uint32_t)json_int(json_get(object, "attempt"), 0);
+	st.wanted_attempt = (uint32_t)json_int(json_get(object, "wantedAttempt"), s->ask.attempt);
 	st.resets = (uint32_t)json_int(json_get(object, "resets"), 0);
 	st.port = (uint16_t)json_int(json_get(object, "port"), 0);
 	st.files = strtoull(json_cstr(json_get(object, "files")) ?: "0", NULL, 16);
@@ -192,6 +194,7 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 
 	*ret = s->status;
 	ret->ask = s->wanted ? &s->ask : NULL;
+	ret->wanted_attempt = s->wanted ? s->attempt : 0;
 	ret->id = s->id;
 	ret->controller = s->controller;
 	ret->host = s->host;
@@ -208,8 +211,8 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 		ret->id = NULL;
 		snprintf(ret->message, sizeof(ret->message),
 			 "the proxy hasn't answered to what is asked for");
-	} else if (s->reset_wanted && ret->state == PARTITION_STATE_ACTIVE) {
-		ret->state = PARTITION_STATE_RESETTING; /* what is there isn't its result */
+	} else if (s->ask.attempt != s->attempt && ret->state == PARTITION_STATE_ACTIVE) {
+		ret->state = PARTITION_STATE_RESETTING; /* what is there is for another run */
 	}
 	if (err->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
 		ret->why = PARTITION_WHY_PROXY;
@@ -327,6 +330,7 @@ static void heard_of(struct partition_remote *r, const char *key, const struct p
 		s->wanted = s->taken = true;
 		partition_ask_done(&s->ask);
 		partition_ask_copy(&s->ask, ask);
+		s->attempt = ask->attempt;
 	}
 	s->stale = true;
 	s->news_ms = clock_mono_ms();
@@ -409,19 +413,39 @@ static bool synced(const struct partition_service *service)
 	return of(service)->synced;
 }
 
+/* Others may have asked for another run there than its keeper here. */
+static bool is_asked(const struct seat *s, uint32_t attempt)
+{
+	return s->attempt == attempt &&
+	       (!s->taken || !s->has_status || s->status.wanted_attempt == attempt);
+}
+
+/* What the proxy said counts on, as far as it was about this; nothing is freed that a caller may
+ * have borrowed. */
+static void take_ask(struct seat *s, const struct partition_ask *ask)
+{
+	uint32_t attempt = s->ask.attempt;
+
+	s->has_status = s->has_status && partition_ask_same_need(&s->ask, ask);
+	partition_ask_done(&s->ask);
+	partition_ask_copy(&s->ask, ask);
+	s->attempt = ask->attempt;
+	if (s->has_status)
+		s->ask.attempt = attempt;
+}
+
 static void ensure(struct partition_service *service, const struct partition_ask *ask)
 {
 	struct partition_remote *r = of(service);
 	struct seat *s = need_seat(r, ask);
 
 	/* It's known, or about to be told: after a refusal not sooner than that allows. */
-	if (s->wanted && partition_ask_same_need(&s->ask, ask) &&
+	if (s->wanted && partition_ask_same_need(&s->ask, ask) && is_asked(s, ask->attempt) &&
 	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms) {
 		s->ours = true;
 		return;
 	}
-	partition_ask_done(&s->ask);
-	partition_ask_copy(&s->ask, ask);
+	take_ask(s, ask);
 	s->wanted = s->ours = true;
 	s->taken = false;
 	s->word++;
@@ -430,21 +454,11 @@ static void ensure(struct partition_service *service, const struct partition_ask
 	seat_changed(s);
 }
 
-static void reset(struct partition_service *service, const char *owner_uid, uint32_t instance)
-{
-	struct seat *s = find_seat(of(service), owner_uid, instance);
-
-	if (!s || !s->wanted)
-		return;
-	s->reset_wanted = true;
-	seat_touch(s);
-}
-
 static void release_seat(struct seat *s)
 {
 	if (!s->wanted)
 		return;
-	s->wanted = s->ours = s->taken = s->reset_wanted = false;
+	s->wanted = s->ours = s->taken = false;
 	/* One that the proxy was never asked about holds nothing. */
 	s->leaving = s->held;
 	s->word++;
@@ -593,7 +607,6 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 	static const struct partition_service_ops ops = {
 		.synced = synced,
 		.ensure = ensure,
-		.reset = reset,
 		.release = release,
 		.release_all = release_all,
 		.get_status = get_status,

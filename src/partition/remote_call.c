@@ -30,8 +30,6 @@ static enum seat_step next_step(const struct seat *s)
 		return SEAT_NOTHING;
 	if (!s->taken)
 		return SEAT_ASK;
-	if (s->reset_wanted)
-		return SEAT_RESET;
 	if (s->stale)
 		return SEAT_LOOK;
 	return s->files_stale ? SEAT_FILES : SEAT_NOTHING;
@@ -111,7 +109,7 @@ static void take_files(struct seat *s, struct str body)
  * has been released by them. */
 static void nobody_asks(struct seat *s)
 {
-	s->taken = s->reset_wanted = false;
+	s->taken = false;
 	if (s->sent_word == s->word && (!s->ours || s->ask.only_adopt))
 		s->wanted = s->ours = false;
 }
@@ -150,6 +148,9 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 		take_files(s, response->body);
 		return;
 	}
+	/* Its keeper has spoken again meanwhile: this is about what it said before. */
+	if (s->wanted && s->sent_word != s->word)
+		return;
 	if (take_reply(s, response->body, &err) < 0) {
 		seat_refused(s, &err);
 		return;
@@ -159,12 +160,9 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 		s->not_before_ms = s->stale ? s->news_ms + SEAT_ECHO_MS : 0;
 		s->news_ms = s->stale ? s->news_ms : 0;
 	}
-	/* Its keeper may have spoken again meanwhile. */
-	if (step == SEAT_ASK && s->sent_word == s->word)
-		s->taken = true;
+	s->taken = s->taken || step == SEAT_ASK;
 	if (step == SEAT_LOOK && s->status.state == PARTITION_STATE_RELEASING)
 		nobody_asks(s);
-	s->reset_wanted = s->reset_wanted && step != SEAT_RESET;
 }
 
 static void on_reply(void *arg, const struct http_response *response, const struct err *failure)
@@ -229,15 +227,17 @@ static void read_token(struct partition_remote *r)
 	free(token);
 }
 
-static void write_ask(const struct partition_ask *ask, struct buf *out)
+static void write_ask(const struct seat *s, struct buf *out)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc);
+	struct partition_ask ask = s->ask; /* borrowed */
 	struct err err;
 
-	partition_ask_encode(doc, root, ask);
+	ask.attempt = s->attempt;
+	partition_ask_encode(doc, root, &ask);
 	if (jmut_write(root, JSON_COMPACT, out, &err) < 0)
-		log_error("partition", ask->owner.name, "can't be asked for: %s", err.msg);
+		log_error("partition", ask.owner.name, "can't be asked for: %s", err.msg);
 }
 
 static char *make_target(const struct seat *s, enum seat_step step)
@@ -251,10 +251,7 @@ static char *make_target(const struct seat *s, enum seat_step step)
 		return xstrdup("/v1/partitions");
 	snprintf(number, sizeof(number), "%" PRIu32, s->ask.instance);
 	(void)http_path_append(&path, &err, "v1", "partitions", s->ask.owner.uid, number,
-			       step == SEAT_RESET   ? "reset"
-			       : step == SEAT_FILES ? "ipuof"
-						    : NULL,
-			       NULL);
+			       step == SEAT_FILES ? "ipuof" : NULL, NULL);
 	z = str_dup(buf_str(&path));
 	buf_done(&path);
 	return z;
@@ -263,7 +260,6 @@ static char *make_target(const struct seat *s, enum seat_step step)
 static void send_step(struct seat *s, enum seat_step step)
 {
 	static const enum http_method methods[] = {[SEAT_ASK] = HTTP_METHOD_POST,
-						   [SEAT_RESET] = HTTP_METHOD_POST,
 						   [SEAT_RELEASE] = HTTP_METHOD_DELETE,
 						   [SEAT_LOOK] = HTTP_METHOD_GET,
 						   [SEAT_FILES] = HTTP_METHOD_GET};
@@ -287,7 +283,7 @@ static void send_step(struct seat *s, enum seat_step step)
 		headers[req.n_headers++] = (struct http_header){STR("Authorization"),
 								str_of(r->authorization)};
 	if (step == SEAT_ASK) {
-		write_ask(&s->ask, &body);
+		write_ask(s, &body);
 		headers[req.n_headers++] = (struct http_header)HTTP_H("Content-Type",
 								      "application/json");
 		req.body = buf_str(&body);

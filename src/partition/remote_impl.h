@@ -16,16 +16,17 @@
 #include "partition/remote.h"
 #include "partition/tracker.h"
 
-enum seat_step { SEAT_NOTHING, SEAT_ASK, SEAT_RESET, SEAT_RELEASE, SEAT_LOOK, SEAT_FILES };
+enum seat_step { SEAT_NOTHING, SEAT_ASK, SEAT_RELEASE, SEAT_LOOK, SEAT_FILES };
 
 struct seat {
 	struct partition_remote *r;
-	struct partition_ask ask; /* as it's wanted, or as the tracker says */
+	/* As it's wanted, or as the tracker says; its attempt as the proxy's status has it. */
+	struct partition_ask ask;
+	uint32_t attempt; /* that is wanted */
 	bool wanted;
 	bool ours;    /* by its keeper's word here; else the tracker says that somebody asked */
 	bool taken;   /* the proxy has the ask as it's wanted now */
 	bool leaving; /* its keeper has released it, and the proxy hasn't answered to that */
-	bool reset_wanted;
 	unsigned word, sent_word; /* how often its keeper spoke; as of the request under way */
 	bool held;                /* the proxy may have an ask or a partition of this one */
 	int64_t news_ms;          /* mono: when the tracker told of it last; 0: looked at since */

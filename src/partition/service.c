@@ -21,11 +21,6 @@ static void ensure(struct partition_service *s, const struct partition_ask *ask)
 	partition_ensure(of(s), ask);
 }
 
-static void reset(struct partition_service *s, const char *owner_uid, uint32_t instance)
-{
-	partition_reset(of(s), owner_uid, instance);
-}
-
 static void release(struct partition_service *s, const char *owner_uid, uint32_t instance)
 {
 	partition_release(of(s), owner_uid, instance);
@@ -74,7 +69,6 @@ struct partition_service *partitions_service(struct partitions *p)
 	static const struct partition_service_ops ops = {
 		.synced = synced,
 		.ensure = ensure,
-		.reset = reset,
 		.release = release,
 		.release_all = release_all,
 		.get_status = get_status,

@@ -17,7 +17,7 @@ void partitions_each_of(const struct partitions *p, const char *owner_uid, parti
 		struct partition_status st;
 
 		partition_get_status(p, owner_uid, s->ask.instance, &st);
-		fn(&s->ask, &st, arg);
+		fn(st.ask ? st.ask : &s->ask, &st, arg);
 	}
 }
 

@@ -29,6 +29,7 @@ static const struct member ask_members[] = {
 	{"instance", INTEGER, true, 0, INSTANCE_MAX},
 	{"ipus", INTEGER, true, 1, MAX_IPUS},
 	{"options", OBJECT, false, 0, 0},
+	{"attempt", INTEGER, false, 0, UINT32_MAX},
 	{"priority", INTEGER, false, INT32_MIN, INT32_MAX},
 	{"deadlineSeconds", INTEGER, false, 1, MAX_DEADLINE},
 	{"adopt", TEXT, false, 1, PARTITION_ID_MAX},
@@ -180,7 +181,7 @@ static int check_body(const struct json *root, struct err *err)
 	return 0;
 }
 
-int ask_parse(struct str body, struct partition_ask *ret, struct err *err)
+int ask_parse(struct str body, struct partition_ask *ret, bool *ret_has_attempt, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct partition_ask ask = {0};
@@ -198,5 +199,6 @@ int ask_parse(struct str body, struct partition_ask *ret, struct err *err)
 		}
 	}
 	*ret = ask;
+	*ret_has_attempt = json_get(json_root(doc), "attempt") != NULL;
 	return 0;
 }

@@ -91,8 +91,9 @@ int status_list(const struct partitions *partitions, const char *uid, struct buf
 
 /* ---- ask.c ---- */
 
-/* A request's body as an ask, strictly: ERR_INVALID says where and what would be right. */
-int ask_parse(struct str body, struct partition_ask *ret, struct err *err);
+/* A request's body as an ask, strictly: ERR_INVALID says where and what would be right.
+ * ret_has_attempt: it names one. */
+int ask_parse(struct str body, struct partition_ask *ret, bool *ret_has_attempt, struct err *err);
 bool ask_is_uid(struct str s);
 #define INSTANCE_MAX 9999
 

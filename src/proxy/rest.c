@@ -60,6 +60,7 @@ struct before {
 	bool conflicts; /* another owner has this UID */
 	bool asked;     /* this instance */
 	bool same_need;
+	uint32_t attempt; /* that is asked for */
 	enum partition_state state;
 };
 
@@ -81,6 +82,7 @@ static void look_before(const struct partition_ask *ask, const struct partition_
 	b->state = status->state;
 	b->asked = status->ask != NULL;
 	b->same_need = b->asked && partition_ask_same_need(status->ask, b->ask);
+	b->attempt = status->wanted_attempt;
 }
 
 static bool is_json(const struct request *r)
@@ -115,7 +117,8 @@ static void reply_asked(struct request *r, bool created)
 	buf_done(&text);
 }
 
-static void ask_for(struct request *r, const struct partition_ask *ask, bool reset)
+/* has_attempt: else it goes on with the one that is asked for. */
+static void ask_for(struct request *r, struct partition_ask *ask, bool has_attempt, bool reset)
 {
 	struct before before = {.ask = ask};
 
@@ -130,7 +133,11 @@ static void ask_for(struct request *r, const struct partition_ask *ask, bool res
 	}
 	snprintf(r->uid, sizeof(r->uid), "%s", ask->owner.uid);
 	r->instance = ask->instance;
+	if (!has_attempt)
+		ask->attempt = before.attempt;
 	partition_ensure(r->p->partitions, ask);
+	if (before.same_need && ask->attempt != before.attempt)
+		log_change(r, &ask->owner, NULL, ask->instance, "asked for by another attempt");
 	if (!before.same_need)
 		log_change(r, &ask->owner, NULL, ask->instance,
 			   before.asked ? "asked for otherwise" : "asked for");
@@ -145,7 +152,7 @@ static void run_ask(struct request *r)
 {
 	struct partition_ask ask = {0};
 	struct err err = ERR_INIT;
-	bool reset;
+	bool reset, has_attempt;
 
 	if (!is_json(r)) {
 		request_problem(r, 415, "the body must be JSON: Content-Type: application/json");
@@ -153,14 +160,18 @@ static void run_ask(struct request *r)
 	}
 	if (!request_flag(r, "reset", &reset))
 		return;
-	if (ask_parse(r->ex->body, &ask, &err) < 0) {
+	if (ask_parse(r->ex->body, &ask, &has_attempt, &err) < 0) {
 		request_problem(r, 400, "%s", err.msg);
 		return;
 	}
 	if (proxy_caller_check_ask(&r->caller, &ask, &err) < 0)
 		request_problem(r, 403, "%s", err.msg);
+	else if (reset && has_attempt)
+		request_problem(r, 400,
+				"reset=true is for owners that send no attempt: another "
+				"attempt is a reset");
 	else
-		ask_for(r, &ask, reset);
+		ask_for(r, &ask, has_attempt, reset);
 	partition_ask_done(&ask);
 }
 

@@ -16,6 +16,8 @@ void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partitio
 	char since[CLOCK_RFC3339_SIZE];
 
 	partition_ask_encode(doc, obj, ask);
+	if (status->ask && status->wanted_attempt != ask->attempt)
+		jmut_set_int(doc, obj, "wantedAttempt", status->wanted_attempt);
 	jmut_set_str(doc, obj, "state", partition_state_name(status->state));
 	jmut_set_str(doc, obj, "reason", partition_why_name(status->why));
 	jmut_set_str(doc, obj, "message", status->message);

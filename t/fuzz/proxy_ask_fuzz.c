@@ -34,16 +34,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	struct partition_ask ask = {0}, again = {0};
 	struct buf one = FUZZ_TEXT, other = FUZZ_TEXT;
 	struct err err = ERR_INIT;
+	bool has;
 
-	if (ask_parse(fuzz_str(p, len), &ask, &err) < 0) {
+	if (ask_parse(fuzz_str(p, len), &ask, &has, &err) < 0) {
 		MUST(err.msg[0] && !ask.owner.uid);
 		return 0;
 	}
 	check_bounds(&ask);
 	MUST(write_ask(&ask, &one) == 0);
-	if (ask_parse(buf_str(&one), &again, &err) < 0)
+	MUST(has || !ask.attempt);
+	if (ask_parse(buf_str(&one), &again, &has, &err) < 0)
 		fprintf(stderr, "%.*s\n%s\n", STR_ARG(buf_str(&one)), err.msg);
 	MUST(again.owner.uid && partition_ask_same_need(&ask, &again));
+	MUST(again.attempt == ask.attempt);
 	MUST(write_ask(&again, &other) == 0);
 	fuzz_same(&one, &other);
 	partition_ask_done(&ask);

@@ -113,6 +113,14 @@ static inline void want(const char *uid, uint32_t ipus)
 	partition_ensure(parts, &ask);
 }
 
+static inline void want_run(const char *uid, uint32_t ipus, uint32_t attempt)
+{
+	struct partition_ask ask = ask_of(uid, 0, ipus);
+
+	ask.attempt = attempt;
+	partition_ensure(parts, &ask);
+}
+
 static inline struct partition_status seen(const char *uid)
 {
 	struct partition_status st;
@@ -124,6 +132,14 @@ static inline struct partition_status seen(const char *uid)
 static inline bool is(const char *uid, enum partition_state state)
 {
 	return seen(uid).state == state;
+}
+
+/* What an owner's next run waits for. */
+static inline bool is_for(const char *uid, uint32_t attempt)
+{
+	struct partition_status st = seen(uid);
+
+	return st.state == PARTITION_STATE_ACTIVE && st.ask->attempt == attempt;
 }
 
 static inline bool is_because(const char *uid, enum partition_state state, enum partition_why why)

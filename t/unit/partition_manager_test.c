@@ -407,6 +407,139 @@ static void test_resets(void)
 	}
 }
 
+static unsigned long resets_sent(void)
+{
+	return vipu_sim_calls(sim, VIPU_RESET_PARTITION);
+}
+
+static void test_runs(void)
+{
+	char id[64];
+
+	row_begin("runs");
+	begin();
+	want_run("u", 4, 1);
+	want_run("u", 4, 2);
+	is_uint(seen("u").ask->attempt, 2, "what waits takes another run");
+	ok(WITHIN(5000, is("u", PARTITION_STATE_CREATING)), "being made");
+	want_run("u", 4, 3);
+	ok(WITHIN(5000, is_for("u", 3)), "what is made is for the run that is asked for by then");
+	is_uint(resets_sent(), 0, "nobody has used it: no reset");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	want_run("u", 4, 3);
+	turns(100, 10);
+	ok(is_for("u", 3), "the same run: as it was");
+
+	want_run("u", 4, 4);
+	ok(is("u", PARTITION_STATE_RESETTING), "another run: not active from that moment on");
+	is_uint(seen("u").ask->attempt, 3, "what is there is for the one before");
+	is_uint(seen("u").wanted_attempt, 4, "it's known what is asked for");
+	ok(WITHIN(5000, is_for("u", 4)), "reset for it");
+	is_str(seen("u").id, id, "the same partition");
+	is_uint(resets_sent(), 1, "one reset");
+
+	want_run("u", 4, 5);
+	want_run("u", 4, 6);
+	ok(WITHIN(5000, is_for("u", 6)), "two runs at once");
+	is_uint(resets_sent(), 2, "one reset does for both");
+
+	want_run("u", 4, 7);
+	ok(WITHIN(5000, resets_sent() == 3), "a reset is under way");
+	want_run("u", 4, 8);
+	ok(WITHIN(5000, is_for("u", 8)), "another run meanwhile");
+	is_uint(resets_sent(), 4, "it's reset once more");
+
+	want_run("u", 4, 3);
+	ok(WITHIN(5000, is_for("u", 3)), "any other number is another run");
+	end();
+}
+
+/* What failed, and what another run makes of it. */
+static void test_runs_that_fail(void)
+{
+	struct err err = ERR_INIT;
+	unsigned long calls_now;
+	char id[64];
+
+	row_begin("another run: in error");
+	begin();
+	want_run("u", 4, 1);
+	ok(WITHIN(5000, is_for("u", 1)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_break(sim, id, "IPU 3 is hot", false, NULL);
+	ok(WITHIN(90000, is_because("u", PARTITION_STATE_FAILED, PARTITION_WHY_ERROR)), "failed");
+	want_run("u", 4, 2);
+	ok(is("u", PARTITION_STATE_RESETTING), "it's reset");
+	ok(WITHIN(5000, is_for("u", 2)), "and well");
+	is_str(seen("u").id, id, "the same");
+	end();
+
+	row_begin("another run: vanished");
+	begin();
+	want_run("u", 4, 1);
+	ok(WITHIN(5000, is_for("u", 1)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_remove_by_hand(sim, id, &err);
+	ok(WITHIN(90000, is_because("u", PARTITION_STATE_FAILED, PARTITION_WHY_VANISHED)),
+	   "failed");
+	want_run("u", 4, 1);
+	ok(!WITHIN(5000, !is("u", PARTITION_STATE_FAILED)), "the same run waits");
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	want_run("u", 4, 1);
+	ok(!WITHIN(5000, !is("u", PARTITION_STATE_FAILED)), "it waits on");
+	want_run("u", 4, 2);
+	ok(WITHIN(5000, is_for("u", 2)), "another run gets another one");
+	is_uint(resets_sent(), 0, "which is fresh");
+	end();
+
+	/* It was asked for a reset and is gone before that: the next one needs none. */
+	row_begin("another run: vanished before its reset");
+	begin();
+	want_run("u", 4, 1);
+	ok(WITHIN(5000, is_for("u", 1)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_remove_by_hand(sim, id, &err);
+	want_run("u", 4, 2);
+	ok(WITHIN(200000, is("u", PARTITION_STATE_FAILED)), "vanished");
+	want_run("u", 4, 3);
+	ok(WITHIN(5000, is_for("u", 3)), "another one");
+	calls_now = resets_sent();
+	turns(200, 10);
+	is_uint(resets_sent(), calls_now, "isn't reset");
+	ok(is_for("u", 3), "and stays");
+	end();
+}
+
+/* ---- when what is told began ---- */
+
+static void test_since(void)
+{
+	int64_t asked_ms, active_ms;
+
+	row_begin("since");
+	begin();
+	turns(10, 10);
+	asked_ms = clock_wall_ms();
+	want_run("big", 128, 1);
+	want_run("u", 4, 1);
+	ok(WITHIN(5000, is_for("u", 1)), "active");
+	active_ms = seen("u").since_ms;
+	ok(active_ms > asked_ms && active_ms <= clock_wall_ms(), "since it became so");
+	turns(100, 10);
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	ok(seen("u").since_ms == active_ms, "says the same");
+	ok(seen("big").since_ms >= asked_ms && seen("big").since_ms < active_ms,
+	   "as of what waits");
+	want_run("u", 4, 2);
+	ok(WITHIN(5000, is_for("u", 2)), "reset for another run");
+	ok(seen("u").since_ms > active_ms, "it's active for that one since then");
+	end();
+}
+
 /* ---- the controller comes and goes ---- */
 
 static void test_down_and_up(void)
@@ -531,6 +664,9 @@ int main(void)
 	test_vanish();
 	test_error();
 	test_resets();
+	test_runs();
+	test_runs_that_fail();
+	test_since();
 	test_down_and_up();
 	test_orphan();
 	test_slow_controller();

@@ -43,7 +43,7 @@
 /* ---- the tracker ---- */
 
 struct val { /* one entry, comparable by its bytes; ipus 0: not there */
-	int32_t ipus, uid, instance, controller, phase, unused;
+	int32_t ipus, uid, instance, controller, phase, attempt;
 	int64_t since_ms, settle_ms, active_ms;
 };
 
@@ -65,8 +65,10 @@ struct part {
 	int16_t id;
 	int16_t ipus;
 	uint8_t ready, operation;
-	bool ours;    /* made by a request of ours, not by hand */
-	bool failing; /* its present operation will fail */
+	bool ours;        /* made by a request of ours, not by hand */
+	bool failing;     /* its present operation will fail */
+	int64_t reset_ms; /* 0: never */
+	int32_t used;     /* by the Pods of which run since it was made or reset; 0: none */
 	int64_t made_ms;
 };
 
@@ -117,10 +119,10 @@ struct m_item {
 };
 
 struct m_slot { /* by owner and instance */
-	bool used, asking, failed, reset_wanted;
+	bool used, asking, failed;
 	int16_t uid, instance, ipus;
 	int16_t serving; /* identifier */
-	uint32_t resets;
+	int32_t attempt;
 	int64_t not_before_ms;
 };
 
@@ -152,10 +154,10 @@ struct replica {
 struct seat { /* an owner's instance */
 	bool wants;
 	int16_t ipus;
-	int16_t users; /* the identifier of the partition that its Pods use, or NONE */
-	bool wants_reset;
-	int16_t reset_id; /* it was asked for, of this one: */
-	uint32_t reset_epoch, resets_before;
+	int16_t users;   /* the identifier of the partition that its Pods use, or NONE */
+	int32_t attempt; /* its present run, from 1 */
+	int32_t users_attempt, asked_attempt;
+	int64_t asked_ms; /* when it asked for that one first */
 };
 
 struct owner {
@@ -204,7 +206,7 @@ enum action {
 	ACT_START,
 	ACT_MIND,
 	ACT_RESIZE,
-	ACT_WANT_RESET,
+	ACT_NEXT_RUN,
 	ACT_END_USERS,
 	ACT_SYNC,
 	ACT_SEE,
@@ -242,6 +244,7 @@ enum event {
 	EV_DOOMED,
 	EV_AGAIN, /* a create sent again in its window */
 	EV_USERS,
+	EV_FRESH, /* they use one that was reset for their run */
 	EV_GONE,
 	EVENTS,
 };
@@ -349,7 +352,7 @@ void replica_answer(struct world *w, struct call *c, uint32_t backoff_ms);
 void replica_found(struct world *w, int r, int id, const struct val *v);
 struct m_item *replica_item(struct world *w, int r, int id);
 struct m_slot *replica_slot(struct world *w, int r, int uid, int instance);
-void replica_ensure(struct world *w, int r, int uid, int instance, int ipus);
+void replica_ensure(struct world *w, int r, int uid, int instance, int ipus, int attempt);
 void replica_release(struct world *w, int r, int uid, int instance);
 int replica_held(const struct world *w, int r, int uid);
 void replica_expire(struct world *w); /* leases that have run out */

@@ -39,7 +39,7 @@ static const char *seat_lacks(struct world *w, int r, int o, int i)
 
 	if (!seat->wants)
 		return s ? "it wants nothing, and isn't rid of what it had" : NULL;
-	if (!s || !s->asking || s->ipus != seat->ipus)
+	if (!s || !s->asking || s->ipus != seat->ipus || s->attempt != seat->attempt)
 		return "it hasn't asked";
 	if (id == NONE)
 		return s->serving != NONE || s->failed || has_room(w, seat->ipus)
@@ -48,7 +48,7 @@ static const char *seat_lacks(struct world *w, int r, int o, int i)
 	p = part_find(&w->controllers[w->tracker[id].controller], id);
 	if (!p || p->ready != VIPU_PS_ACTIVE || p->operation != VIPU_POS_IDLE)
 		return "its partition isn't well";
-	return seat->wants_reset ? "it waits for a reset" : NULL;
+	return NULL;
 }
 
 static const char *leftover(struct world *w, int r)
@@ -102,8 +102,9 @@ static void end_users(struct world *w)
 		for (int i = 0; i < INSTANCES; i++) {
 			struct seat *seat = &w->owners[o].seats[i];
 
-			if (seat->users != NONE && (!seat->wants || seat->wants_reset ||
-						    seat->ipus != w->ipus_of[seat->users]))
+			if (seat->users != NONE &&
+			    (!seat->wants || seat->users_attempt != seat->attempt ||
+			     seat->ipus != w->ipus_of[seat->users]))
 				seat->users = NONE;
 		}
 	}

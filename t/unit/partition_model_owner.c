@@ -20,8 +20,9 @@ static bool is_failed(const struct m_slot *s, const struct m_item *it)
 {
 	if (!it)
 		return s->failed;
-	return it->entry.phase == PARTITION_ACTIVE && it->facts.status == PARTITION_PRESENT &&
-	       it->facts.health != PARTITION_HEALTHY;
+	return it->entry.phase == PARTITION_ACTIVE &&
+	       it->entry.ask.attempt == (uint32_t)s->attempt &&
+	       it->facts.status == PARTITION_PRESENT && it->facts.health != PARTITION_HEALTHY;
 }
 
 int owner_told(struct world *w, int r, int o, int i)
@@ -29,27 +30,10 @@ int owner_told(struct world *w, int r, int o, int i)
 	const struct m_slot *s = replica_slot(w, r, w->owners[o].uid, i);
 	const struct m_item *it = s && s->serving != NONE ? replica_item(w, r, s->serving) : NULL;
 
-	if (!s || !s->asking || s->reset_wanted || !it || is_failed(s, it) ||
-	    it->entry.phase != PARTITION_ACTIVE || !it->usable)
+	if (!s || !s->asking || !it || is_failed(s, it) || it->entry.phase != PARTITION_ACTIVE ||
+	    it->entry.ask.attempt != (uint32_t)w->owners[o].seats[i].attempt || !it->usable)
 		return NONE;
 	return s->serving;
-}
-
-static void ask_reset(struct world *w, int r, struct seat *seat, struct m_slot *s)
-{
-	uint32_t epoch = w->replicas[r].epoch * REPLICAS + (uint32_t)r;
-
-	if (!seat->wants_reset || seat->users != NONE)
-		return;
-	if (s->failed || s->serving == NONE) { /* the next one is fresh */
-		s->failed = false;
-		seat->wants_reset = false;
-	} else if (seat->reset_id != s->serving || seat->reset_epoch != epoch) {
-		seat->reset_id = s->serving;
-		seat->reset_epoch = epoch;
-		seat->resets_before = s->resets;
-		s->reset_wanted = true;
-	}
 }
 
 /* Asks anew, as an owner does after every change and to every new leader. */
@@ -66,12 +50,16 @@ static bool sync(struct world *w, int r, int o, int i)
 		SAY(w, "uid-%d/%d asks replica %d no more", who->uid, i, r);
 		return true;
 	}
-	if (seat->users != NONE && w->ipus_of[seat->users] != seat->ipus)
+	if (seat->users != NONE &&
+	    (w->ipus_of[seat->users] != seat->ipus || seat->users_attempt != seat->attempt))
 		return false; /* its Pods must end first */
-	replica_ensure(w, r, who->uid, i, seat->ipus);
-	SAY(w, "uid-%d/%d asks replica %d for %d IPUs%s", who->uid, i, r, seat->ipus,
-	    seat->wants_reset ? ", and a reset" : "");
-	ask_reset(w, r, seat, replica_slot(w, r, who->uid, i));
+	if (seat->asked_attempt != seat->attempt) {
+		seat->asked_attempt = seat->attempt;
+		seat->asked_ms = w->now_ms;
+	}
+	replica_ensure(w, r, who->uid, i, seat->ipus, seat->attempt);
+	SAY(w, "uid-%d/%d asks replica %d for %d IPUs, run %d", who->uid, i, r, seat->ipus,
+	    seat->attempt);
 	return true;
 }
 
@@ -100,6 +88,26 @@ static bool is_there(struct world *w, int id)
 	return false;
 }
 
+/* What Pods of an earlier run have used must have been reset since, and after the ask for this one.
+ */
+static void check_fresh(struct world *w, int id, const struct seat *seat)
+{
+	for (int c = 0; c < CONTROLLERS; c++) {
+		struct part *p = part_find(&w->controllers[c], id);
+
+		if (!p)
+			continue;
+		if (p->used && p->used != seat->attempt)
+			world_fail(w, RULE_OWN, "%s is for run %d, and is as run %d left it",
+				   w->ids[id], seat->attempt, p->used);
+		if (p->reset_ms && p->reset_ms < seat->asked_ms)
+			world_fail(w, RULE_OWN, "%s is for run %d, and was reset before its ask",
+				   w->ids[id], seat->attempt);
+		happened[EV_FRESH] += p->reset_ms && !p->used;
+		p->used = seat->attempt;
+	}
+}
+
 static bool see(struct world *w, int r, int o, int i)
 {
 	struct owner *who = &w->owners[o];
@@ -109,10 +117,10 @@ static bool see(struct world *w, int r, int o, int i)
 	int id = owner_told(w, r, o, i);
 
 	if (s && s->asking && is_failed(s, it) && seat->wants) {
-		if (seat->wants_reset && seat->users == NONE)
+		if (s->attempt != seat->attempt && seat->users == NONE)
 			return false;
 		seat->users = NONE;
-		seat->wants_reset = true;
+		seat->attempt++;
 		return true;
 	}
 	if (id == NONE)
@@ -126,15 +134,11 @@ static bool see(struct world *w, int r, int o, int i)
 		seat->users = NONE;
 		return true;
 	}
-	if (seat->wants_reset &&
-	    (seat->reset_id == NONE || (seat->reset_id == id && s->resets == seat->resets_before) ||
-	     seat->reset_epoch != w->replicas[r].epoch * REPLICAS + (uint32_t)r))
-		return false;
-	seat->wants_reset = false;
-	seat->reset_id = NONE;
 	if (!seat->wants || seat->users != NONE || seat->ipus != w->ipus_of[id])
 		return false;
 	seat->users = (int16_t)id;
+	seat->users_attempt = seat->attempt;
+	check_fresh(w, id, seat);
 	happened[EV_USERS]++;
 	SAY(w, "uid-%d/%d: Pods use %s", who->uid, i, w->ids[id]);
 	return true;
@@ -184,7 +188,7 @@ static bool leave(struct world *w, int r, int o, struct dice *d)
 	w->uid_gone[who->uid] = true;
 	*who = (struct owner){.uid = (int16_t)w->n_uids++};
 	for (int i = 0; i < INSTANCES; i++)
-		who->seats[i] = (struct seat){.ipus = 2, .users = NONE, .reset_id = NONE};
+		who->seats[i] = (struct seat){.ipus = 2, .users = NONE, .attempt = 1};
 	return true;
 }
 
@@ -205,11 +209,11 @@ bool owner_act(struct world *w, enum action action, struct dice *d)
 	case ACT_RESIZE:
 		seat->ipus = (int16_t)(1 << roll(d, 4));
 		return true;
-	case ACT_WANT_RESET:
-		if (!seat->wants || seat->wants_reset)
-			return false;
-		seat->wants_reset = true;
-		seat->reset_id = NONE;
+	case ACT_NEXT_RUN:
+		if (!seat->wants ||
+		    ((seat->users == NONE || seat->users_attempt != seat->attempt) && roll(d, 8)))
+			return false; /* seldom before the present one has begun */
+		seat->attempt++;
 		return true;
 	case ACT_END_USERS:
 		if (seat->users == NONE)

@@ -116,6 +116,7 @@ static void fill_entry(struct world *w, struct partition_entry *e, const struct 
 	e->ask.owner = (struct partition_owner){kind_z, ns_z, name_z, w->uids[v->uid]};
 	e->ask.instance = (uint32_t)v->instance;
 	e->ask.ipus = (uint32_t)v->ipus;
+	e->ask.attempt = (uint32_t)v->attempt;
 	e->controller = controller_z[v->controller];
 	e->phase = (enum partition_phase)v->phase;
 	e->since_ms = v->since_ms;
@@ -163,23 +164,27 @@ void replica_found(struct world *w, int r, int id, const struct val *v)
 		s->asking = true;
 		s->failed = false;
 		s->ipus = (int16_t)v->ipus;
+		s->attempt = v->attempt;
 	}
 }
 
 /* ---- what owners ask ---- */
 
-void replica_ensure(struct world *w, int r, int uid, int instance, int ipus)
+void replica_ensure(struct world *w, int r, int uid, int instance, int ipus, int attempt)
 {
 	struct m_slot *s = need_slot(w, r, uid, instance, ipus);
 	const struct m_item *it;
 
-	if (!s || (s->asking && s->ipus == ipus))
+	if (!s)
+		return;
+	if (!s->asking || s->attempt != attempt)
+		s->failed = false;
+	s->attempt = attempt;
+	if (s->asking && s->ipus == ipus)
 		return;
 	it = s->serving == NONE ? NULL : replica_item(w, r, s->serving);
 	if (it && it->entry.ask.ipus != (uint32_t)ipus)
 		s->serving = NONE;
-	if (!s->asking)
-		s->failed = false;
 	s->ipus = (int16_t)ipus;
 	s->asking = true;
 }
@@ -190,7 +195,7 @@ void replica_release(struct world *w, int r, int uid, int instance)
 
 	if (!s || !s->asking)
 		return;
-	s->asking = s->failed = s->reset_wanted = false;
+	s->asking = s->failed = false;
 	s->serving = NONE;
 	sweep_slot(w, r, s);
 }
@@ -224,7 +229,7 @@ static void gather(struct world *w, int r, struct m_item *it)
 	f->wanted = s->serving == it->id && s->asking;
 	if (it->entry.phase == PARTITION_ACTIVE && f->recorded)
 		it->usable = true;
-	f->reset_wanted = s->reset_wanted;
+	f->attempt = (uint32_t)s->attempt;
 	f->configured = w->controllers[c].configured;
 	f->unreachable_since_ms = v->unreach ? v->failing_since_ms : 0;
 	for (int i = 0; i < v->list.n && !found; i++) {
@@ -337,7 +342,6 @@ static void step_record(struct world *w, int r, struct m_item *it, struct partit
 		[PARTITION_RELEASING] = EV_RECORD_RELEASING,
 		[PARTITION_ORPHAN] = EV_RECORD_ORPHAN,
 	};
-	struct m_slot *s = slot_of(w, r, it);
 	enum partition_phase from = it->entry.phase;
 
 	happened[events[plan.phase]]++;
@@ -351,10 +355,6 @@ static void step_record(struct world *w, int r, struct m_item *it, struct partit
 	tracker_put(w, r, it);
 	if (plan.phase == PARTITION_ACTIVE && from == PARTITION_CREATING)
 		check_active(w, r, it);
-	if (from == PARTITION_RESETTING && plan.phase == PARTITION_ACTIVE)
-		s->resets++;
-	if (plan.phase == PARTITION_RESETTING)
-		s->reset_wanted = false;
 	if (plan.phase == PARTITION_RELEASING || plan.phase == PARTITION_ORPHAN)
 		slot_lost(w, r, it, from, plan.why);
 }
@@ -489,7 +489,7 @@ bool replica_serve(struct world *w, int r, int slot)
 		it = id == NONE ? NULL : new_item(w, r, id);
 		if (!it)
 			return false;
-		v = (struct val){s->ipus, s->uid, s->instance, c, 0, 0, 0, 0, 0};
+		v = (struct val){s->ipus, s->uid, s->instance, c, 0, s->attempt, 0, 0, 0};
 		fill_entry(w, &it->entry, &v);
 		partition_entry_stamp(&it->entry, PARTITION_CREATING, true, clock_of(w, r),
 				      &partition_times_default);

@@ -61,7 +61,7 @@ static const uint16_t weights[ACTIONS] = {
 	[ACT_START] = 120,
 	[ACT_MIND] = 8,
 	[ACT_RESIZE] = 4,
-	[ACT_WANT_RESET] = 400,
+	[ACT_NEXT_RUN] = 400,
 	[ACT_END_USERS] = 30,
 	[ACT_SYNC] = 60,
 	[ACT_SEE] = 1000,
@@ -129,7 +129,7 @@ static const uint8_t faults[] = {
 	ACT_STOP,
 	ACT_CRASH,
 	ACT_RESIZE,
-	ACT_WANT_RESET,
+	ACT_NEXT_RUN,
 	ACT_LEAVE,
 };
 

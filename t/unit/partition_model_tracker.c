@@ -26,6 +26,7 @@ struct val val_of(const struct world *w, const struct partition_entry *e)
 	v.instance = (int32_t)e->ask.instance;
 	v.controller = e->controller[1] - '0';
 	v.phase = (int32_t)e->phase;
+	v.attempt = (int32_t)e->ask.attempt;
 	v.since_ms = e->since_ms;
 	v.settle_ms = e->settle_ms;
 	v.active_ms = e->active_ms;

@@ -50,7 +50,7 @@ const char *const action_names[ACTIONS] = {
 	[ACT_START] = "a replica starts",
 	[ACT_MIND] = "an owner changes its mind",
 	[ACT_RESIZE] = "an owner wants another size",
-	[ACT_WANT_RESET] = "an owner wants a reset",
+	[ACT_NEXT_RUN] = "an owner begins another run",
 	[ACT_END_USERS] = "Pods end",
 	[ACT_SYNC] = "an owner asks",
 	[ACT_SEE] = "an owner looks",
@@ -86,6 +86,7 @@ const char *const event_names[EVENTS] = {
 	[EV_DOOMED] = "doomed",
 	[EV_AGAIN] = "create sent again",
 	[EV_USERS] = "Pods begin",
+	[EV_FRESH] = "Pods begin on one that was reset",
 	[EV_GONE] = "owner gone",
 };
 
@@ -142,7 +143,8 @@ void world_init(struct world *w, uint64_t seed)
 	for (int o = 0; o < OWNERS; o++) {
 		w->owners[o].uid = (int16_t)w->n_uids++;
 		for (int i = 0; i < INSTANCES; i++) {
-			w->owners[o].seats[i].users = w->owners[o].seats[i].reset_id = NONE;
+			w->owners[o].seats[i].users = NONE;
+			w->owners[o].seats[i].attempt = 1;
 			w->owners[o].seats[i].ipus = (int16_t)(1 << roll(&d, 4));
 		}
 	}
@@ -419,6 +421,8 @@ static void land_change(struct world *w, struct call *c, struct dice *d)
 	if (reset) {
 		happened[EV_RESET]++;
 		p->ready = VIPU_PS_PENDING;
+		p->used = 0;
+		p->reset_ms = w->now_ms;
 	}
 	p->operation = reset ? VIPU_POS_RESETTING : VIPU_POS_REMOVING;
 	p->failing = luck >= 15 && luck < 27;

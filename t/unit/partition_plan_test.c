@@ -336,10 +336,10 @@ static const struct row rows[] = {
 	 PARTITION_WAIT,
 	 0,
 	 0},
-	{"active: reset wanted",
+	{"active: for another run than is asked for",
 	 PARTITION_ACTIVE,
 	 0,
-	 {KNOWN, .now_ms = T0 + 1, .reset_wanted = true},
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1},
 	 PARTITION_RECORD,
 	 PARTITION_RESETTING,
 	 0},
@@ -394,6 +394,41 @@ static const struct row rows[] = {
 	  .listed_asked_ms = T0},
 	 PARTITION_CALL_LIST,
 	 0,
+	 0},
+	{"resetting: for an earlier run, not sent",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1},
+	 PARTITION_RECORD,
+	 PARTITION_RESETTING,
+	 0},
+	{"resetting: for an earlier run, refused",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1, .answer = PARTITION_REFUSED},
+	 PARTITION_RECORD,
+	 PARTITION_RESETTING,
+	 0},
+	{"resetting: for an earlier run, being asked",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1, .busy = true},
+	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"resetting: for an earlier run, unknown, not settled",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1, .answer = PARTITION_UNKNOWN},
+	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"resetting: for an earlier run, done",
+	 PARTITION_RESETTING,
+	 SETTLED,
+	 {KNOWN, .now_ms = T0 + 1, .attempt = 1, .answer = PARTITION_OK, SEEN(PARTITION_HEALTHY)},
+	 PARTITION_RECORD,
+	 PARTITION_ACTIVE,
 	 0},
 	{"resetting: done",
 	 PARTITION_RESETTING,
@@ -659,6 +694,37 @@ static void test_stamp(void)
 	is_int(e.settle_ms, SETTLED + 1, "settling never lies before the phase");
 }
 
+/* Which run an entry is for. */
+static void test_attempts(void)
+{
+	static const struct {
+		enum partition_phase from, to;
+		uint32_t had, asked, gets;
+	} runs[] = {
+		{PARTITION_CREATING, PARTITION_ACTIVE, 1, 1, 1},
+		{PARTITION_CREATING, PARTITION_ACTIVE, 1, 2, 2},
+		{PARTITION_CREATING, PARTITION_CREATING, 1, 2, 2},
+		{PARTITION_CREATING, PARTITION_RELEASING, 1, 2, 1},
+		{PARTITION_ACTIVE, PARTITION_RESETTING, 1, 2, 2},
+		{PARTITION_ACTIVE, PARTITION_RELEASING, 1, 2, 1},
+		{PARTITION_RESETTING, PARTITION_RESETTING, 2, 3, 3},
+		{PARTITION_RESETTING, PARTITION_ACTIVE, 2, 3, 2},
+		{PARTITION_RESETTING, PARTITION_RELEASING, 2, 3, 2},
+		{PARTITION_RELEASING, PARTITION_ORPHAN, 1, 2, 1},
+		{PARTITION_ORPHAN, PARTITION_RELEASING, 1, 2, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		struct partition_entry e = {.phase = runs[i].from, .ask.attempt = runs[i].had};
+		struct partition_facts f = {KNOWN, .attempt = runs[i].asked};
+
+		partition_facts_record(&f, &e, runs[i].to, T0, &partition_times_default);
+		is_int(e.ask.attempt, runs[i].gets, "%s to %s, for run %u, asked for %u",
+		       partition_phase_name(runs[i].from), partition_phase_name(runs[i].to),
+		       runs[i].had, runs[i].asked);
+	}
+}
+
 static void test_looks(void)
 {
 	struct partition_entry e = {
@@ -691,6 +757,7 @@ static void test_looks(void)
 int main(void)
 {
 	test_table();
+	test_attempts();
 	test_looks();
 	test_waits_end();
 	test_stamp();

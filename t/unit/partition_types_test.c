@@ -94,6 +94,7 @@ static struct partition_entry *sample(void)
 	e->since_ms = 1709290000123;
 	e->settle_ms = 1709290025123;
 	e->active_ms = 1709290001000;
+	e->ask.attempt = 4294967295;
 	e->ask.priority = -5;
 	e->ask.deadline_ms = 3600000;
 	e->ask.adopt = xstrdup("mine-0-0123456789");
@@ -125,6 +126,7 @@ static void test_round_trip(void)
 	is_int(back->since_ms, e->since_ms, "since, to the millisecond");
 	is_int(back->settle_ms, e->settle_ms, "settle, to the millisecond");
 	is_int(back->active_ms, e->active_ms, "active");
+	is_uint(back->ask.attempt, 4294967295, "attempt");
 	is_int(back->ask.priority, -5, "priority");
 	is_int(back->ask.deadline_ms, 3600000, "deadline");
 	is_str(back->ask.adopt, "mine-0-0123456789", "to adopt");

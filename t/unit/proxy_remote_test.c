@@ -44,10 +44,8 @@ static void on_held_abort(struct http_exchange *ex, void *arg)
 
 static void act_and_lose(struct http_exchange *ex)
 {
-	if (ex->method == HTTP_METHOD_POST && str_eq(ex->path, STR("/v1/partitions")))
+	if (ex->method == HTTP_METHOD_POST)
 		partition_ensure(parts, &lost);
-	else if (ex->method == HTTP_METHOD_POST)
-		partition_reset(parts, lost.owner.uid, lost.instance);
 	else
 		partition_release(parts, lost.owner.uid, lost.instance);
 	n_lost++;
@@ -391,10 +389,13 @@ static void test_lost(void)
 	is_uint(vipu_sim_created(sim), 1, "one was made");
 	before = told("u").resets;
 	lose = HTTP_METHOD_POST;
-	ps->ops->reset(ps, "u", 0);
-	ok(!hears("u", PARTITION_STATE_ACTIVE), "what there is isn't a reset's result");
+	lost.attempt = 1;
+	ps->ops->ensure(ps, &lost);
+	ok(!hears("u", PARTITION_STATE_ACTIVE), "what there is isn't for another run");
+	is_uint(told("u").ask->attempt, 0, "it's for the one before");
 	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "active again");
-	ok(told("u").resets > before, "it was reset");
+	is_uint(told("u").ask->attempt, 1, "for that run");
+	is_uint(told("u").resets - before, 1, "by one reset");
 	is_uint(n_lost, 2, "that answer was lost too");
 	lose = HTTP_METHOD_DELETE;
 	ends_well("u");
