@@ -10,162 +10,36 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
+#include "job/call.h"
 #include "job/internal.h"
 #include "kube/object.h"
 
-/* One call under way: what its answer belongs to. Freed when it comes, or with the scope's end. */
-struct call {
-	struct list link; /* in ctx->pending */
-	struct job_ctx *ctx;
-	const struct kube_resource
-		*found; /* what look_for looks for, and the store that lacks it */
-	struct kube_store *store;
-	char *object;             /* its name, for calls about Pods and ConfigMaps */
-	struct job_status status; /* that was sent */
-	struct job_status before; /* what the job had then */
-	bool has_status;
-};
-
-static struct call *call_new(struct job_ctx *ctx, const char *object)
-{
-	struct call *call = xcalloc(1, sizeof(*call));
-
-	call->ctx = ctx;
-	call->object = xstrdup(object);
-	list_append(&ctx->pending, &call->link);
-	ctx->calls++;
-	return call;
-}
-
-static void call_free(struct call *call)
-{
-	list_unlink(&call->link);
-	free(call->object);
-	if (call->has_status) {
-		job_status_done(&call->status);
-		job_status_done(&call->before);
-	}
-	free(call);
-}
-
-void job_apply_cancel(struct job_ctx *ctx)
-{
-	scope_cancel(&ctx->scope);
-	LIST_FOREACH(pos, tmp, &ctx->pending)
-		call_free(CONTAINER_OF(pos, struct call, link));
-	ctx->calls = 0;
-}
-
-/* The job as it is now; NULL if it went meanwhile or is another one of that name. */
-static const struct job *job_now(const struct job_ctx *ctx)
-{
-	const struct job_item *item = kube_store_get(ctx->c->jobs, str_of(ctx->key));
-
-	return item && strcmp(item->job->uid, ctx->uid) == 0 ? item->job : NULL;
-}
-
-static void call_end(struct call *call, const struct err *err)
-{
-	struct job_ctx *ctx = call->ctx;
-
-	call_free(call);
-	job_call_ended(ctx, err);
-}
-
 /* ---- Pods ---- */
-
-static void set_trouble(struct job_ctx *ctx, const char *event, char *message)
-{
-	free(ctx->trouble);
-	ctx->trouble = message;
-	ctx->trouble_event = event;
-}
-
-/* Also by its label: without it the store would never hear of it. */
-static bool is_own(const struct job_ctx *ctx, const struct json *object)
-{
-	const struct job *job = job_now(ctx);
-
-	return kube_is_owned_by(object, str_of(ctx->uid)) && job &&
-	       str_eqz(kube_label(object, JOB_LABEL_JOB), job->name);
-}
-
-/* One of this name is there and the store doesn't know it: ours, or somebody else's? */
-static void on_object_found(void *arg, const struct err *err, const struct kube_response *response)
-{
-	struct call *call = arg;
-	struct job_ctx *ctx = call->ctx;
-	const char *kind = call->found->kind;
-	struct err conflict;
-
-	if (!err && is_own(ctx, response->json)) {
-		kube_store_note(call->store, response->json);
-		call_end(call, NULL);
-		return;
-	}
-	if (err && err->kind != ERR_NOT_FOUND) {
-		call_end(call, err);
-		return;
-	}
-	if (!err && kube_is_owned_by(response->json, str_of(ctx->uid)))
-		set_trouble(ctx, "NameConflict",
-			    xasprintf("%s %s is this job's, and another operator made it: the job "
-				      "begins when it has gone",
-				      kind, call->object));
-	else if (!err)
-		set_trouble(ctx, "NameConflict",
-			    xasprintf("%s %s exists and isn't this job's: remove it, or give the "
-				      "job another name",
-				      kind, call->object));
-	err_set(&conflict, ERR_EXISTS, 0, "%s %s: one of that name is there", kind, call->object);
-	call_end(call, &conflict);
-}
-
-static void look_for(struct call *call, const struct kube_resource *resource,
-		     struct kube_store *store)
-{
-	struct job_ctx *ctx = call->ctx;
-	const struct job *job = job_now(ctx);
-	struct kube_request req = {
-		.verb = KUBE_GET,
-		.resource = resource,
-		.ns = job ? job->ns : NULL,
-		.name = call->object,
-	};
-
-	if (!job) {
-		call_end(call, NULL);
-		return;
-	}
-	call->found = resource;
-	call->store = store;
-	kube_call_start(ctx->c->opts.kube, &req, on_object_found, call, &ctx->scope);
-}
 
 static void on_pod_created(void *arg, const struct err *err, const struct kube_response *response)
 {
-	struct call *call = arg;
+	struct job_call *call = arg;
 	struct job_ctx *ctx = call->ctx;
 	const struct job *job = job_now(ctx);
 
 	if (err && err->kind == ERR_EXISTS) {
-		look_for(call, &KUBE_PODS, ctx->c->pods);
+		job_look_for_stored(call, &KUBE_PODS, ctx->c->pods);
 		return;
 	}
 	if (err) {
 		if (!err_is_retryable(err))
-			set_trouble(ctx, "PodRefused",
-				    xasprintf("Pod %s isn't taken by the API server: %s",
-					      call->object, err->msg));
-		call_end(call, err);
+			job_set_trouble(ctx, "PodRefused",
+					xasprintf("Pod %s isn't taken by the API server: %s",
+						  call->object, err->msg));
+		job_call_end(call, err);
 		return;
 	}
-	set_trouble(ctx, NULL, NULL);
+	job_set_trouble(ctx, NULL, NULL);
 	if (job)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
 			 call->object);
 	kube_store_note(ctx->c->pods, response->json);
-	call_end(call, NULL);
+	job_call_end(call, NULL);
 }
 
 static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const struct job_item *item,
@@ -207,27 +81,28 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	if (!part->id || !part->host)
 		return;
 	if (build_pod(doc, ctx, item, a, part, &err) < 0) {
-		set_trouble(ctx, "PodRefused",
-			    xasprintf("Pod %s can't be made: %s", name, err.msg));
+		job_set_trouble(ctx, "PodRefused",
+				xasprintf("Pod %s can't be made: %s", name, err.msg));
 		ctx->calls++;
 		job_call_ended(ctx, &err);
 		return;
 	}
 	req.json = jmut_root(doc);
-	kube_call_start(ctx->c->opts.kube, &req, on_pod_created, call_new(ctx, name), &ctx->scope);
+	kube_call_start(ctx->c->opts.kube, &req, on_pod_created, job_call_new(ctx, name),
+			&ctx->scope);
 }
 
 /* The answer isn't taken into the store: it may be gone by now, and the watch have said so. */
 static void on_deleted(void *arg, const struct err *err, const struct kube_response *response)
 {
-	struct call *call = arg;
+	struct job_call *call = arg;
 
 	(void)response;
 
 	/* Gone, or another one by now: the watch says which. */
 	if (err && (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT))
 		err = NULL;
-	call_end(call, err);
+	job_call_end(call, err);
 }
 
 static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
@@ -240,30 +115,31 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
 		.uid = pod->uid,
 	};
 
-	kube_call_start(ctx->c->opts.kube, &req, on_deleted, call_new(ctx, pod->name), &ctx->scope);
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, job_call_new(ctx, pod->name),
+			&ctx->scope);
 }
 
 /* ---- ConfigMaps with IPUoF configuration ---- */
 
 static void on_files_written(void *arg, const struct err *err, const struct kube_response *response)
 {
-	struct call *call = arg;
+	struct job_call *call = arg;
 	struct job_ctx *ctx = call->ctx;
 
 	if (err && err->kind == ERR_EXISTS) {
-		look_for(call, &KUBE_CONFIGMAPS, ctx->c->files);
+		job_look_for_stored(call, &KUBE_CONFIGMAPS, ctx->c->files);
 		return;
 	}
 	if (err && !err_is_retryable(err) && err->kind != ERR_CONFLICT &&
 	    err->kind != ERR_NOT_FOUND)
-		set_trouble(ctx, "ConfigMapRefused",
-			    xasprintf("ConfigMap %s isn't taken by the API server: %s",
-				      call->object, err->msg));
+		job_set_trouble(ctx, "ConfigMapRefused",
+				xasprintf("ConfigMap %s isn't taken by the API server: %s",
+					  call->object, err->msg));
 	if (!err) {
-		set_trouble(ctx, NULL, NULL);
+		job_set_trouble(ctx, NULL, NULL);
 		kube_store_note(ctx->c->files, response->json);
 	}
-	call_end(call, err);
+	job_call_end(call, err);
 }
 
 struct data {
@@ -296,7 +172,7 @@ static void write_files(struct job_ctx *ctx, const struct job_item *item,
 	job_files_build(doc, item->job, a->instance, part->id, a->files, &data.object);
 	ps->ops->ipuof_files(ps, item->job->uid, a->instance, add_file, &data);
 	req.json = jmut_root(doc);
-	kube_call_start(ctx->c->opts.kube, &req, on_files_written, call_new(ctx, name),
+	kube_call_start(ctx->c->opts.kube, &req, on_files_written, job_call_new(ctx, name),
 			&ctx->scope);
 }
 
@@ -310,7 +186,7 @@ static void delete_files(struct job_ctx *ctx, const struct job_files *files)
 		.uid = files->uid,
 	};
 
-	kube_call_start(ctx->c->opts.kube, &req, on_deleted, call_new(ctx, files->name),
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, job_call_new(ctx, files->name),
 			&ctx->scope);
 }
 
@@ -358,7 +234,7 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 
 static void on_job_patched(void *arg, const struct err *err, const struct kube_response *response)
 {
-	struct call *call = arg;
+	struct job_call *call = arg;
 	struct job_ctx *ctx = call->ctx;
 	const struct job *job = job_now(ctx);
 
@@ -375,10 +251,10 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 	}
 	if (err && err->kind == ERR_NOT_FOUND)
 		err = NULL;
-	call_end(call, err);
+	job_call_end(call, err);
 }
 
-static void patch_job(struct job_ctx *ctx, const struct job *job, struct call *call,
+static void patch_job(struct job_ctx *ctx, const struct job *job, struct job_call *call,
 		      const char *subresource, const struct jmut *body)
 {
 	struct kube_request req = {
@@ -410,14 +286,14 @@ static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bo
 	jmut_set_str(doc, meta, "resourceVersion", item->job->version);
 	jmut_set(doc, meta, "finalizers", arr);
 	jmut_set(doc, root, "metadata", meta);
-	patch_job(ctx, item->job, call_new(ctx, NULL), NULL, root);
+	patch_job(ctx, item->job, job_call_new(ctx, NULL), NULL, root);
 }
 
 static void patch_status(struct job_ctx *ctx, const struct job *job,
 			 const struct job_status *status)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct call *call = call_new(ctx, NULL);
+	struct job_call *call = job_call_new(ctx, NULL);
 	struct jmut *root, *meta = jmut_object(doc);
 
 	job_status_copy(&call->status, status);

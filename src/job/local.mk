@@ -27,6 +27,8 @@ libjob_a_SOURCES = \
 	src/job/plan_files.h \
 	src/job/plan_files.c \
 	src/job/tell.c \
+	src/job/call.h \
+	src/job/call.c \
 	src/job/apply.c \
 	src/job/classes.h \
 	src/job/classes.c \
