@@ -13,16 +13,19 @@
 #include "core/json.h"
 #include "partition/types.h"
 
-#define JOB_FINALIZER            "ipu.finalizers.graphcore.ai"
-#define JOB_LABEL_JOB            "graphcore.ai/job"
-#define JOB_LABEL_INSTANCE       "graphcore.ai/instance"
-#define JOB_LABEL_ROLE           "graphcore.ai/role"
-#define JOB_ROLE_WORKER          "worker"
-#define JOB_ROLE_LAUNCHER        "launcher"
-#define JOB_ANNOTATION_PARTITION "graphcore.ai/partition"
-#define JOB_ANNOTATION_TEMPLATE  "graphcore.ai/template" /* struct job.template_hash, in hex */
-#define JOB_API_VERSION          "graphcore.ai/v1alpha1"
-#define JOB_KIND                 "IPUJob"
+#define JOB_FINALIZER                "ipu.finalizers.graphcore.ai"
+#define JOB_LABEL_JOB                "graphcore.ai/job"
+#define JOB_LABEL_INSTANCE           "graphcore.ai/instance"
+#define JOB_LABEL_ROLE               "graphcore.ai/role"
+#define JOB_ROLE_WORKER              "worker"
+#define JOB_ROLE_LAUNCHER            "launcher"
+#define JOB_ANNOTATION_PARTITION     "graphcore.ai/partition"
+#define JOB_ANNOTATION_TEMPLATE      "graphcore.ai/template" /* struct job.template_hash, in hex */
+#define JOB_ANNOTATION_FORCE_RELEASE "graphcore.ai/force-release" /* "true" */
+#define JOB_LABEL_QUEUE              "kueue.x-k8s.io/queue-name"  /* Kueue's, on the IPUJob */
+#define JOB_MANAGER                  "graphcore.ai/ipu-operator" /* spec.managedBy, where it's ours */
+#define JOB_API_VERSION              "graphcore.ai/v1alpha1"
+#define JOB_KIND                     "IPUJob"
 
 enum job_clean { JOB_CLEAN_NONE, JOB_CLEAN_ALL, JOB_CLEAN_WORKERS };
 enum job_restart {
@@ -144,6 +147,10 @@ void job_free(struct job *job); /* NULL is fine */
  * "Forbidden", "Invalid", "Unsupported" or "Too long". Returns how many. */
 typedef void job_report_fn(void *arg, const char *path, const char *kind, const char *message);
 size_t job_validate(const struct json *object, job_report_fn *report, void *arg);
+/* The same for its "Rules on updates": what an object that is there says now, against what it said.
+ */
+size_t job_validate_update(const struct json *before, const struct json *object,
+			   job_report_fn *report, void *arg);
 
 void job_status_done(struct job_status *s);
 void job_status_copy(struct job_status *to, const struct job_status *from);

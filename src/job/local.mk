@@ -14,10 +14,13 @@ libjob_a_SOURCES = \
 	include/job/controller.h \
 	src/job/internal.h \
 	src/job/model.c \
+	src/job/model_spec.h \
+	src/job/model_spec.c \
 	src/job/validate.h \
 	src/job/validate.c \
 	src/job/shape.c \
 	src/job/template.c \
+	src/job/fixed.c \
 	src/job/status.c \
 	src/job/pod.c \
 	src/job/pod_build.c \

@@ -21,6 +21,8 @@ enum field_type {
 	FIELD_SHARE,
 	FIELD_BOOL,
 	FIELD_TEXT,
+	FIELD_MANAGER,
+	FIELD_QUANTITIES,
 };
 
 struct field {
@@ -68,6 +70,17 @@ static const struct field fields[] = {
 	 "GS2_DEFAULT, POD_NATIVE_DEFAULT, POD_NATIVE_REPLICATED_PIPELINE"},
 	{"partition.routingType", FIELD_ENUM, false, 0, 0, "DNC, SWNC, BTNC, RINGSWNC"},
 	{"partition.allocation", FIELD_TEXT, false, 0, 253, NULL},
+	{"suspend", FIELD_BOOL, false, 0, 0, NULL},
+	{"activeDeadlineSeconds", FIELD_INT, false, 1, INT32_MAX, NULL},
+	{"startDeadlineSeconds", FIELD_INT, false, 1, INT32_MAX, NULL},
+	{"ttlSecondsAfterFinished", FIELD_INT, false, 0, INT32_MAX, NULL},
+	{"managedBy", FIELD_MANAGER, false, 0, 317, NULL},
+	{"schedulingPolicy", FIELD_OBJECT, false, 0, 0, NULL},
+	{"schedulingPolicy.minAvailable", FIELD_INT, false, 1, 10000, NULL},
+	{"schedulingPolicy.queue", FIELD_TEXT, false, 0, 253, NULL},
+	{"schedulingPolicy.priorityClass", FIELD_TEXT, false, 0, 253, NULL},
+	{"schedulingPolicy.scheduleTimeoutSeconds", FIELD_INT, false, 1, INT32_MAX, NULL},
+	{"schedulingPolicy.minResources", FIELD_QUANTITIES, false, 0, 0, NULL},
 };
 
 bool job_has_code_form(struct str s)
@@ -112,6 +125,67 @@ static bool is_percentage(struct str s)
 	return true;
 }
 
+static bool is_one_of(const char *set, char c)
+{
+	return c && strchr(set, c);
+}
+
+/* Letters and digits at both ends, these and others between them. */
+static bool is_word(struct str s, bool capitals, const char *others)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		bool inner = i > 0 && i + 1 < s.len && is_one_of(others, s.p[i]);
+
+		if (!isdigit(c) && !islower(c) && !(capitals && isupper(c)) && !inner)
+			return false;
+	}
+	return s.len > 0;
+}
+
+/* "example.com/controller" */
+static bool is_manager(struct str s)
+{
+	struct str domain, name;
+
+	return str_cut(s, '/', &domain, &name) && is_word(domain, false, "-.") &&
+	       is_word(name, true, "-_.");
+}
+
+static size_t digits_at(struct str s, size_t i)
+{
+	size_t n = 0;
+
+	while (i + n < s.len && isdigit((unsigned char)s.p[i + n]))
+		n++;
+	return n;
+}
+
+/* Kubernetes' quantities without a sign: 4, 0.5, 500m, 8Gi, 1e3. */
+static bool is_quantity(struct str s)
+{
+	size_t whole = digits_at(s, 0), i = whole, fraction = 0;
+
+	if (i < s.len && s.p[i] == '.') {
+		fraction = digits_at(s, i + 1);
+		i += 1 + fraction;
+	}
+	if (whole + fraction == 0)
+		return false;
+	if (i == s.len)
+		return true;
+	if (is_one_of("eE", s.p[i]) && i + 1 < s.len) {
+		size_t sign = is_one_of("+-", s.p[i + 1]);
+		size_t n = digits_at(s, i + 1 + sign);
+
+		if (n > 0)
+			return i + 1 + sign + n == s.len;
+	}
+	if (i + 1 == s.len)
+		return is_one_of("numkMGTPE", s.p[i]);
+	return i + 2 == s.len && is_one_of("KMGTPE", s.p[i]) && s.p[i + 1] == 'i';
+}
+
 /* What the type must be, in words; NULL when it is. */
 static const char *wrong_type(const struct field *f, const struct json *v)
 {
@@ -121,6 +195,7 @@ static const char *wrong_type(const struct field *f, const struct json *v)
 	case FIELD_INT:
 		return type == JSON_INT ? NULL : "a whole number";
 	case FIELD_OBJECT:
+	case FIELD_QUANTITIES:
 		return type == JSON_OBJECT ? NULL : "an object";
 	case FIELD_ARRAY:
 		return type == JSON_ARRAY ? NULL : "a list";
@@ -130,6 +205,24 @@ static const char *wrong_type(const struct field *f, const struct json *v)
 		return type == JSON_INT || type == JSON_STRING ? NULL : "a number or a string";
 	default:
 		return type == JSON_STRING ? NULL : "a string";
+	}
+}
+
+static void check_quantities(struct job_check *c, const char *path, const struct json *map)
+{
+	struct json_iter it = json_iter(map);
+
+	while (json_next(&it)) {
+		enum json_type type = json_type(it.value);
+		char at[512];
+
+		snprintf(at, sizeof(at), "%s[%.*s]", path, STR_ARG(it.key));
+		if (type != JSON_INT && type != JSON_STRING)
+			job_report(c, "Invalid", at, "must be a number or a string");
+		else if (type == JSON_INT ? json_int(it.value, 0) < 0
+					  : !is_quantity(json_str(it.value)))
+			job_report(c, "Invalid", at,
+				   "must be a quantity, such as 4, \"500m\" or \"8Gi\"");
 	}
 }
 
@@ -147,7 +240,7 @@ static void check_value(struct job_check *c, const struct field *f, const char *
 			   f->max);
 	else if (f->type == FIELD_SIZE && s.len > 16)
 		job_report(c, "Too long", path, "must be a number of at most 16 digits");
-	else if (f->type == FIELD_TEXT && (int64_t)s.len > f->max)
+	else if ((f->type == FIELD_TEXT || f->type == FIELD_MANAGER) && (int64_t)s.len > f->max)
 		job_report(c, "Too long", path, "must be at most %" PRId64 " characters", f->max);
 	else if (f->type == FIELD_ENUM && !is_choice(s, f->choices))
 		job_report(c, "Unsupported", path, "must be one of %s", f->choices);
@@ -158,6 +251,11 @@ static void check_value(struct job_check *c, const struct field *f, const char *
 					    (json_type(v) == JSON_STRING && !is_percentage(s))))
 		job_report(c, "Invalid", path,
 			   "must be a number or a percentage, such as 1 or \"25%%\"");
+	else if (f->type == FIELD_MANAGER && !is_manager(s))
+		job_report(c, "Invalid", path,
+			   "must be a domain and a name, such as \"example.com/controller\"");
+	else if (f->type == FIELD_QUANTITIES)
+		check_quantities(c, path, v);
 }
 
 /* The value at a path of dots; *ret_parent says whether the field above it is an object. */

@@ -137,12 +137,18 @@ static void check_numbers(struct job_check *c, const struct sizes *s)
 			"power of two from 1 to 65536: both must be powers of two");
 }
 
-static int64_t workers_of_instance(const struct json *spec, const struct sizes *s)
+bool job_is_worker_count(const struct json *v)
+{
+	return text_number(v, MAX_WORKERS) > 0;
+}
+
+int64_t job_workers_of(const struct json *spec)
 {
 	int64_t replicas = json_int(json_at(spec, "workers", "replicas", NULL), 1);
+	const struct json *per_instance = given(spec, "workersPerJobInstance");
 
-	if (s->per_instance) {
-		int64_t n = text_number(s->per_instance, MAX_WORKERS);
+	if (per_instance) {
+		int64_t n = text_number(per_instance, MAX_WORKERS);
 
 		return n ? n : 1;
 	}
@@ -152,7 +158,7 @@ static int64_t workers_of_instance(const struct json *spec, const struct sizes *
 static void check_counts(struct job_check *c, const struct json *object, const struct json *spec,
 			 const struct sizes *s)
 {
-	int64_t instances = json_int(s->instances, 1), workers = workers_of_instance(spec, s);
+	int64_t instances = json_int(s->instances, 1), workers = job_workers_of(spec);
 	size_t name = json_str(json_at(object, "metadata", "name", NULL)).len;
 	bool launcher = is_there(json_get(spec, "launcher")) ||
 			is_there(json_get(spec, "interactive"));
@@ -247,6 +253,16 @@ static void check_strategy(struct job_check *c, const struct json *strategy)
 			   "replaced");
 }
 
+static void check_group(struct job_check *c, const struct json *spec)
+{
+	int64_t least = json_int(json_at(spec, "schedulingPolicy", "minAvailable", NULL), 0);
+
+	if (least > job_workers_of(spec))
+		job_report(c, "Invalid", "spec.schedulingPolicy.minAvailable",
+			   "must be at most the worker Pods of one instance: a launcher is made "
+			   "when they run, so nothing can wait for it");
+}
+
 size_t job_validate(const struct json *object, job_report_fn *report, void *arg)
 {
 	struct job_check c = {.report = report, .arg = arg};
@@ -260,6 +276,7 @@ size_t job_validate(const struct json *object, job_report_fn *report, void *arg)
 			"a job has a launcher or is interactive, not both; leave one of them out");
 	check_restart(&c, json_get(spec, "restartPolicy"));
 	check_strategy(&c, json_at(spec, "workers", "strategy", NULL));
+	check_group(&c, spec);
 	if (c.name_too_long_for_workers)
 		job_report(&c, "Invalid", "metadata.name",
 			   "the name is too long for its Pods: with \"-worker-\" and the highest "

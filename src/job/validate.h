@@ -23,6 +23,11 @@ void job_check_shape(struct job_check *c, const struct json *spec);
 /* The parts of the Pod template that the operator itself writes into. */
 void job_check_template(struct job_check *c, const struct json *template);
 
+/* Worker Pods of one instance, at least 1: where the number is none, only its own rule speaks. */
+int64_t job_workers_of(const struct json *spec);
+
+bool job_is_worker_count(const struct json *v); /* a string that is a number from 1 to 10000 */
+
 /* ^([0-9]+(-[0-9]+)?)(,([0-9]+(-[0-9]+)?))*$, at most 256 characters. */
 bool job_has_code_form(struct str s);
 

@@ -182,7 +182,8 @@ static int check_kind(struct draft *d, const struct json *old, struct err *err)
 	sim_schema_default(d->req->api->schema, d->doc, d->root);
 	if (same_spec)
 		return 0;
-	return sim_schema_check(d->req->api->schema, jmut_view(d->root), d->doc, &d->causes, err);
+	return sim_schema_check(d->req->api->schema, old, jmut_view(d->root), d->doc, &d->causes,
+				err);
 }
 
 static int check_type(const struct draft *d, struct err *err)

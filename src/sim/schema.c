@@ -218,8 +218,9 @@ static void add_cause(void *arg, const char *path, const char *kind, const char 
 		c->n++;
 }
 
-int sim_schema_check(const struct sim_schema *s, const struct json *object, struct jmut_doc *doc,
-		     struct jmut **ret_causes, struct err *err)
+int sim_schema_check(const struct sim_schema *s, const struct json *before,
+		     const struct json *object, struct jmut_doc *doc, struct jmut **ret_causes,
+		     struct err *err)
 {
 	struct causes c = {.doc = doc, .list = jmut_array(doc), .words = BUF_INIT(65536)};
 	struct str name = kube_name(object);
@@ -227,6 +228,8 @@ int sim_schema_check(const struct sim_schema *s, const struct json *object, stru
 	/* A CRD without rules takes anything: what the operator's own check is for. */
 	if (s->has_rules)
 		job_validate(object, add_cause, &c);
+	if (s->has_rules && before)
+		job_validate_update(before, object, add_cause, &c);
 	if (c.n == 0) {
 		buf_done(&c.words);
 		return 0;

@@ -24,8 +24,10 @@ void sim_schema_prune(const struct sim_schema *s, struct jmut *root, sim_unknown
 		      void *arg);
 void sim_schema_default(const struct sim_schema *s, struct jmut_doc *doc, struct jmut *root);
 
-/* ERR_INVALID with the words of a 422, and its causes as a JSON array in doc. */
-int sim_schema_check(const struct sim_schema *s, const struct json *object, struct jmut_doc *doc,
-		     struct jmut **ret_causes, struct err *err);
+/* ERR_INVALID with the words of a 422, and its causes as a JSON array in doc. before: what is
+ * written over, NULL: a new object. */
+int sim_schema_check(const struct sim_schema *s, const struct json *before,
+		     const struct json *object, struct jmut_doc *doc, struct jmut **ret_causes,
+		     struct err *err);
 
 #endif

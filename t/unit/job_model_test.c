@@ -2,6 +2,8 @@
 /*
  * IPUJobs of both generations to struct job, and statuses there and back.
  */
+#include <inttypes.h>
+
 #include "core/clock.h"
 #include "core/yaml.h"
 #include "job/model.h"
@@ -167,6 +169,258 @@ static void test_policies(void)
 		job_free(job);
 	}
 	row_end();
+}
+
+/* ---- policies and times ---- */
+
+static void test_slots(void)
+{
+	static const struct {
+		const char *spec;
+		uint32_t slots;
+	} rows[] = {
+		{"{" NEW ", workers: {" POD "}}", 1},
+		{"{" NEW ", workersPerJobInstance: '4', workers: {" POD "}}", 1},
+		{"{" NEW ", modelReplicasPerWorker: '2', workers: {" POD "}}", 2},
+		{"{modelReplicas: '4', ipusPerModelReplica: '1', workers: {" POD "}}", 4},
+		{"{modelReplicas: '4', ipusPerModelReplica: '1', workers: {replicas: 2, " POD "}}",
+		 2},
+		{"{modelReplicas: '4', ipusPerModelReplica: '1', workers: {replicas: 3, " POD "}}",
+		 2},
+		{"{modelReplicas: '1', ipusPerModelReplica: '1', workers: {replicas: 3, " POD "}}",
+		 1},
+		{"{modelReplicas: 'x', ipusPerModelReplica: '1', workers: {" POD "}}", 1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct job *job = decode_spec(rows[i].spec);
+
+		row_begin("%s", rows[i].spec);
+		is_uint(job->slots, rows[i].slots, "slots of a worker");
+		job_free(job);
+	}
+	row_end();
+}
+
+static void test_strategy(void)
+{
+	static const struct {
+		uint32_t instances;
+		const char *strategy;
+		enum job_strategy want;
+		uint32_t surge, unavailable;
+	} rows[] = {
+		{1, "{}", JOB_ROLLING_UPDATE, 1, 0},
+		{4, "{}", JOB_ROLLING_UPDATE, 1, 1},
+		{10, "{}", JOB_ROLLING_UPDATE, 3, 2},
+		{10, "{type: RollingUpdate}", JOB_ROLLING_UPDATE, 3, 2},
+		{10, "{rollingUpdate: {maxSurge: 0}}", JOB_ROLLING_UPDATE, 0, 2},
+		{10, "{rollingUpdate: {maxSurge: 2, maxUnavailable: 0}}", JOB_ROLLING_UPDATE, 2, 0},
+		{10, "{rollingUpdate: {maxSurge: '0%', maxUnavailable: '5%'}}", JOB_ROLLING_UPDATE,
+		 0, 1},
+		{3, "{rollingUpdate: {maxSurge: 100, maxUnavailable: 100}}", JOB_ROLLING_UPDATE, 3,
+		 3},
+		{3, "{rollingUpdate: {maxSurge: '999%', maxUnavailable: '100%'}}",
+		 JOB_ROLLING_UPDATE, 3, 3},
+		{3, "{rollingUpdate: {maxSurge: '34%', maxUnavailable: '34%'}}", JOB_ROLLING_UPDATE,
+		 2, 1},
+		{10000, "{}", JOB_ROLLING_UPDATE, 2500, 2500},
+		{4, "{type: Recreate}", JOB_RECREATE, 1, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_FREE char *spec = xasprintf(
+			"{jobInstances: %u, ipusPerJobInstance: '1', workers: {strategy: %s, " POD
+			"}}",
+			rows[i].instances, rows[i].strategy);
+		struct job *job = decode_spec(spec);
+
+		row_begin("%s", spec);
+		is_int(job->strategy, rows[i].want, "strategy");
+		is_uint(job->max_surge, rows[i].surge, "maxSurge");
+		is_uint(job->max_unavailable, rows[i].unavailable, "maxUnavailable");
+		job_free(job);
+	}
+	row_end();
+}
+
+static bool restarts(const struct job *job, unsigned code)
+{
+	return job->restart_codes[code / 8] >> (code % 8) & 1;
+}
+
+static void test_restart_codes(void)
+{
+	struct job *job = decode_spec("{" NEW ", workers: {" POD
+				      "}, restartPolicy: {type: ExitCode, "
+				      "backOffLimit: 0, exitCodes: '0,3-5,137,255'}}");
+	unsigned n = 0;
+
+	for (unsigned code = 0; code < 256; code++)
+		n += restarts(job, code);
+	is_uint(n, 6, "six codes");
+	ok(restarts(job, 0) && restarts(job, 3) && restarts(job, 4) && restarts(job, 5) &&
+		   restarts(job, 137) && restarts(job, 255),
+	   "those that are named");
+	is_uint(job->backoff_limit, 0, "a limit of 0");
+	job_free(job);
+	job = decode_spec("{" NEW ", workers: {" POD
+			  "}, restartPolicy: {type: ExitCode, exitCodes: "
+			  "'1-2-3,7,256,x,'}}");
+	ok(restarts(job, 7) && !restarts(job, 1) && !restarts(job, 0),
+	   "what can be read of others");
+	is_uint(job->backoff_limit, 3, "the default limit");
+	job_free(job);
+	job = decode_spec("{" NEW ", workers: {" POD
+			  "}, restartPolicy: {type: Always, exitCodes: '7'}}");
+	ok(!restarts(job, 7), "no codes without ExitCode");
+	job_free(job);
+}
+
+static void test_times(void)
+{
+	struct job *job = decode_spec("{" NEW ", workers: {" POD "}}");
+
+	ok(!job->suspend && job->deadline_ms == 0 && job->start_deadline_ms == 0 &&
+		   job->ttl_ms == 0 && job->finished_ttl_ms == -1,
+	   "each is off where it isn't given");
+	job_free(job);
+	job = decode_spec(
+		"{" NEW ", workers: {" POD "}, suspend: true, activeDeadlineSeconds: 2147483647, "
+		"startDeadlineSeconds: 5, ttlSecondsAfterFinished: 0, interactive: {ttl: 60}}");
+	is_str(job->problem ? job->problem : "", "", "nothing is wrong");
+	ok(job->suspend, "suspend");
+	is_int(job->deadline_ms, INT64_C(2147483647000), "activeDeadlineSeconds");
+	is_int(job->start_deadline_ms, 5000, "startDeadlineSeconds");
+	is_int(job->finished_ttl_ms, 0, "ttlSecondsAfterFinished");
+	is_int(job->ttl_ms, 60000, "interactive.ttl");
+	job_free(job);
+	job = decode_spec(
+		"{" NEW ", workers: {" POD "}, activeDeadlineSeconds: 0, "
+		"startDeadlineSeconds: 9223372036854775807, ttlSecondsAfterFinished: -1}");
+	ok(job->deadline_ms == 0 && job->start_deadline_ms == 0 && job->finished_ttl_ms == -1,
+	   "what breaks a rule is as if it weren't there");
+	job_free(job);
+}
+
+static void test_managers(void)
+{
+	static const struct {
+		const char *more, *want;
+	} rows[] = {
+		{"", NULL},
+		{", managedBy: graphcore.ai/ipu-operator", NULL},
+		{", managedBy: kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/multikueue"},
+		{", managedBy: ''", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_FREE char *spec = xasprintf("{" NEW ", workers: {" POD "}%s}",
+						    rows[i].more);
+		struct job *job = decode_spec(spec);
+
+		row_begin("%s", spec);
+		is_str(job->managed_by ? job->managed_by : "ours",
+		       rows[i].want ? rows[i].want : "ours", "who manages it");
+		job_free(job);
+	}
+	row_end();
+}
+
+static struct job *decode_metadata(const char *metadata)
+{
+	CLEANUP_FREE char *text = xasprintf("{\"metadata\":{\"name\":\"j\",\"namespace\":\"n\","
+					    "\"uid\":\"u\"%s}}",
+					    metadata);
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse(str_of(text), &doc, &err) < 0)
+		bail_out(err.msg);
+	return decode(json_root(doc));
+}
+
+static void test_metadata(void)
+{
+	struct job *job = decode_metadata("");
+
+	ok(!job->queue_name && !job->force_release, "neither queue nor force");
+	job_free(job);
+	job = decode_metadata(",\"labels\":{\"kueue.x-k8s.io/queue-name\":\"team\"},"
+			      "\"annotations\":{\"graphcore.ai/force-release\":\"true\"}");
+	is_str(job->queue_name, "team", "Kueue's queue");
+	ok(job->force_release, "force");
+	job_free(job);
+	job = decode_metadata(",\"labels\":{\"kueue.x-k8s.io/queue-name\":\"\"},"
+			      "\"annotations\":{\"graphcore.ai/force-release\":\"yes\"}");
+	ok(!job->queue_name && !job->force_release, "an empty queue; another word than true");
+	job_free(job);
+}
+
+#define GOLDEN_HASH UINT64_C(0xa71d39317c687809)
+#define HASHED(more)                                                                               \
+	"{" NEW ", workers: {template: {spec: {containers: [{name: c, image: i}" more "]}}}}"
+
+/* What Pods carry must mean the same in every release: the number stands here as it was first. */
+static void test_template_hash(void)
+{
+	static const struct {
+		const char *spec;
+		bool same;
+	} rows[] = {
+		{HASHED(""), true},
+		{"{workers: {template: {spec: {containers: [{image: i, name: c}]}}}, " NEW "}",
+		 true},
+		{"{" NEW
+		 ", workers: {template: {spec: {hostIPC: null, containers: [{name: c, image: "
+		 "i}]}}}}",
+		 true},
+		{"{jobInstances: 9, ipusPerJobInstance: '16', suspend: true, workers: {replicas: 1, "
+		 "template: {spec: {containers: [{name: c, image: i}]}}}}",
+		 true},
+		{HASHED(", {name: d}"), false},
+		{"{" NEW ", workers: {template: {spec: {containers: [{name: c, image: j}]}}}}",
+		 false},
+		{"{" NEW ", workers: {template: {spec: {containers: [{name: ci, image: ''}]}}}}",
+		 false},
+		{"{" NEW
+		 ", workers: {template: {spec: {hostIPC: false, containers: [{name: c, image: "
+		 "i}]}}}}",
+		 false},
+		{"{" NEW ", launcher: {command: [a, b]}, workers: {template: {spec: {containers: "
+		 "[{name: c, image: i}]}}}}",
+		 false},
+		{"{" NEW ", launcher: {command: [b, a]}, workers: {template: {spec: {containers: "
+		 "[{name: c, image: i}]}}}}",
+		 false},
+		{"{" NEW
+		 ", interactive: {ttl: 60}, workers: {template: {spec: {containers: [{name: c, "
+		 "image: i}]}}}}",
+		 false},
+		{"{" NEW
+		 ", interactive: {ttl: 61}, workers: {template: {spec: {containers: [{name: c, "
+		 "image: i}]}}}}",
+		 false},
+	};
+	uint64_t seen[sizeof(rows) / sizeof(rows[0])], first = 0;
+	struct job *job;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		job = decode_spec(rows[i].spec);
+		row_begin("%s", rows[i].spec);
+		seen[i] = job->template_hash;
+		first = seen[0];
+		ok(seen[i] != 0, "it isn't 0");
+		for (size_t k = 1; k < i; k++)
+			ok(rows[i].same || seen[k] != seen[i], "none is like row %zu", k);
+		ok((seen[i] == first) == rows[i].same, "the same, or not");
+		job_free(job);
+	}
+	row_end();
+	ok(first == GOLDEN_HASH, "release to release: 0x%016" PRIx64, first);
+	job = decode_spec("{" NEW ", workers: {template: []}}");
+	ok(job->template_hash == 0, "0 without a template");
+	job_free(job);
 }
 
 static void test_problems(void)
@@ -368,6 +622,13 @@ int main(void)
 	test_sizes();
 	test_partition();
 	test_policies();
+	test_slots();
+	test_strategy();
+	test_restart_codes();
+	test_times();
+	test_managers();
+	test_metadata();
+	test_template_hash();
 	test_problems();
 	test_identity();
 	test_names();

@@ -11,7 +11,8 @@
 
 struct rule {
 	char id[64], path[512], kind[32], message[256];
-	bool in_words; /* of the first table: its message is the whole message */
+	bool in_words;  /* of a table of CEL rules: its message is the whole message */
+	bool of_update; /* judges a change */
 	bool tested;
 };
 
@@ -30,7 +31,7 @@ static void take_cell(char *to, size_t size, const char *from, size_t len)
 }
 
 /* "| id | path | kind | rule | message |"; ids have no blanks. */
-static void take_line(const char *line, bool in_words)
+static void take_line(const char *line, bool in_words, bool of_update)
 {
 	const char *cells[6];
 	size_t n = 0;
@@ -52,6 +53,7 @@ static void take_line(const char *line, bool in_words)
 	while (r->kind[0] && r->kind[strlen(r->kind) - 1] == ' ')
 		r->kind[strlen(r->kind) - 1] = '\0';
 	r->in_words = in_words;
+	r->of_update = of_update;
 	n_rules++;
 }
 
@@ -61,15 +63,17 @@ static void read_reference(void)
 					    getenv("TOP_SRCDIR") ? getenv("TOP_SRCDIR") : ".");
 	FILE *f = fopen(path, "re");
 	char line[2048];
-	bool in_words = true;
+	bool in_words = true, of_update = false;
 
 	if (!f)
 		bail_out(path);
 	while (fgets(line, sizeof(line), f)) {
 		if (strncmp(line, "## Rules of the schema", 22) == 0)
 			in_words = false;
+		if (strncmp(line, "## Rules on updates", 19) == 0)
+			in_words = of_update = true;
 		if (line[0] == '|')
-			take_line(line, in_words);
+			take_line(line, in_words, of_update);
 	}
 	fclose(f);
 	ok(n_rules > 25, "%zu rules in the reference", n_rules);
@@ -103,8 +107,8 @@ static void note_report(void *arg, const char *path, const char *kind, const cha
 	r->n++;
 }
 
-/* A job with nothing wrong, and a merge patch over its spec. */
-static void validate(const char *name, const char *patch, struct reported *ret)
+/* A job with nothing wrong, and a merge patch over its spec. The root of doc is the result. */
+static void make_job(struct jmut_doc *doc, const char *name, const char *patch)
 {
 	CLEANUP_FREE char *text = xasprintf(
 		"{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"jobInstances\":1,"
@@ -113,17 +117,23 @@ static void validate(const char *name, const char *patch, struct reported *ret)
 		name);
 	CLEANUP_FREE char *whole = xasprintf("{\"spec\":%s}", patch);
 	CLEANUP_JSON struct json_doc *base = NULL, *change = NULL;
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct err err = ERR_INIT;
-	struct jmut *root;
-	size_t n;
 
-	*ret = (struct reported){0};
 	if (json_parse(str_of(text), &base, &err) < 0 ||
 	    json_parse(str_of(whole), &change, &err) < 0)
 		bail_out(err.msg);
-	root = jmut_merge_patch(doc, jmut_copy(doc, json_root(base)), json_root(change));
-	n = job_validate(jmut_view(root), note_report, ret);
+	jmut_set_root(doc,
+		      jmut_merge_patch(doc, jmut_copy(doc, json_root(base)), json_root(change)));
+}
+
+static void validate(const char *name, const char *patch, struct reported *ret)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	size_t n;
+
+	*ret = (struct reported){0};
+	make_job(doc, name, patch);
+	n = job_validate(jmut_view(jmut_root(doc)), note_report, ret);
 	is_uint(n, ret->n, "the count");
 }
 
@@ -133,14 +143,19 @@ struct row {
 	const char *message; /* of a rule of the schema */
 };
 
-#define OLD      "\"jobInstances\":null,\"ipusPerJobInstance\":null"
-#define BY_MODEL OLD ",\"modelReplicas\":\"4\",\"ipusPerModelReplica\":\"1\""
+#define OLD                "\"jobInstances\":null,\"ipusPerJobInstance\":null"
+#define BY_MODELS(n, ipus) OLD ",\"modelReplicas\":\"" n "\",\"ipusPerModelReplica\":\"" ipus "\""
+#define BY_MODEL           BY_MODELS("4", "1")
 #define ROLLING(s, u)                                                                              \
 	"{\"workers\":{\"strategy\":{\"rollingUpdate\":{\"maxSurge\":" s ",\"maxUnavailable\":" u  \
 	"}}}}"
 #define MUST_BE(z) NULL, "must be " z
 
 /* clang-format off */
+#define MANAGER "spec.managedBy", "must be a domain and a name, such as \"example.com/controller\""
+#define QUANTITY(q) \
+	"quantity-form", "{\"schedulingPolicy\":{\"minResources\":{\"cpu\":" q "}}}", \
+	"spec.schedulingPolicy.minResources[cpu]", "must be a quantity, such as 4, \"500m\" or \"8Gi\""
 #define TEXT_32   "abcdefghijklmnopqrstuvwxyz012345"
 #define LONG_TEXT TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32 TEXT_32
 
@@ -181,6 +196,9 @@ static const struct row rows[] = {
 	{"strategy-stuck", ROLLING("0", "0")},
 	{"strategy-stuck", ROLLING("\"0%\"", "0")},
 	{"strategy-stuck", ROLLING("\"000%\"", "\"00%\"")},
+	{"group-too-large", "{\"schedulingPolicy\":{\"minAvailable\":2}}"},
+	{"group-too-large", "{\"workersPerJobInstance\":\"4\",\"launcher\":{\"command\":[\"x\"]},"
+	 "\"schedulingPolicy\":{\"minAvailable\":5}}"},
 
 	{"required", "{\"workers\":null}", "spec.workers", "is required"},
 	{"required", "{\"workers\":{\"template\":null}}", "spec.workers.template", "is required"},
@@ -257,6 +275,41 @@ static const struct row rows[] = {
 	{"range", "{\"partition\":{\"gcds\":0}}", "spec.partition.gcds", "must be from 1 to 10000"},
 	{"text-too-long", "{\"partition\":{\"allocation\":\"" LONG_TEXT "\"}}",
 	 "spec.partition.allocation", "must be at most 253 characters"},
+	{"type", "{\"suspend\":\"true\"}", "spec.suspend", "must be true or false"},
+	{"type", "{\"activeDeadlineSeconds\":\"60\"}", "spec.activeDeadlineSeconds",
+	 "must be a whole number"},
+	{"type", "{\"managedBy\":1}", "spec.managedBy", "must be a string"},
+	{"type", "{\"schedulingPolicy\":true}", "spec.schedulingPolicy", "must be an object"},
+	{"type", "{\"schedulingPolicy\":{\"minResources\":[]}}", "spec.schedulingPolicy.minResources",
+	 "must be an object"},
+	{"type", "{\"schedulingPolicy\":{\"minResources\":{\"cpu\":1.5}}}",
+	 "spec.schedulingPolicy.minResources[cpu]", "must be a number or a string"},
+	{"range", "{\"activeDeadlineSeconds\":0}", "spec.activeDeadlineSeconds",
+	 "must be from 1 to 2147483647"},
+	{"range", "{\"startDeadlineSeconds\":2147483648}", "spec.startDeadlineSeconds",
+	 "must be from 1 to 2147483647"},
+	{"range", "{\"ttlSecondsAfterFinished\":-1}", "spec.ttlSecondsAfterFinished",
+	 "must be from 0 to 2147483647"},
+	{"range", "{\"schedulingPolicy\":{\"minAvailable\":0}}", "spec.schedulingPolicy.minAvailable",
+	 "must be from 1 to 10000"},
+	{"manager-form", "{\"managedBy\":\"\"}", MANAGER},
+	{"manager-form", "{\"managedBy\":\"controller\"}", MANAGER},
+	{"manager-form", "{\"managedBy\":\"Example.com/a\"}", MANAGER},
+	{"manager-form", "{\"managedBy\":\"example.com/\"}", MANAGER},
+	{"manager-form", "{\"managedBy\":\"example.com/-a\"}", MANAGER},
+	{"manager-form", "{\"managedBy\":\"a/b\\u0000c\"}", MANAGER},
+	{QUANTITY("\"\"")},
+	{QUANTITY("\".\"")},
+	{QUANTITY("\"-1\"")},
+	{QUANTITY("\"1ki\"")},
+	{QUANTITY("\"1e+\"")},
+	{QUANTITY("\"1 Gi\"")},
+	{QUANTITY("\"8Gi8\"")},
+	{QUANTITY("-1")},
+	{"text-too-long", "{\"schedulingPolicy\":{\"queue\":\"" LONG_TEXT "\"}}",
+	 "spec.schedulingPolicy.queue", "must be at most 253 characters"},
+	{"text-too-long", "{\"managedBy\":\"a/" LONG_TEXT LONG_TEXT "\"}", "spec.managedBy",
+	 "must be at most 317 characters"},
 	{"too-long", "{\"ipusPerJobInstance\":\"00000000000000004\"}", "spec.ipusPerJobInstance",
 	 "must be a number of at most 16 digits"},
 };
@@ -350,6 +403,14 @@ static void test_good(void)
 		"{\"workers\":{\"strategy\":{\"type\":\"Recreate\"}}}",
 		"{\"cleanPodPolicy\":\"All\",\"whatever\":{\"a\":1}}",
 		"{\"launcher\":{\"command\":[\"mpirun\"],\"env\":[{\"name\":\"A\"}]}}",
+		"{\"suspend\":true,\"activeDeadlineSeconds\":1,\"startDeadlineSeconds\":2147483647,"
+		"\"ttlSecondsAfterFinished\":0,\"managedBy\":\"graphcore.ai/ipu-operator\"}",
+		"{\"managedBy\":\"a/B_c.d-e\",\"interactive\":{\"ttl\":1},\"suspend\":true}",
+		"{\"schedulingPolicy\":{}}",
+		"{\"workers\":{\"replicas\":4},\"schedulingPolicy\":{\"minAvailable\":4,"
+		"\"queue\":\"q\",\"priorityClass\":\"high\",\"scheduleTimeoutSeconds\":60,"
+		"\"minResources\":{\"cpu\":4,\"memory\":\"8Gi\",\"x/y\":\"1e3\",\"a\":\"2E\","
+		"\"b\":\"0.5\",\"c\":\".5\",\"d\":\"5.\",\"e\":\"100m\",\"f\":\"1E-2\"}}}",
 	};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -400,6 +461,79 @@ static void test_odd_objects(void)
 	row_end();
 }
 
+/* ---- changes ---- */
+
+static size_t validate_change(const char *before, const char *after, struct reported *ret)
+{
+	CLEANUP_JMUT struct jmut_doc *old = jmut_doc_new(), *new = jmut_doc_new();
+
+	*ret = (struct reported){0};
+	make_job(old, "j", before);
+	make_job(new, "j", after);
+	return job_validate_update(jmut_view(jmut_root(old)), jmut_view(jmut_root(new)),
+				   note_report, ret);
+}
+
+#define LAUNCHER    "\"launcher\":{\"command\":[\"x\"]}"
+#define INTERACTIVE "\"interactive\":{\"ttl\":1}"
+
+/* clang-format off */
+static const struct {
+	const char *id, *before, *after; /* id NULL: it's fine */
+} changes[] = {
+	{"workers-per-instance-fixed", "{\"workersPerJobInstance\":\"2\"}",
+	 "{\"workersPerJobInstance\":\"3\"}"},
+	{"workers-per-instance-fixed", "{}", "{\"workersPerJobInstance\":\"3\"}"},
+	{"workers-per-instance-fixed", "{\"workersPerJobInstance\":\"2\"}", "{}"},
+	{"workers-fixed", "{}", "{\"workers\":{\"replicas\":2}}"},
+	{"workers-fixed", "{\"workers\":{\"replicas\":3}}", "{\"workers\":{\"replicas\":2}}"},
+	{"model-replicas-fixed", "{" BY_MODEL "}", "{" BY_MODELS("8", "1") "}"},
+	{"replica-ipus-fixed", "{" BY_MODEL "}", "{" BY_MODELS("4", "2") "}"},
+	{"generation-fixed", "{}", "{" BY_MODEL "}"},
+	{"generation-fixed", "{" BY_MODEL "}", "{}"},
+	{"launcher-fixed", "{}", "{" LAUNCHER "}"},
+	{"launcher-fixed", "{" LAUNCHER "}", "{}"},
+	{"interactive-fixed", "{}", "{" INTERACTIVE "}"},
+	{"interactive-fixed", "{" INTERACTIVE "}", "{}"},
+	{"manager-fixed", "{}", "{\"managedBy\":\"a/b\"}"},
+	{"manager-fixed", "{\"managedBy\":\"a/b\"}", "{}"},
+	{"manager-fixed", "{\"managedBy\":\"a/b\"}", "{\"managedBy\":\"a/c\"}"},
+	{NULL, "{}", "{\"jobInstances\":7,\"ipusPerJobInstance\":\"16\",\"suspend\":true}"},
+	{NULL, "{}", "{\"workersPerJobInstance\":\"1\",\"workers\":{\"replicas\":5}}"},
+	{NULL, "{\"workersPerJobInstance\":\"2\"}",
+	 "{\"workersPerJobInstance\":\"2\",\"workers\":{\"replicas\":5}}"},
+	{NULL, "{\"workersPerJobInstance\":\"none\"}", "{\"workersPerJobInstance\":\"3\"}"},
+	{NULL, "{\"workersPerJobInstance\":\"3\"}", "{\"workersPerJobInstance\":\"none\"}"},
+	{NULL, "{\"modelReplicas\":\"2\"}", "{}"},
+	{NULL, "{" OLD "}", "{" BY_MODEL "}"},
+	{NULL, "{" LAUNCHER "}", "{\"launcher\":{\"command\":[\"y\"]}}"},
+	{NULL, "{" INTERACTIVE "}", "{\"interactive\":{\"ttl\":2}}"},
+	{NULL, "{\"managedBy\":\"a/b\"}", "{\"managedBy\":\"a/b\",\"cleanPodPolicy\":\"All\"}"},
+};
+/* clang-format on */
+
+static void test_changes(void)
+{
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		struct rule *rule = changes[i].id ? find_rule(changes[i].id) : NULL;
+		struct reported got;
+
+		row_begin("%s to %s", changes[i].before, changes[i].after);
+		is_uint(validate_change(changes[i].before, changes[i].after, &got),
+			changes[i].id != NULL, "rules that are broken");
+		if (!changes[i].id)
+			continue;
+		if (!ok(rule && rule->of_update, "the reference has it") || got.n == 0)
+			continue;
+		rule->tested = true;
+		is_uint(strcspn(rule->path + 1, "`"), strlen(got.path[0]), "the path's length");
+		is_int(strncmp(got.path[0], rule->path + 1, strlen(got.path[0])), 0, "path");
+		is_str(got.kind[0], rule->kind, "kind");
+		is_str(got.message[0], rule->message, "message");
+	}
+	row_end();
+}
+
 static void test_all_tested(void)
 {
 	for (size_t i = 0; i < n_rules; i++)
@@ -414,6 +548,7 @@ int main(void)
 	test_good();
 	test_several();
 	test_odd_objects();
+	test_changes();
 	test_all_tested();
 	return done_testing();
 }
