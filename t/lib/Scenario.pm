@@ -220,7 +220,7 @@ sub columns ($s, $kind, $name) {
 # ---- jobs ----
 
 # An IPUJob's object. Options: ipus; runs, seconds until its Pods end (default: until end_pod); exit;
-# words, its last ones; template, merged into the Pod template (a hash of metadata and spec).
+# words, its last ones; unready, Pods aren't Ready before set_ready; template, merged into the Pod template (a hash of metadata and spec).
 sub job ($s, $name, %option) {
 	my $template = $option{template} // {};
 	my %container = (name => 'main', image => 'localhost/busybox:test', imagePullPolicy => 'Never',
@@ -229,7 +229,7 @@ sub job ($s, $name, %option) {
 		apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
 		spec => { jobInstances => 1, ipusPerJobInstance => '' . ($option{ipus} // 4),
 			%{ $option{spec} // {} },
-			workers => { template => { %$template, spec => { containers => [ \%container ],
+			workers => { %{ $option{spec}{workers} // {} }, template => { %$template, spec => { containers => [ \%container ],
 				%{ $template->{spec} // {} } } } } },
 	};
 	$s->{back}->shape($job, %option);
@@ -260,6 +260,13 @@ sub delete_job ($s, $name) { return $s->delete('ipujobs', $name) }
 sub condition ($job) {
 	return (grep { $_->{status} eq 'True' } @{ $job->{status}{conditions} // [] })[0];
 }
+
+# A condition by its type, True or not; undef where it isn't there.
+sub condition_of ($job, $type) {
+	return (grep { $_->{type} eq $type } @{ $job->{status}{conditions} // [] })[0];
+}
+
+sub is_true ($job, $type) { return (condition_of($job, $type)->{status} // '') eq 'True' }
 
 # Waits until launcherStatus (the STATUS column) says that, and returns the job. Another end is one at
 # once.
@@ -298,6 +305,52 @@ sub wait_worker ($s, $name, $phase, %option) {
 sub end_pod ($s, $name, $code = 0, $words = '') {
 	return $s->{back}->end_pod($s, "$name-worker-0", $code, $words);
 }
+
+# ---- Pods by their own names ----
+
+# Those of a job: name => Pod.
+sub pods ($s, $name) {
+	return { map { $_->{metadata}{name} => $_ } $s->list('pods', ns => 'default', labels => "graphcore.ai/job=$name") };
+}
+
+# Waits until a Pod is in that phase, and returns it. Options: after, one of an earlier life that has the
+# name too; ready, that it is.
+sub wait_pod ($s, $pod_name, $phase, %option) {
+	my $before = $option{after} ? $option{after}{metadata}{uid} : '';
+	return $s->wait_for("Pod $pod_name to be $phase", sub {
+		my $pod = $s->get('pods', $pod_name) // return undef;
+		return undef if $pod->{metadata}{uid} eq $before || ($pod->{status}{phase} // '') ne $phase;
+		return $pod if !$option{ready};
+		return (grep { $_->{type} eq 'Ready' && $_->{status} eq 'True' } @{ $pod->{status}{conditions} // [] }) ? $pod : undef;
+	}, %option);
+}
+
+# Lets one of them end, as end_pod() does.
+sub finish_pod ($s, $pod_name, $code = 0, $words = '') {
+	return $s->{back}->end_pod($s, $pod_name, $code, $words);
+}
+
+# What a kubelet writes of a Pod that ends otherwise: evicted; oom; init => CODE, of its first init container.
+sub fail_pod ($s, $pod_name, $how, $code = 137) {
+	my $pod = $s->get('pods', $pod_name) // die "no Pod $pod_name\n";
+	my %list = (init => 'initContainerStatuses');
+	my $list = $list{$how} // 'containerStatuses';
+	my %status = (phase => 'Failed');
+	my @ended = map { { %$_, ready => JSON::PP::false, started => JSON::PP::false, state => { terminated => {
+		exitCode => $code, reason => $how eq 'oom' ? 'OOMKilled' : 'Error' } } } } @{ $pod->{status}{$list} };
+	@status{qw(reason message)} = ('Evicted', 'The node was low on resource: memory.') if $how eq 'evicted';
+	$s->patch('pods', $pod_name, { status => { %status, $list => \@ended } }, sub => 'status');
+	return;
+}
+
+# Makes a Pod of a job with the option `unready` Ready, or not again.
+sub set_ready ($s, $pod_name, $ready = 1) {
+	return $s->{back}->set_ready($s, $pod_name, $ready ? 'True' : 'False');
+}
+
+# A Pod's Node goes silent, and comes back. (With KWOK all of them do: there is one program for all.)
+sub lose_node ($s, $node) { return $s->{back}->lose_node($s, $node) }
+sub return_node ($s, $node) { return $s->{back}->return_node($s, $node) }
 
 # The environment of a Pod's first container, of plain values.
 sub environment ($pod) {

@@ -107,6 +107,7 @@ sub shape ($self, $job, %option) {
 	if ($self->{shape} eq 'scale') {
 		my %note = defined $option{runs} ? ('test.kwok/runs-for' => "$option{runs}s",
 			'test.kwok/exit-code' => "$code") : ();
+		$note{'test.kwok/unready'} = 'true' if $option{unready};
 		$template->{metadata}{annotations} = { %note, %{ $template->{metadata}{annotations} // {} } };
 		return;
 	}
@@ -129,6 +130,24 @@ sub end_pod ($self, $s, $name, $code, $words) {
 		. 'mv /tmp/end.new /tmp/end';
 	$self->{c}->kubectl('exec', $name, '--', 'sh', '-c', $script);
 	return;
+}
+
+# Nothing but the test says so of a Pod of KWOK's.
+sub set_ready ($self, $s, $name, $status) {
+	die "only KWOK's Pods are made Ready by the test\n" if $self->{shape} ne 'scale';
+	my $pod = $s->get('pods', $name) // die "no Pod $name\n";
+	my @conditions = map { $_->{type} =~ /^(?:Ready|ContainersReady)$/ ? { %$_, status => $status } : $_ }
+		@{ $pod->{status}{conditions} };
+	$s->patch('pods', $name, { status => { conditions => \@conditions } }, sub => 'status');
+	return;
+}
+
+sub lose_node ($self, $s, $node) {
+	return $self->{c}->stop($self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet");
+}
+
+sub return_node ($self, $s, $node) {
+	return $self->{c}->revive($self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet");
 }
 
 sub api_goes ($self, $s) { return $self->{c}->stop('kube-apiserver') }

@@ -9,6 +9,7 @@ use IpuTest qw(http run slurp spit start test_dir);
 use IpuTree qw(top_srcdir);
 
 my $count = 0;
+my $ready_gate = 'test/ready';
 
 sub new ($class) { return bless {}, $class }
 
@@ -47,6 +48,7 @@ sub kubectl ($self, $arguments, %option) {
 
 # How the Pods of a job go is a rule of the simulated kubelet's.
 sub shape ($self, $job, %option) {
+	push @{ $job->{spec}{workers}{template}{spec}{readinessGates} }, { conditionType => $ready_gate } if $option{unready};
 	my $run_ms = defined $option{runs} ? 1 + int(1000 * $option{runs}) : 0;
 	my %rule = (name => "default/$job->{metadata}{name}-worker-*", exitCode => $option{exit} // 0,
 		message => $option{words} // '', runMs => $run_ms, %{ $option{kubelet} // {} });
@@ -65,6 +67,21 @@ sub end_pod ($self, $s, $name, $code, $words) {
 		containerStatuses => \@ended } }, sub => 'status');
 	return;
 }
+
+# By the condition of the readiness gate that shape() put there.
+sub set_ready ($self, $s, $name, $status) {
+	my $pod = $s->get('pods', $name) // die "no Pod $name\n";
+	my @others = grep { $_->{type} ne $ready_gate } @{ $pod->{status}{conditions} };
+	$s->patch('pods', $name, { status => { conditions => [ @others, { type => $ready_gate, status => $status } ] } },
+		sub => 'status');
+	return;
+}
+
+sub lose_node ($self, $s, $node) {
+	return $s->tell_sim("/sim/nodes/$node/lose", json => { notReadyMs => 1000, evictMs => 3_600_000 });
+}
+
+sub return_node ($self, $s, $node) { return $s->tell_sim("/sim/nodes/$node/return") }
 
 # Nobody answers, and what was open breaks.
 sub api_goes ($self, $s) {
