@@ -41,7 +41,7 @@ job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
 	t/unit/job_model_test t/unit/job_pod_test t/unit/job_controller_test \
-	t/unit/job_rollout_test
+	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
 t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rig.h t/unit/tap.h
 t_unit_job_plan_test_LDADD = $(job_ldadd)
@@ -58,3 +58,5 @@ t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/partiti
 t_unit_job_controller_test_LDADD = $(sim_ldadd)
 t_unit_job_rollout_test_SOURCES = t/unit/job_rollout_test.c t/unit/tap.h
 t_unit_job_rollout_test_LDADD = $(job_ldadd)
+t_unit_job_plan_speed_test_SOURCES = t/unit/job_plan_speed_test.c t/unit/tap.h
+t_unit_job_plan_speed_test_LDADD = $(job_ldadd)
