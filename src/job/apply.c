@@ -20,7 +20,6 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 {
 	struct job_call *call = arg;
 	struct job_ctx *ctx = call->ctx;
-	const struct job *job = job_now(ctx);
 
 	if (err && err->kind == ERR_EXISTS) {
 		job_look_for_stored(call, &KUBE_PODS, ctx->c->pods);
@@ -35,9 +34,7 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 		return;
 	}
 	job_set_trouble(ctx, NULL, NULL);
-	if (job)
-		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
-			 call->object);
+	job_count_created(ctx, call->object);
 	kube_store_note(ctx->c->pods, response->json);
 	job_call_end(call, NULL);
 }

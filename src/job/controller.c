@@ -222,11 +222,17 @@ static void end_pass(struct job_controller *c, struct str key, const struct err 
 
 void job_call_ended(struct job_ctx *ctx, const struct err *err)
 {
+	const struct job_item *item;
+
 	if (err && ctx->first_err.kind == ERR_NONE)
 		ctx->first_err = *err;
-	if (--ctx->calls == 0)
-		end_pass(ctx->c, str_of(ctx->key),
-			 ctx->first_err.kind == ERR_NONE ? NULL : &ctx->first_err);
+	if (--ctx->calls > 0)
+		return;
+	item = kube_store_get(ctx->c->jobs, str_of(ctx->key));
+	if (item && strcmp(item->job->uid, ctx->uid) == 0)
+		job_tell_pods(ctx, item->job);
+	end_pass(ctx->c, str_of(ctx->key),
+		 ctx->first_err.kind == ERR_NONE ? NULL : &ctx->first_err);
 }
 
 static void forget_job(struct job_controller *c, struct str key)
@@ -331,10 +337,10 @@ static void tell_of_pod(struct job_controller *c, struct str key, const struct j
 	struct job_ctx *ctx = map_get(c->ctxs, key);
 	const struct job_item *item = kube_store_get(c->jobs, key);
 
-	if (ctx && item && is && is->phase == JOB_POD_FAILED && was &&
+	if (ctx && item && is && is->phase == JOB_POD_FAILED && !is->deleting && was &&
 	    was->phase != JOB_POD_FAILED && is->owner_uid &&
 	    strcmp(is->owner_uid, item->job->uid) == 0)
-		job_tell_pod_failed(ctx, item->job, is);
+		job_count_failed(ctx, is);
 }
 
 static void on_pod_change(void *arg, struct str key, const void *old, const void *item)

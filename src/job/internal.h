@@ -30,12 +30,20 @@ struct job_told {
 	bool draining;
 };
 
+/* Pods of which one Event tells, when the pass ends: a gang of 64 would use up what a job may say.
+ */
+struct job_tally {
+	unsigned n;
+	char *first, *message; /* the first one's name, and words about it; owned */
+};
+
 struct job_ctx {
 	struct job_controller *c;
 	char *key; /* "namespace/name" */
 	char *uid;
 	struct job_told *told;
 	size_t n_told;
+	struct job_tally created, failed;
 	const char *told_wait; /* the last Event's reason of waiting; static */
 	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
@@ -89,7 +97,10 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item);
  * already: the watch can be faster than the answer. */
 void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
 		     const struct job_status *stored);
-void job_tell_pod_failed(struct job_ctx *ctx, const struct job *job, const struct job_pod *pod);
+/* Counted until job_tell_pods. */
+void job_count_created(struct job_ctx *ctx, const char *pod);
+void job_count_failed(struct job_ctx *ctx, const struct job_pod *pod);
+void job_tell_pods(struct job_ctx *ctx, const struct job *job);
 void job_told_free(struct job_ctx *ctx);
 
 #endif

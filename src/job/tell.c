@@ -40,15 +40,6 @@ static void forget_told(struct job_told *t)
 	*t = (struct job_told){0};
 }
 
-void job_told_free(struct job_ctx *ctx)
-{
-	for (size_t i = 0; i < ctx->n_told; i++)
-		forget_told(&ctx->told[i]);
-	free(ctx->told);
-	ctx->told = NULL;
-	ctx->n_told = 0;
-}
-
 static void remember(struct job_told *t, const struct partition_status *st)
 {
 	t->state = st->state;
@@ -183,8 +174,61 @@ void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct jo
 			 failed->message);
 }
 
-void job_tell_pod_failed(struct job_ctx *ctx, const struct job *job, const struct job_pod *pod)
+/* ---- Pods ---- */
+
+static void count_pod(struct job_tally *t, const char *name, const char *message)
 {
-	job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed", "Pod %s failed: %s", pod->name,
-		 pod->message ? pod->message : "no reason is known");
+	if (t->n++ > 0)
+		return;
+	t->first = xstrdup(name);
+	t->message = xstrdup(message);
+}
+
+static void tally_done(struct job_tally *t)
+{
+	free(t->first);
+	free(t->message);
+	*t = (struct job_tally){0};
+}
+
+void job_count_created(struct job_ctx *ctx, const char *pod)
+{
+	count_pod(&ctx->created, pod, NULL);
+}
+
+void job_count_failed(struct job_ctx *ctx, const struct job_pod *pod)
+{
+	count_pod(&ctx->failed, pod->name, pod->message ? pod->message : "no reason is known");
+}
+
+void job_tell_pods(struct job_ctx *ctx, const struct job *job)
+{
+	const struct job_tally *made = &ctx->created, *failed = &ctx->failed;
+
+	if (made->n == 1)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
+			 made->first);
+	else if (made->n > 1)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated",
+			 "Pod %s and %u more were created", made->first, made->n - 1);
+	if (failed->n == 1)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed", "Pod %s failed: %s",
+			 failed->first, failed->message);
+	else if (failed->n > 1)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed",
+			 "Pod %s failed: %s; %u more failed with it", failed->first,
+			 failed->message, failed->n - 1);
+	tally_done(&ctx->created);
+	tally_done(&ctx->failed);
+}
+
+void job_told_free(struct job_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->n_told; i++)
+		forget_told(&ctx->told[i]);
+	free(ctx->told);
+	ctx->told = NULL;
+	ctx->n_told = 0;
+	tally_done(&ctx->created);
+	tally_done(&ctx->failed);
 }
