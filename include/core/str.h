@@ -65,6 +65,8 @@ void str_wipe(void *p, size_t len);
 
 /* 64-bit and hex: SHA-256 of the parts one after the other, for identifiers (by mbedTLS). */
 void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]);
+/* SHA-1, for what a protocol prescribes (RFC 6455's handshake), and nothing that must be safe. */
+void hash_sha1(const struct str *parts, size_t n_parts, uint8_t ret_digest[20]);
 void hex_encode(const uint8_t *p, size_t len, char *ret_z); /* 2·len + 1 bytes, lower case */
 int hex_digit(char c);                                      /* 0 to 15; -1: none */
 

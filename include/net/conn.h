@@ -72,6 +72,11 @@ void net_conn_set_handler(struct net_conn *conn, const struct net_conn_handler *
 void net_conn_read_start(struct net_conn *conn);
 void net_conn_read_stop(struct net_conn *conn);
 
+/* From here on, output that fails while reading is stopped isn't told until it has been started
+ * again and what had come was read: for protocols whose peer says its last and closes, and whose
+ * reader pauses. */
+void net_conn_read_first(struct net_conn *conn);
+
 /* Queues a copy; it is sent later in this turn, together with what else is queued by then.
  * ERR_LIMIT beyond the hard limit (then nothing was queued); ERR_UNAVAILABLE after
  * net_conn_shutdown or once the connection is dead (on_error tells the story, or has told it). */

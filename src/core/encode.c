@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include <mbedtls/base64.h>
+#include <mbedtls/sha1.h>
 #include <mbedtls/sha256.h>
 
 #include "core/fault.h"
@@ -24,6 +25,21 @@ void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]
 		bad |= mbedtls_sha256_update(&ctx, (const unsigned char *)parts[i].p, parts[i].len);
 	bad |= mbedtls_sha256_finish(&ctx, ret_digest);
 	mbedtls_sha256_free(&ctx);
+	if (bad)
+		abort(); /* only a hardware accelerator could fail */
+}
+
+void hash_sha1(const struct str *parts, size_t n_parts, uint8_t ret_digest[20])
+{
+	mbedtls_sha1_context ctx;
+	int bad = 0;
+
+	mbedtls_sha1_init(&ctx);
+	bad |= mbedtls_sha1_starts(&ctx);
+	for (size_t i = 0; i < n_parts; i++)
+		bad |= mbedtls_sha1_update(&ctx, (const unsigned char *)parts[i].p, parts[i].len);
+	bad |= mbedtls_sha1_finish(&ctx, ret_digest);
+	mbedtls_sha1_free(&ctx);
 	if (bad)
 		abort(); /* only a hardware accelerator could fail */
 }

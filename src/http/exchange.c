@@ -289,6 +289,27 @@ void exchange_continue(struct exchange *ex)
 		net_conn_write(ex->conn->net, text, sizeof(text) - 1, &err);
 }
 
+int exchange_take_conn(struct http_exchange *pub, int status, struct net_conn **ret,
+		       struct err *err)
+{
+	struct exchange *ex = of(pub);
+	struct sconn *conn = ex->conn;
+
+	if (!is_open(ex) || ex->begun || conn->broken || conn->closing)
+		return err_set(err, ERR_UNAVAILABLE, 503, "the connection is closing");
+	if (ex->minor == 0)
+		return err_set(err, ERR_INVALID, 400, "HTTP/1.0 has no upgrade");
+	if (conn->n_exchanges != 1 || conn->reading || !http_codec_idle(conn->codec))
+		return err_set(err, ERR_INVALID, 400,
+			       "other requests are on the connection that is to be upgraded");
+	ex->begun = true;
+	ex->status = status;
+	log_answer(ex, status);
+	tell_answered(ex);
+	*ret = sconn_release(conn);
+	return 0;
+}
+
 /* ---- answers in pieces ---- */
 
 void http_reply_begin(struct http_exchange *pub, int status, const char *content_type,

@@ -22,13 +22,20 @@ libhttp_a_SOURCES = \
 	src/http/server_conn.c \
 	src/http/server_impl.h \
 	src/http/url.c \
-	src/http/write.c
+	src/http/write.c \
+	src/http/ws.c \
+	src/http/ws_accept.c \
+	src/http/ws_codec.c \
+	src/http/ws_codec.h \
+	src/http/ws_connect.c \
+	src/http/ws_impl.h
 libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLHTTP_CFLAGS)
 http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
 http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_message_test \
-	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stream_test
+	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stream_test \
+	t/unit/http_ws_codec_test t/unit/http_ws_flow_test t/unit/http_ws_test
 check_PROGRAMS += $(http_tests)
 t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/http_test.h \
 	t/unit/net_test.h t/unit/tap.h
@@ -54,6 +61,16 @@ t_unit_http_stream_test_SOURCES = t/unit/http_stream_test.c t/unit/http_server_r
 	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
 t_unit_http_stream_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_stream_test_LDADD = $(http_ldadd)
+t_unit_http_ws_codec_test_SOURCES = t/unit/http_ws_codec_test.c t/unit/tap.h
+t_unit_http_ws_codec_test_LDADD = $(http_ldadd)
+t_unit_http_ws_flow_test_SOURCES = t/unit/http_ws_flow_test.c t/unit/http_ws_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_ws_flow_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_ws_flow_test_LDADD = $(http_ldadd)
+t_unit_http_ws_test_SOURCES = t/unit/http_ws_test.c t/unit/http_ws_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_ws_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_ws_test_LDADD = $(http_ldadd)
 
 # What t/20-http.t talks to.
 noinst_PROGRAMS += t/unit/http_server_prog

@@ -19,21 +19,26 @@ static void conn_free(void *p)
 	free(conn);
 }
 
-/* Out of the server; the connection to the peer is closed, or left to say goodbye by itself. */
-static void conn_end(struct sconn *conn, bool in_order)
+/* Out of the server; the connection to the peer is the caller's. */
+static struct net_conn *conn_detach(struct sconn *conn)
 {
-	struct http_server *server = conn->server;
 	struct net_conn *net = conn->net;
 
 	conn->net = NULL;
 	list_unlink(&conn->link);
 	loop_timer_stop(&conn->timer);
 	loop_work_cancel(&conn->step);
+	loop_reap(conn->server->loop, conn, conn_free);
+	return net;
+}
+
+/* The connection to the peer is closed, or left to say goodbye by itself. */
+static void conn_end(struct sconn *conn, bool in_order)
+{
 	if (in_order)
-		net_conn_finish(net, LINGER_MS);
+		net_conn_finish(conn_detach(conn), LINGER_MS);
 	else
-		net_conn_close(net);
-	loop_reap(server->loop, conn, conn_free);
+		net_conn_close(conn_detach(conn));
 }
 
 static void drop_exchange(struct exchange *ex)
@@ -68,6 +73,20 @@ void sconn_abort(struct sconn *conn)
 	drop_reading(conn);
 	abort_exchanges(conn);
 	server_conn_gone(conn->server);
+}
+
+struct net_conn *sconn_release(struct sconn *conn)
+{
+	struct net_conn *net = conn_detach(conn);
+
+	conn->released = true;
+	while (!list_empty(&conn->exchanges)) {
+		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
+		ex->ended = true;
+		drop_exchange(ex);
+	}
+	server_conn_gone(conn->server);
+	return net;
 }
 
 /* Closes in order, when the output has gone: what the peer takes slowly isn't cut off by the time
@@ -321,6 +340,8 @@ static size_t drive(struct sconn *conn, struct str s)
 		else if (conn->reading)
 			request_complete(conn);
 	}
+	if (conn->released)
+		return total;
 	if (!conn->net || conn->last_read)
 		return total + s.len;
 	set_phase(conn);

@@ -52,7 +52,8 @@ struct sconn {
 	struct http_server *server;
 	http_handler_fn *handler; /* the listener's, which may go before */
 	void *handler_arg;
-	struct net_conn *net; /* NULL: closed, the reaper has it */
+	struct net_conn *net; /* NULL: closed or handed out, the reaper has it */
+	bool released;        /* handed out: the bytes left over are the new owner's */
 	struct http_codec *codec;
 	struct list exchanges; /* in the order of the requests */
 	unsigned n_exchanges;
@@ -107,6 +108,8 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 void sconn_abort(struct sconn *conn);
 /* Sends what may be sent now, ends what has ended. */
 void sconn_flush(struct sconn *conn);
+/* Hands the connection to the peer out and ends without telling anybody; the exchanges are gone. */
+struct net_conn *sconn_release(struct sconn *conn);
 /* For a graceful stop: no more requests. */
 void sconn_stop(struct sconn *conn);
 
@@ -116,6 +119,10 @@ struct exchange *exchange_new(struct sconn *conn);
 void exchange_free(void *p);
 /* Answers on the server's own behalf, and lets the connection end behind it. */
 void exchange_refuse(struct exchange *ex, int status, const char *detail);
+/* For another protocol: ends the exchange, and its connection is the caller's, who answers with
+ * status. ERR_INVALID (400) where other requests are before or behind it. */
+int exchange_take_conn(struct http_exchange *ex, int status, struct net_conn **ret,
+		       struct err *err);
 void exchange_continue(struct exchange *ex); /* 100 */
 void exchange_abort(struct exchange *ex);    /* out of the list already; calls on_abort */
 

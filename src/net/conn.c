@@ -273,7 +273,7 @@ static enum io_status write_some(struct net_conn *conn, size_t *ret_len, struct 
 /* The peer may have said why before it closed (a refusal, a TLS alert): that is read first. */
 static void write_failed(struct net_conn *conn, const struct err *why)
 {
-	if (!conn->reading || conn->eof) {
+	if (conn->eof || (!conn->reading && !conn->read_first)) {
 		fail(conn, why);
 		return;
 	}
@@ -369,6 +369,11 @@ int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err 
 	if (conn->write_wait == 0)
 		loop_work_post(&conn->write_work);
 	return 0;
+}
+
+void net_conn_read_first(struct net_conn *conn)
+{
+	conn->read_first = true;
 }
 
 size_t net_conn_queued(const struct net_conn *conn)

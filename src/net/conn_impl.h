@@ -48,6 +48,7 @@ struct net_conn {
 	bool full;
 	bool shutdown_wanted, shutdown_done;
 	int write_wait;
+	bool read_first; /* net_conn_read_first */
 	bool write_dead; /* sending failed; what the peer said before that is still read */
 	struct err write_err;
 

@@ -23,7 +23,7 @@ fuzz_programs = t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/e
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
 	t/fuzz/kubeconfig_fuzz t/fuzz/net_address_fuzz t/fuzz/partition_entry_fuzz t/fuzz/proxy_ask_fuzz \
 	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/vipu_address_fuzz \
-	t/fuzz/vipu_codec_fuzz t/fuzz/yaml_fuzz
+	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz
 check_PROGRAMS += $(fuzz_programs)
 t_fuzz_base64_fuzz_SOURCES = t/fuzz/base64_fuzz.c t/fuzz/fuzz.h
 t_fuzz_base64_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
@@ -69,6 +69,8 @@ t_fuzz_vipu_address_fuzz_SOURCES = t/fuzz/vipu_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_address_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
 t_fuzz_vipu_codec_fuzz_SOURCES = t/fuzz/vipu_codec_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_codec_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
+t_fuzz_ws_codec_fuzz_SOURCES = t/fuzz/ws_codec_fuzz.c t/fuzz/fuzz.h
+t_fuzz_ws_codec_fuzz_LDADD = $(fuzz_main) $(http_ldadd)
 t_fuzz_yaml_fuzz_SOURCES = t/fuzz/yaml_fuzz.c t/fuzz/json_text.c t/fuzz/json_text.h t/fuzz/fuzz.h
 t_fuzz_yaml_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 

@@ -174,6 +174,10 @@ static void test_hash(void)
 	hash_sha256(NULL, 0, digest);
 	hex_encode(digest, 4, hex);
 	is_str(hex, "e3b0c442", "SHA-256 of nothing");
+	hash_sha1(parts, 3, digest);
+	hex_encode(digest, 20, hex);
+	is_str(hex, "a9993e364706816aba3e25717850c26c9cd0d89d",
+	       "SHA-1 of abc (FIPS 180-4's example), in parts");
 }
 
 static void test_base64(void)
