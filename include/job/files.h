@@ -23,6 +23,7 @@ struct job_files {
 	bool deleting;
 };
 
+uint64_t job_files_hash(const struct json *object);
 int job_files_decode(const struct json *object, struct job_files **ret, struct err *err);
 void job_files_free(struct job_files *f);
 bool job_files_equal(const struct job_files *a, const struct job_files *b);

@@ -14,6 +14,10 @@
 #include "core/json.h"
 #include "job/model.h"
 #include "job/pod.h"
+#include "kube/client.h"
+
+/* Why this operator can't make a job's launcher, for its status; NULL: it can, or there's none. */
+const char *job_launcher_problem(const struct job *job, const struct job_pod_settings *settings);
 
 /* The launcher Pod of an instance: spec is the IPUJob's. The root of doc is the Pod. */
 int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
@@ -28,6 +32,9 @@ enum job_support {
 	JOB_SUPPORT_BINDING,
 	JOB_SUPPORTS, /* how many there are */
 };
+
+const struct kube_resource *job_support_resource(enum job_support which);
+char *job_support_name(const struct job *job, enum job_support which); /* the caller frees */
 
 /* One of them as the job wants it now, for `instances` instances. before: what it replaces (it must
  * be ours), or NULL. The root of doc. */

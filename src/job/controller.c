@@ -42,6 +42,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		ctx->trouble = NULL;
 		ctx->told_wait = NULL;
 		ctx->warned = ctx->claimed = false;
+		ctx->support = (struct job_supported){0};
 		job_status_done(&ctx->sent);
 		job_status_done(&ctx->kept);
 		ctx->has_kept = false;

@@ -52,9 +52,18 @@ static char *dup_or_null(struct str s)
 	return s.len ? str_dup(s) : NULL;
 }
 
-int job_files_decode(const struct json *object, struct job_files **ret, struct err *err)
+uint64_t job_files_hash(const struct json *object)
 {
 	struct json_iter it = json_iter(json_get(object, "data"));
+	uint64_t hash = 0;
+
+	while (json_next(&it))
+		hash += partition_file_hash(it.key, json_str(it.value));
+	return hash;
+}
+
+int job_files_decode(const struct json *object, struct job_files **ret, struct err *err)
+{
 	char key[KUBE_KEY_SIZE];
 	struct job_files *f;
 
@@ -70,8 +79,7 @@ int job_files_decode(const struct json *object, struct job_files **ret, struct e
 	f->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
 	f->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	f->deleting = kube_is_deleting(object);
-	while (json_next(&it))
-		f->hash += partition_file_hash(it.key, json_str(it.value));
+	f->hash = job_files_hash(object);
 	*ret = f;
 	return 0;
 }

@@ -37,6 +37,13 @@ struct job_tally {
 	char *first, *message; /* the first one's name, and words about it; owned */
 };
 
+/* Which objects of a launcher's are known to be there as they should be, and what for. */
+struct job_supported {
+	unsigned good; /* a bit for each of enum job_support */
+	uint32_t instances, workers, slots;
+	uint64_t config_hash; /* what the ConfigMap holds: struct job_files */
+};
+
 struct job_ctx {
 	struct job_controller *c;
 	char *key; /* "namespace/name" */
@@ -47,7 +54,8 @@ struct job_ctx {
 	const char *told_wait; /* the last Event's reason of waiting; static */
 	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
-	bool warned;                  /* of the template */
+	bool warned; /* of the template */
+	struct job_supported support;
 	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
@@ -79,6 +87,13 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 	       const struct partition_status *partitions);
 /* Gives up the calls that are under way. */
 void job_apply_cancel(struct job_ctx *ctx);
+
+/* ---- support_write.c ---- */
+
+/* What the launchers of `instances` instances need, as far as it isn't known to be there. */
+void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t instances);
+/* All of it is there. A ConfigMap that was removed or changed since then isn't. */
+bool job_supported(const struct job_ctx *ctx, const struct job *job, uint32_t instances);
 
 /* ---- controller.c ---- */
 

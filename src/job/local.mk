@@ -23,7 +23,14 @@ libjob_a_SOURCES = \
 	src/job/fixed.c \
 	src/job/status.c \
 	src/job/pod.c \
+	src/job/pod_parts.h \
+	src/job/pod_parts.c \
 	src/job/pod_build.c \
+	src/job/launcher_env.h \
+	src/job/launcher_env.c \
+	src/job/launcher.c \
+	src/job/support.c \
+	src/job/support_write.c \
 	src/job/files.c \
 	src/job/rollout.c \
 	src/job/plan.c \

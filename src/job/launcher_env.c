@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The variables by which Open MPI 4 (orte), Open MPI 5 (PRRTE) and MPICH (hydra) start processes
+ * in the workers by ipu-launcher, and those by which a PopDist program knows its share. Pure.
+ */
+#include "job/launcher_env.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "job/pod_parts.h"
+
+#define SCRIPT      JOB_MPI_DIR "/" JOB_MPI_SCRIPT
+#define HOSTFILE    JOB_MPI_DIR "/" JOB_MPI_HOSTFILE
+#define MACHINEFILE JOB_MPI_DIR "/" JOB_MPI_MACHINEFILE
+
+/* The launcher starts every daemon itself (no_tree_spawn): a worker may start nothing in another.
+ * hydra hands its host names on to the programs as addresses to connect to, which a Pod's name
+ * isn't: they find their own (HYDRA_HOSTNAME_PROPAGATION). As rsh, it adds no option of ssh's. */
+static const char *const always[][2] = {
+	{"OMPI_MCA_plm_rsh_agent", SCRIPT},
+	{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+	{"OMPI_MCA_orte_default_hostfile", HOSTFILE},
+	{"OMPI_MCA_orte_keep_fqdn_hostnames", "1"},
+	{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+	{"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+	{"PRTE_MCA_plm_ssh_agent", SCRIPT},
+	{"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+	{"PRTE_MCA_prte_default_hostfile", HOSTFILE},
+	{"PRTE_MCA_prte_keep_fqdn_hostnames", "1"},
+	{"PRTE_ALLOW_RUN_AS_ROOT", "1"},
+	{"PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+	{"HYDRA_LAUNCHER", "rsh"},
+	{"HYDRA_LAUNCHER_EXEC", SCRIPT},
+	{"HYDRA_HOST_FILE", MACHINEFILE},
+	{"HYDRA_HOSTNAME_PROPAGATION", "0"},
+};
+
+/* These take names and subnets, several with commas. */
+static const char *const interfaces[] = {
+	"OMPI_MCA_btl_tcp_if_include",
+	"OMPI_MCA_oob_tcp_if_include",
+	"PRTE_MCA_prte_if_include",
+};
+
+#define HYDRA_IFACE "HYDRA_IFACE" /* one name */
+#define POD_IFACE   "eth0"        /* what container runtimes call a Pod's first interface */
+
+void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at, bool host_network,
+		   const struct job_pod_settings *settings)
+{
+	struct jmut *env = jmut_need_array(doc, container, "env");
+	const char *wanted = settings->mpi_interface;
+
+	if (!env)
+		return;
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
+		job_env_offer(doc, env, &at, always[i][0], always[i][1]);
+	for (size_t i = 0; wanted && i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+		job_env_offer(doc, env, &at, interfaces[i], wanted);
+	if (wanted && !strpbrk(wanted, "/,"))
+		job_env_offer(doc, env, &at, HYDRA_IFACE, wanted);
+	else if (!wanted && !host_network)
+		job_env_offer(doc, env, &at, HYDRA_IFACE, POD_IFACE);
+}
+
+void job_popdist_apply(struct jmut_doc *doc, struct jmut *container, const struct job *job,
+		       uint32_t worker)
+{
+	uint64_t total = (uint64_t)job->workers * job->slots;
+	struct jmut *env;
+	size_t at = 0;
+
+	/* options.replicas: 0 where the job says nothing. */
+	if (job->workers < 2 || total == 0 || job->options.replicas != total ||
+	    job->ipus % total != 0)
+		return;
+	env = jmut_need_array(doc, container, "env");
+	const struct {
+		const char *name;
+		uint64_t value;
+	} vars[] = {
+		{"POPDIST_NUM_TOTAL_REPLICAS", total},
+		{"POPDIST_NUM_IPUS_PER_REPLICA", job->ipus / total},
+		{"POPDIST_NUM_LOCAL_REPLICAS", job->slots},
+		{"POPDIST_UNIFORM_REPLICAS_PER_INSTANCE", 1},
+		{"POPDIST_REPLICA_INDEX_OFFSET", (uint64_t)worker * job->slots},
+		{"POPDIST_LOCAL_INSTANCE_INDEX", 0},
+	};
+	for (size_t i = 0; env && i < sizeof(vars) / sizeof(vars[0]); i++) {
+		char text[24];
+
+		snprintf(text, sizeof(text), "%" PRIu64, vars[i].value);
+		job_env_offer(doc, env, &at, vars[i].name, text);
+	}
+}

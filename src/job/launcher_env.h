@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What MPI's and PopDist's programs find in their environment, so that they need no flags. All of
+ * it gives way to what the user's template and launcher.env say. Private to src/job.
+ */
+#ifndef IPU_JOB_LAUNCHER_ENV_H
+#define IPU_JOB_LAUNCHER_ENV_H
+
+#include <stdbool.h>
+
+#include "core/json.h"
+#include "job/model.h"
+#include "job/pod.h"
+
+#define JOB_MPI_DIR         "/etc/mpi" /* where a launcher finds the files of NAME-config */
+#define JOB_MPI_SCRIPT      "kubeexec.sh"
+#define JOB_MPI_HOSTFILE    "hostfile"    /* as Open MPI reads it: NAME slots=N */
+#define JOB_MPI_MACHINEFILE "machinefile" /* as hydra reads it: NAME:N */
+
+/* The launcher's main container. at: where in its environment; host_network: the Pod has the
+ * node's interfaces, whose names nobody knows here. */
+void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at, bool host_network,
+		   const struct job_pod_settings *settings);
+
+/* The first container of a worker, for launchers that aren't poprun: one process a worker, each
+ * with the same number of replicas. Nothing where the job doesn't say how many there are. */
+void job_popdist_apply(struct jmut_doc *doc, struct jmut *container, const struct job *job,
+		       uint32_t worker);
+
+#endif

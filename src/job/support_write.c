@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes what a job's launchers need, and knows when it's all there: each object is created, or
+ * looked at where one of its name is there, and put right if it's the job's own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/str.h"
+#include "job/call.h"
+#include "kube/object.h"
+
+#define ALL_OF_THEM ((1U << JOB_SUPPORTS) - 1)
+
+/* What their content follows from, beside the job's name. */
+static bool is_for(const struct job_supported *s, const struct job *job, uint32_t instances)
+{
+	return s->instances == instances && s->workers == job->workers && s->slots == job->slots;
+}
+
+/* The ConfigMap is watched: was it removed, or changed by hand? */
+static bool has_config(const struct job_ctx *ctx, const struct job *job)
+{
+	CLEANUP_FREE char *name = job_support_name(job, JOB_SUPPORT_CONFIG);
+	char key[KUBE_KEY_SIZE];
+	const struct job_files *f = kube_store_get(ctx->c->files,
+						   kube_key(str_of(job->ns), str_of(name), key));
+
+	return f && !f->deleting && f->owner_uid && strcmp(f->owner_uid, job->uid) == 0 &&
+	       f->hash == ctx->support.config_hash;
+}
+
+bool job_supported(const struct job_ctx *ctx, const struct job *job, uint32_t instances)
+{
+	return ctx->support.good == ALL_OF_THEM && is_for(&ctx->support, job, instances) &&
+	       has_config(ctx, job);
+}
+
+/* The API server has it as it should be. */
+static void note_good(struct job_call *call, const struct json *object)
+{
+	struct job_ctx *ctx = call->ctx;
+
+	if (call->support == JOB_SUPPORT_CONFIG) {
+		ctx->support.config_hash = job_files_hash(object);
+		kube_store_note(ctx->c->files, object);
+	}
+	ctx->support.good |= 1U << call->support;
+	if (ctx->support.good == ALL_OF_THEM)
+		job_set_trouble(ctx, NULL, NULL);
+	job_call_end(call, NULL);
+}
+
+static void refuse(struct job_call *call, const struct err *err)
+{
+	if (!err_is_retryable(err) && err->kind != ERR_CONFLICT && err->kind != ERR_NOT_FOUND)
+		job_set_trouble(call->ctx, "LauncherObjectRefused",
+				xasprintf("%s %s isn't taken by the API server: %s",
+					  job_support_resource(call->support)->kind, call->object,
+					  err->msg));
+	job_call_end(call, err);
+}
+
+static void on_updated(void *arg, const struct err *err, const struct kube_response *response)
+{
+	if (err)
+		refuse(arg, err);
+	else
+		note_good(arg, response->json);
+}
+
+/* Put in the place of the one that was looked at, and of no other. */
+static void look_at_own(struct job_call *call, const struct json *object)
+{
+	struct job_ctx *ctx = call->ctx;
+	const struct job *job = job_now(ctx);
+	CLEANUP_JMUT struct jmut_doc *doc = NULL;
+	struct kube_request req = {
+		.verb = KUBE_UPDATE,
+		.resource = job_support_resource(call->support),
+		.name = call->object,
+	};
+
+	if (!job || kube_is_deleting(object)) { /* the next pass makes it again */
+		struct err going;
+
+		err_set(&going, ERR_CONFLICT, 0, "%s %s is being deleted", req.resource->kind,
+			call->object);
+		job_call_end(call, job ? &going : NULL);
+		return;
+	}
+	if (job_support_is_current(object, job, call->support, ctx->support.instances)) {
+		note_good(call, object);
+		return;
+	}
+	doc = jmut_doc_new();
+	job_support_build(doc, job, call->support, ctx->support.instances, object);
+	req.ns = job->ns;
+	req.json = jmut_root(doc);
+	kube_call_start(ctx->c->opts.kube, &req, on_updated, call, &ctx->scope);
+}
+
+static void on_created(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct job_call *call = arg;
+
+	if (err && err->kind == ERR_EXISTS)
+		job_look_for(call, job_support_resource(call->support), look_at_own);
+	else if (err)
+		refuse(call, err);
+	else
+		note_good(call, response->json);
+}
+
+static void write_one(struct job_ctx *ctx, const struct job *job, enum job_support which)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_FREE char *name = job_support_name(job, which);
+	struct job_call *call = job_call_new(ctx, name);
+	struct kube_request req = {
+		.verb = KUBE_CREATE,
+		.resource = job_support_resource(which),
+		.ns = job->ns,
+	};
+
+	call->support = which;
+	job_support_build(doc, job, which, ctx->support.instances, NULL);
+	req.json = jmut_root(doc);
+	kube_call_start(ctx->c->opts.kube, &req, on_created, call, &ctx->scope);
+}
+
+void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t instances)
+{
+	const struct job *job = item->job;
+
+	if (!is_for(&ctx->support, job, instances))
+		ctx->support = (struct job_supported){
+			.instances = instances, .workers = job->workers, .slots = job->slots};
+	else if (ctx->support.good & (1U << JOB_SUPPORT_CONFIG) && !has_config(ctx, job))
+		ctx->support.good &= ~(1U << JOB_SUPPORT_CONFIG);
+	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
+		if (!(ctx->support.good & (1U << i)))
+			write_one(ctx, job, i);
+	}
+}
