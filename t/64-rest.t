@@ -236,6 +236,10 @@ subtest 'an owner' => sub {
 	status_of(name => 'nothing yet', status => 404);
 	ask('DELETE /v1/partitions/{uid}/{instance}', @any, name => 'nothing to release', status => 204);
 	ask('DELETE /v1/partitions/{uid}', @any, name => 'nothing at all', status => 204);
+	for my $what ('DELETE /v1/partitions/{uid}/{instance}', 'DELETE /v1/partitions/{uid}') {
+		ask($what, @any, query => 'abandon=true', name => 'nothing to abandon', status => 204);
+		ask($what, @any, query => 'abandon=1', name => 'neither', status => 400, detail => qr/abandon/);
+	}
 	ask('POST /v1/partitions/{uid}/{instance}/reset', @any, name => 'nothing to reset', status => 404);
 	ask('GET /v1/partitions/{uid}/{instance}/ipuof', @any, name => 'no configuration', status => 404);
 	my $made = post(json => wanted('owner-1'), name => 'asked', status => 201);
@@ -305,7 +309,12 @@ subtest 'another need, and the end' => sub {
 	is($other->{ipus}, 8, '... is asked for');
 	isnt(until_state('active', uid => 'owner-1')->{json}{id}, $before->{id}, '... and another partition');
 	post(json => wanted('owner-1', instance => 1, ipus => 2), name => 'another instance', status => 201);
-	my $gone = ask('DELETE /v1/partitions/{uid}/{instance}', @any, name => 'release', status => 202);
+	post(json => { %{ wanted('owner-1', ipus => 8) }, attempt => 12 }, name => 'its twelfth attempt', status => 200);
+	ask('DELETE /v1/partitions/{uid}/{instance}', @any, query => 'attempt=11', name => 'a release that is late', status => 409,
+		detail => qr/attempt 12/);
+	ask('DELETE /v1/partitions/{uid}/{instance}', @any, query => "attempt=$_", name => "attempt=$_", status => 400,
+		detail => qr/attempt/) for qw(x -1 4294967296);
+	my $gone = ask('DELETE /v1/partitions/{uid}/{instance}', @any, query => 'attempt=12', name => 'release', status => 202);
 	is($gone->{json}{state}, 'releasing', '... on its way');
 	ask('POST /v1/partitions/{uid}/{instance}/reset', @any, name => 'too late for a reset', status => 409);
 	ask('DELETE /v1/partitions/{uid}/{instance}', @any, name => 'release again', status => 202);

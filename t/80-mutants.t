@@ -81,6 +81,11 @@ my @mutants = (
 	['an orphan is forgotten', $plan,
 		'return record(PARTITION_ORPHAN, PARTITION_WHY_UNREACHABLE);'
 		=> 'return forget(PARTITION_WHY_UNREACHABLE);'],
+	['what nobody waits for is forgotten', $plan,
+		'return record(v->f->abandoned ? PARTITION_ORPHAN : PARTITION_RELEASING, PARTITION_WHY_NONE);'
+		=> 'return v->f->abandoned ? forget(PARTITION_WHY_NONE) : record(PARTITION_RELEASING, PARTITION_WHY_NONE);'],
+	['an orphan stays for ever', $plan,
+		'if (orphan && !f->configured)' => 'if (orphan)'],
 	["a remove's OK is taken for gone", $plan,
 		"\tif (f->answer == PARTITION_OK && f->now_ms < f->answered_ms + v->t->remove_ms)\n\t\treturn poll_status(v);"
 		=> "\tif (f->answer == PARTITION_OK)\n\t\treturn forget(PARTITION_WHY_NONE);"],

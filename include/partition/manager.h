@@ -76,6 +76,11 @@ void partition_reset(struct partitions *p, const char *owner_uid, uint32_t insta
 /* Asks no more. Idempotent; an owner that is unknown holds nothing. */
 void partition_release(struct partitions *p, const char *owner_uid, uint32_t instance);
 void partition_release_all(struct partitions *p, const char *owner_uid);
+/* Releases, and doesn't wait for the removal: what is there becomes an orphan at once, which
+ * partition_held doesn't count. It's shown, and removed as soon as its controller lets it. Until
+ * the owner asks again. */
+void partition_abandon(struct partitions *p, const char *owner_uid, uint32_t instance);
+void partition_abandon_all(struct partitions *p, const char *owner_uid);
 
 void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
 			  struct partition_status *ret);
@@ -108,8 +113,9 @@ uint64_t partitions_generation(const struct partitions *p);
 typedef void partitions_entry_fn(const struct partition_entry *entry, void *arg);
 void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg);
 
-/* Does an entry hold IPUs? Not on a controller that is gone, nor when it is on its way out and the
- * controller's list, asked since then, has it no more: its IPUs may be somebody else's by now. */
+/* Does an entry hold IPUs? Not as an orphan on a controller that is gone, nor when it is on its way
+ * out and the controller's list, asked since then, has it no more: its IPUs may be somebody else's
+ * by now. */
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry);
 
 size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */

@@ -54,6 +54,7 @@ struct partition_facts {
 	int64_t now_ms;
 	bool recorded;
 	bool wanted;
+	bool abandoned;              /* its owner doesn't wait for its removal */
 	uint32_t attempt;            /* the run that its owner asks for */
 	bool busy;                   /* a call about it is in flight: */
 	enum partition_step calling; /* … this one, */

@@ -129,8 +129,10 @@ struct partition_status {
 	/* What is asked for; NULL: nothing. Its attempt is the one that the partition was made or
 	 * last reset for (or is being), where there is one: ACTIVE is for that run. */
 	const struct partition_ask *ask;
-	uint32_t wanted_attempt; /* the one that is asked for */
-	uint32_t resets;         /* resets that have been completed since this process started */
+	/* The one that is asked for; another one than its owner's where a person has asked for a
+	 * reset: the owner asks again. */
+	uint32_t wanted_attempt;
+	uint32_t resets; /* resets that have been completed since this process started */
 	/* Wall clock: when the present state was recorded; it outlives processes. ACTIVE, FAILED
 	 * with an id: when it became active for its attempt, WAITING: when it was first asked for
 	 * what it hasn't got, RELEASING: of what is on its way out, the earliest. */

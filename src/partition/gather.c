@@ -40,7 +40,7 @@ static int64_t end_of(const struct item *item)
 	int64_t deadline_ms = s->serving == item ? s->ask.deadline_ms : e->ask.deadline_ms;
 	int64_t from_ms = e->active_ms ? e->active_ms : e->since_ms;
 
-	if (item->forgotten || e->phase == PARTITION_RELEASING)
+	if (item->forgotten || e->phase == PARTITION_RELEASING || e->phase == PARTITION_ORPHAN)
 		return 0;
 	return deadline_ms > 0 && deadline_ms < SCHEDULE_NEVER - from_ms ? from_ms + deadline_ms
 									 : SCHEDULE_NEVER;
@@ -60,7 +60,7 @@ static void find_holds(const struct partitions *p, const struct vipu_controller 
 
 		if (i == 0 || at->partition != l->places[i - 1].partition)
 			item = map_get(p->items, str_of(c->partitions.items[at->partition].id));
-		if (item && item->entry->phase != PARTITION_ORPHAN)
+		if (item)
 			facts->holds[ret->n_holds++] = (struct schedule_hold){at->domain, at->mask,
 									      end_of(item)};
 	}

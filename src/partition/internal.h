@@ -48,8 +48,9 @@ struct slot {
 	/* What is asked for, or what was read from the tracker. What serves it may still be for an
 	 * earlier run: its entry says. */
 	struct partition_ask ask;
-	bool asking; /* also: it asked an earlier process, and hasn't said otherwise */
-	bool failed; /* vanished while in use: waits for its owner's word */
+	bool asking;    /* also: it asked an earlier process, and hasn't said otherwise */
+	bool failed;    /* vanished while in use: waits for its owner's word */
+	bool abandoned; /* its owner doesn't wait for what it releases */
 	uint32_t resets;
 	enum partition_why why;
 	char message[256];

@@ -60,6 +60,7 @@ static void gather(struct item *item)
 	    ipuof_step(item->ipuof, c))
 		item->usable = true;
 	f->attempt = slot->ask.attempt;
+	f->abandoned = slot->abandoned;
 	f->configured = c && (c->configured || (!item->p->fleet_known && !item_is_orphan(item)));
 	if (!c) {
 		f->listed = PARTITION_UNSEEN;
@@ -249,6 +250,8 @@ static void put(struct item *item)
 
 static const char *reason_of(const struct item *item, enum partition_why why)
 {
+	if (item->facts.abandoned)
+		return "its owner doesn't wait for its removal";
 	return why == PARTITION_WHY_NONE ? NULL
 	       : item->message[0]        ? item->message
 					 : partition_why_name(why);
@@ -264,7 +267,7 @@ static void step_record(struct item *item, const struct partition_plan *plan)
 	item->usable = false;
 	partition_facts_record(&item->facts, e, plan->phase, clock_wall_ms(), &item->p->times);
 	backoff_reset(&item->backoff);
-	if (plan->phase == PARTITION_RELEASING) {
+	if (plan->phase == PARTITION_RELEASING || (plan->phase == PARTITION_ORPHAN && !e->reason)) {
 		free(e->reason);
 		e->reason = xstrdup(reason_of(item, plan->why));
 	}

@@ -57,7 +57,8 @@ libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
 partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
 
 partition_tests = t/unit/partition_queue_test t/unit/partition_policy_test \
-	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_plan_test t/unit/partition_types_test \
+	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_facts_test t/unit/partition_plan_test \
+	t/unit/partition_types_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
 	t/unit/partition_shards_test t/unit/partition_damage_test \
 	t/unit/partition_tracker_speed_test \
@@ -73,6 +74,8 @@ t_unit_partition_policy_test_SOURCES = t/unit/partition_policy_test.c t/unit/tap
 t_unit_partition_policy_test_LDADD = $(partition_ldadd)
 t_unit_partition_schedule_sim_test_SOURCES = t/unit/partition_schedule_sim_test.c t/unit/tap.h
 t_unit_partition_schedule_sim_test_LDADD = $(partition_ldadd)
+t_unit_partition_facts_test_SOURCES = t/unit/partition_facts_test.c t/unit/tap.h
+t_unit_partition_facts_test_LDADD = $(partition_ldadd)
 t_unit_partition_plan_test_SOURCES = t/unit/partition_plan_test.c t/unit/tap.h
 t_unit_partition_plan_test_LDADD = $(partition_ldadd)
 t_unit_partition_model_test_SOURCES = t/unit/partition_model_test.c t/unit/partition_model.h \

@@ -558,6 +558,7 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 		s->arrived_ms = 0;
 		item_touch(old);
 	}
+	s->abandoned = s->abandoned && !news;
 	if (news || s->ask.attempt != ask->attempt)
 		s->failed = false;
 	p->queue_mixed = p->queue_mixed || s->ask.priority != ask->priority;
@@ -619,6 +620,34 @@ void partition_release_all(struct partitions *p, const char *owner_uid)
 		return;
 	LIST_FOREACH(pos, tmp, &o->slots)
 		slot_release(CONTAINER_OF(pos, struct slot, link));
+}
+
+static void abandon(struct slot *s)
+{
+	if (s->owner->p->following)
+		return;
+	s->abandoned = true;
+	LIST_FOREACH(pos, tmp, &s->items)
+		item_touch(CONTAINER_OF(pos, struct item, link));
+	slot_release(s); /* it may be gone */
+}
+
+void partition_abandon(struct partitions *p, const char *owner_uid, uint32_t instance)
+{
+	struct slot *s = find_slot(p, owner_uid, instance);
+
+	if (s)
+		abandon(s);
+}
+
+void partition_abandon_all(struct partitions *p, const char *owner_uid)
+{
+	const struct owner *o = map_get(p->owners, str_of(owner_uid));
+
+	if (!o)
+		return;
+	LIST_FOREACH(pos, tmp, &o->slots)
+		abandon(CONTAINER_OF(pos, struct slot, link));
 }
 
 void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
@@ -701,10 +730,12 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry)
 {
 	const struct item *item = map_get(p->items, str_of(entry->id));
+	const struct vipu_controller *c = vipu_fleet_find(p->fleet, entry->controller);
+	bool orphan = entry->phase == PARTITION_ORPHAN;
 
-	if (entry->phase == PARTITION_ORPHAN)
+	if (orphan && (!c || !c->configured))
 		return false;
-	return !item || entry->phase != PARTITION_RELEASING || !item_is_unlisted(item);
+	return !item || (!orphan && entry->phase != PARTITION_RELEASING) || !item_is_unlisted(item);
 }
 
 size_t partitions_waiting(const struct partitions *p)

@@ -38,6 +38,12 @@ static struct partition_plan forget(enum partition_why why)
 	return (struct partition_plan){.step = PARTITION_FORGET, .why = why};
 }
 
+/* Its owner wants it no more. */
+static struct partition_plan give_up(const struct view *v)
+{
+	return record(v->f->abandoned ? PARTITION_ORPHAN : PARTITION_RELEASING, PARTITION_WHY_NONE);
+}
+
 /* A call, unless one is in flight or its back-off still runs. */
 static struct partition_plan call(const struct view *v, enum partition_step step)
 {
@@ -162,7 +168,7 @@ static struct partition_plan plan_creating(const struct view *v)
 	if ((!f->wanted || !f->configured) && f->answer == PARTITION_UNSENT && !unknown && !f->busy)
 		return forget(f->wanted ? PARTITION_WHY_UNREACHABLE : PARTITION_WHY_NONE);
 	if (!f->wanted)
-		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+		return give_up(v);
 	if (!f->configured)
 		return record(PARTITION_RELEASING, PARTITION_WHY_UNREACHABLE);
 	if (present_as(v, PARTITION_BROKEN))
@@ -195,7 +201,7 @@ static struct partition_plan plan_active(const struct view *v)
 	const struct partition_facts *f = v->f;
 
 	if (!f->wanted)
-		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+		return give_up(v);
 	if (absent(v))
 		return forget(PARTITION_WHY_VANISHED);
 	if (has_other_size(v))
@@ -214,7 +220,7 @@ static struct partition_plan plan_resetting(const struct view *v)
 	const struct partition_facts *f = v->f;
 
 	if (!f->wanted)
-		return record(PARTITION_RELEASING, PARTITION_WHY_NONE);
+		return give_up(v);
 	if (absent(v))
 		return forget(PARTITION_WHY_VANISHED);
 	if (has_other_size(v))
@@ -241,13 +247,20 @@ static struct partition_plan plan_resetting(const struct view *v)
 	return f->busy ? wait_until(0) : record(PARTITION_RESETTING, PARTITION_WHY_NONE);
 }
 
-static struct partition_plan plan_releasing(const struct view *v)
+/* Nobody waits for an orphan, and what takes its controller away doesn't change it: it's removed
+ * where its controller is one of the configuration's. */
+static struct partition_plan plan_leaving(const struct view *v)
 {
 	const struct partition_facts *f = v->f;
+	bool orphan = v->e->phase == PARTITION_ORPHAN;
 
 	if (absent(v))
 		return forget(PARTITION_WHY_NONE);
-	if (!f->configured && f->unreachable_since_ms &&
+	if (orphan && !f->configured)
+		return wait_until(0);
+	if (f->abandoned && !orphan)
+		return give_up(v);
+	if (!orphan && !f->configured && f->unreachable_since_ms &&
 	    f->now_ms >= f->unreachable_since_ms + v->t->orphan_ms)
 		return record(PARTITION_ORPHAN, PARTITION_WHY_UNREACHABLE);
 	if (has_other_size(v))
@@ -281,10 +294,8 @@ struct partition_plan partition_plan(const struct partition_entry *entry,
 	case PARTITION_RESETTING:
 		return plan_resetting(&v);
 	case PARTITION_RELEASING:
-		return plan_releasing(&v);
 	case PARTITION_ORPHAN:
-		return facts->configured ? record(PARTITION_RELEASING, PARTITION_WHY_NONE)
-					 : wait_until(0);
+		return plan_leaving(&v);
 	}
 	return wait_until(0);
 }

@@ -194,7 +194,9 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 
 	*ret = s->status;
 	ret->ask = s->wanted ? &s->ask : NULL;
-	ret->wanted_attempt = s->wanted ? s->attempt : 0;
+	ret->wanted_attempt = !s->wanted                  ? 0
+			      : s->taken && s->has_status ? s->status.wanted_attempt
+							  : s->attempt;
 	ret->id = s->id;
 	ret->controller = s->controller;
 	ret->host = s->host;
@@ -211,7 +213,7 @@ static void fill_status(const struct seat *s, struct partition_status *ret)
 		ret->id = NULL;
 		snprintf(ret->message, sizeof(ret->message),
 			 "the proxy hasn't answered to what is asked for");
-	} else if (s->ask.attempt != s->attempt && ret->state == PARTITION_STATE_ACTIVE) {
+	} else if (s->ask.attempt != ret->wanted_attempt && ret->state == PARTITION_STATE_ACTIVE) {
 		ret->state = PARTITION_STATE_RESETTING; /* what is there is for another run */
 	}
 	if (err->kind != ERR_NONE && ret->state != PARTITION_STATE_ACTIVE) {
@@ -447,7 +449,7 @@ static void ensure(struct partition_service *service, const struct partition_ask
 	}
 	take_ask(s, ask);
 	s->wanted = s->ours = true;
-	s->taken = false;
+	s->taken = s->abandoned = false;
 	s->word++;
 	s->not_before_ms = 0;
 	seat_touch(s);
@@ -461,6 +463,8 @@ static void release_seat(struct seat *s)
 	s->wanted = s->ours = s->taken = false;
 	/* One that the proxy was never asked about holds nothing. */
 	s->leaving = s->held;
+	s->leaving_attempt = s->attempt;
+	s->attempt_unknown = false;
 	s->word++;
 	s->not_before_ms = 0;
 	seat_touch(s);
@@ -489,6 +493,23 @@ static void release_all(struct partition_service *service, const char *owner_uid
 
 		if (is_of(s, owner_uid))
 			release_seat(s);
+	}
+}
+
+/* Its release is under way, or begins, and doesn't wait. */
+static void abandon(struct partition_service *service, const char *owner_uid)
+{
+	struct map_iter it = MAP_ITER(of(service)->seats);
+
+	while (map_next(&it)) {
+		struct seat *s = it.value;
+
+		if (!is_of(s, owner_uid) || s->abandoned)
+			continue;
+		release_seat(s);
+		s->abandoned = s->leaving = s->held;
+		s->not_before_ms = 0;
+		seat_touch(s);
 	}
 }
 
@@ -609,6 +630,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 		.ensure = ensure,
 		.release = release,
 		.release_all = release_all,
+		.abandon = abandon,
 		.get_status = get_status,
 		.held = held,
 		.asked_from = asked_from,

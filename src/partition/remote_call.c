@@ -25,7 +25,7 @@
 static enum seat_step next_step(const struct seat *s)
 {
 	if (s->leaving)
-		return SEAT_RELEASE;
+		return s->attempt_unknown ? SEAT_LOOK : SEAT_RELEASE;
 	if (!s->wanted)
 		return SEAT_NOTHING;
 	if (!s->taken)
@@ -87,6 +87,21 @@ static int take_reply(struct seat *s, struct str body, struct err *err)
 	return seat_take_status(s, json_root(doc), err);
 }
 
+/* What is released has been asked for with another attempt: that one is released too, as whoever
+ * leads says so. */
+static void take_attempt(struct seat *s, struct str body)
+{
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	const struct json *root;
+
+	if (json_parse(body, &doc, NULL) < 0)
+		return; /* it's looked at again */
+	root = json_root(doc);
+	s->leaving_attempt = (uint32_t)json_int(json_get(root, "wantedAttempt"),
+						json_int(json_get(root, "attempt"), 0));
+	s->attempt_unknown = false;
+}
+
 static void take_files(struct seat *s, struct str body)
 {
 	struct json_doc *doc;
@@ -116,8 +131,8 @@ static void nobody_asks(struct seat *s)
 
 static void not_held(struct seat *s, enum seat_step step, bool news)
 {
-	if (step == SEAT_RELEASE)
-		s->leaving = false;
+	if (step == SEAT_RELEASE || (s->leaving && s->attempt_unknown))
+		s->leaving = s->attempt_unknown = false;
 	else if (step == SEAT_LOOK && news)
 		return; /* it's looked at again */
 	else
@@ -146,6 +161,10 @@ static void on_success(struct seat *s, enum seat_step step, const struct http_re
 	}
 	if (step == SEAT_FILES) {
 		take_files(s, response->body);
+		return;
+	}
+	if (step == SEAT_LOOK && s->leaving && s->attempt_unknown) {
+		take_attempt(s, response->body);
 		return;
 	}
 	/* Its keeper has spoken again meanwhile: this is about what it said before. */
@@ -195,6 +214,8 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 		/* It isn't active any more, or they haven't come yet: the status tells. */
 		s->stale = true;
 		s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, &err);
+	} else if (step == SEAT_RELEASE && err.kind == ERR_CONFLICT) {
+		s->attempt_unknown = true;
 	} else if (err.kind == ERR_NOT_FOUND) {
 		not_held(s, step, news);
 	} else {
@@ -243,16 +264,20 @@ static void write_ask(const struct seat *s, struct buf *out)
 static char *make_target(const struct seat *s, enum seat_step step)
 {
 	struct buf path = BUF_INIT(2048);
-	char number[16];
+	char number[16], query[64] = "";
 	struct err err;
 	char *z;
 
+	/* A release that is late must not take what has been asked for since. */
+	if (step == SEAT_RELEASE)
+		snprintf(query, sizeof(query), "?attempt=%" PRIu32 "%s", s->leaving_attempt,
+			 s->abandoned ? "&abandon=true" : "");
 	if (step == SEAT_ASK)
 		return xstrdup("/v1/partitions");
 	snprintf(number, sizeof(number), "%" PRIu32, s->ask.instance);
 	(void)http_path_append(&path, &err, "v1", "partitions", s->ask.owner.uid, number,
 			       step == SEAT_FILES ? "ipuof" : NULL, NULL);
-	z = str_dup(buf_str(&path));
+	z = xasprintf("%.*s%s", STR_ARG(buf_str(&path)), query);
 	buf_done(&path);
 	return z;
 }

@@ -24,9 +24,12 @@ struct seat {
 	struct partition_ask ask;
 	uint32_t attempt; /* that is wanted */
 	bool wanted;
-	bool ours;    /* by its keeper's word here; else the tracker says that somebody asked */
-	bool taken;   /* the proxy has the ask as it's wanted now */
-	bool leaving; /* its keeper has released it, and the proxy hasn't answered to that */
+	bool ours;      /* by its keeper's word here; else the tracker says that somebody asked */
+	bool taken;     /* the proxy has the ask as it's wanted now */
+	bool leaving;   /* its keeper has released it, and the proxy hasn't answered to that */
+	bool abandoned; /* … and doesn't wait for the removal */
+	uint32_t leaving_attempt; /* what was asked for when it was released */
+	bool attempt_unknown;     /* the proxy has another one: that's looked at first */
 	unsigned word, sent_word; /* how often its keeper spoke; as of the request under way */
 	bool held;                /* the proxy may have an ask or a partition of this one */
 	int64_t news_ms;          /* mono: when the tracker told of it last; 0: looked at since */

@@ -31,6 +31,11 @@ static void release_all(struct partition_service *s, const char *owner_uid)
 	partition_release_all(of(s), owner_uid);
 }
 
+static void abandon(struct partition_service *s, const char *owner_uid)
+{
+	partition_abandon_all(of(s), owner_uid);
+}
+
 static void get_status(const struct partition_service *s, const char *owner_uid, uint32_t instance,
 		       struct partition_status *ret)
 {
@@ -71,6 +76,7 @@ struct partition_service *partitions_service(struct partitions *p)
 		.ensure = ensure,
 		.release = release,
 		.release_all = release_all,
+		.abandon = abandon,
 		.get_status = get_status,
 		.held = held,
 		.asked_from = asked_from,

@@ -3,6 +3,7 @@
  * What the partitions' port's end-points do, once it's known who asks and that they may. Owns
  * nothing. Uses the partition layer.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -338,17 +339,38 @@ static bool is_held(const struct request *r)
 	return held;
 }
 
+/* The parameter attempt; -1: there is none. 400 and false where it's no attempt's number. */
+static bool take_attempt(struct request *r, int64_t *ret)
+{
+	CLEANUP_FREE char *text = http_query_get(r->ex->query, "attempt");
+
+	*ret = -1;
+	if (!text || str_to_int(str_of(text), 0, UINT32_MAX, ret, NULL) == 0)
+		return true;
+	request_problem(r, 400, "attempt must be a number from 0 to %" PRIu32, UINT32_MAX);
+	return false;
+}
+
 static void run_release(struct request *r)
 {
 	struct partition_status status;
+	int64_t attempt;
+	bool abandon;
 
-	if (forward(r))
+	if (!request_flag(r, "abandon", &abandon) || !take_attempt(r, &attempt) || forward(r))
 		return;
 	partition_get_status(r->p->partitions, r->uid, r->instance, &status);
-	if (status.ask) {
-		log_change(r, &status.ask->owner, NULL, r->instance, "released");
-		partition_release(r->p->partitions, r->uid, r->instance);
+	if (status.ask && attempt >= 0 && attempt != status.wanted_attempt) {
+		request_problem(r, 409, "attempt %" PRIu32 " is asked for by now: look at it first",
+				status.wanted_attempt);
+		return;
 	}
+	if (status.ask)
+		log_change(r, &status.ask->owner, NULL, r->instance, "released");
+	if (abandon)
+		partition_abandon(r->p->partitions, r->uid, r->instance);
+	else
+		partition_release(r->p->partitions, r->uid, r->instance);
 	/* An orphan is shown and keeps nobody waiting. */
 	if (partition_held(r->p->partitions, r->uid) > 0 && is_held(r))
 		reply_status(r, 202);
@@ -361,14 +383,17 @@ static void run_release_all(struct request *r)
 	struct buf text = BUF_INIT(REPLY_LIMIT);
 	struct err err = ERR_INIT;
 	uint32_t any;
+	bool abandon;
 	size_t n;
 
-	if (forward(r))
+	if (!request_flag(r, "abandon", &abandon) || forward(r))
 		return;
-	if (partition_asked_from(r->p->partitions, r->uid, 0, &any, 1) > 0) {
+	if (partition_asked_from(r->p->partitions, r->uid, 0, &any, 1) > 0)
 		log_change(r, NULL, r->uid, any, "all released");
+	if (abandon)
+		partition_abandon_all(r->p->partitions, r->uid);
+	else
 		partition_release_all(r->p->partitions, r->uid);
-	}
 	if (status_list(r->p->partitions, r->uid, &text, &n, &err) < 0)
 		request_problem(r, 500, "%s", err.msg);
 	else if (partition_held(r->p->partitions, r->uid) == 0)
@@ -424,12 +449,15 @@ static void run_ipuof(struct request *r)
 static const char *const params_ask[] = {"reset", NULL};
 static const char *const params_list[] = {"uid", NULL};
 static const char *const params_get[] = {"wait", NULL};
+static const char *const params_release[] = {"abandon", "attempt", NULL};
+static const char *const params_release_all[] = {"abandon", NULL};
 
 const struct endpoint endpoint_ask = {{"ask", NULL}, false, false, params_ask, run_ask};
 const struct endpoint endpoint_list = {{"list", NULL}, false, false, params_list, run_list};
 const struct endpoint endpoint_get = {{"status", NULL}, true, true, params_get, run_get};
-const struct endpoint endpoint_release = {{"release", NULL}, true, true, NULL, run_release};
+const struct endpoint endpoint_release = {
+	{"release", NULL}, true, true, params_release, run_release};
 const struct endpoint endpoint_release_all = {
-	{"release", NULL}, true, false, NULL, run_release_all};
+	{"release", NULL}, true, false, params_release_all, run_release_all};
 const struct endpoint endpoint_reset = {{"reset", NULL}, true, true, NULL, run_reset};
 const struct endpoint endpoint_ipuof = {{"ipuof", NULL}, true, true, NULL, run_ipuof};

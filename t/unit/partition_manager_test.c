@@ -574,6 +574,13 @@ static void test_down_and_up(void)
 	end();
 }
 
+static bool tracker_has(const char *key, const char *text)
+{
+	const char *z = json_cstr(json_get(tracker_data(), key));
+
+	return z && strstr(z, text);
+}
+
 static void test_orphan(void)
 {
 	row_begin("orphan");
@@ -591,6 +598,59 @@ static void test_orphan(void)
 	vipu_sim_come_up(sim, NULL);
 	configure(true);
 	ok(WITHIN(60000, is_over("u")), "removed when the controller is back");
+	end();
+}
+
+static void test_abandoned(void)
+{
+	char id[64];
+
+	row_begin("nobody waits for a controller that doesn't answer");
+	begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_go_down(sim);
+	partition_release_all(parts, "u");
+	WITHIN(60000, false);
+	is_int(partition_held(parts, "u"), 1, "held");
+	partition_abandon_all(parts, "u");
+	ok(WITHIN(2000, partition_held(parts, "u") == 0), "not any more");
+	ok(tracker_has(id, "\"phase\":\"orphan\""), "its entry stays, as an orphan");
+	want("v", 64);
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	is_int(partition_held(parts, "u"), 0, "counts it as little");
+	vipu_sim_come_up(sim, NULL);
+	want("v", 64);
+	ok(WITHIN(60000, is("v", PARTITION_STATE_ACTIVE)), "all IPUs go to another one");
+	ok(strcmp(seen("v").id, id) != 0, "in a partition of its own");
+	is_int(n_entries(), 1, "the orphan is gone");
+	end();
+
+	row_begin("nobody waits, and one serves, one waits, one is being made");
+	begin();
+	want("u", 64);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	want("w", 4);
+	ok(WITHIN(5000, is("w", PARTITION_STATE_WAITING) && n_waits() == 1), "waits");
+	vipu_sim_go_down(sim);
+	partition_abandon_all(parts, "u");
+	partition_abandon_all(parts, "w");
+	partition_abandon_all(parts, "nobody");
+	ok(WITHIN(2000, !partition_held(parts, "u") && !partition_held(parts, "w")), "at once");
+	ok(WITHIN(2000, n_waits() == 0 && n_entries() == 1), "an orphan is left, and no ask");
+	want("u", 4);
+	ok(WITHIN(20000, is("u", PARTITION_STATE_WAITING)), "an owner that asks again waits");
+	vipu_sim_come_up(sim, NULL);
+	ok(WITHIN(60000, is("u", PARTITION_STATE_ACTIVE) && n_entries() == 1), "and is served");
+	vipu_sim_inject(sim, &(struct vipu_sim_fault){.kind = VIPU_SIM_SLOW,
+						      .method = VIPU_REMOVE_PARTITION,
+						      .delay_ms = 60000});
+	partition_release_all(parts, "u");
+	WITHIN(5000, false);
+	is_int(partition_held(parts, "u"), 1, "its release is waited for again");
 	end();
 }
 
@@ -669,6 +729,7 @@ int main(void)
 	test_since();
 	test_down_and_up();
 	test_orphan();
+	test_abandoned();
 	test_slow_controller();
 	test_removes();
 	return done_testing();

@@ -119,7 +119,7 @@ struct m_item {
 };
 
 struct m_slot { /* by owner and instance */
-	bool used, asking, failed;
+	bool used, asking, failed, abandoned;
 	int16_t uid, instance, ipus;
 	int16_t serving; /* identifier */
 	int32_t attempt;
@@ -246,6 +246,7 @@ enum event {
 	EV_USERS,
 	EV_FRESH, /* they use one that was reset for their run */
 	EV_GONE,
+	EV_ABANDONED,
 	EVENTS,
 };
 
@@ -354,6 +355,7 @@ struct m_item *replica_item(struct world *w, int r, int id);
 struct m_slot *replica_slot(struct world *w, int r, int uid, int instance);
 void replica_ensure(struct world *w, int r, int uid, int instance, int ipus, int attempt);
 void replica_release(struct world *w, int r, int uid, int instance);
+void replica_abandon(struct world *w, int r, int uid, int instance);
 int replica_held(const struct world *w, int r, int uid);
 void replica_expire(struct world *w); /* leases that have run out */
 static inline int64_t clock_of(const struct world *w, int r)

@@ -180,6 +180,10 @@ static bool leave(struct world *w, int r, int o, struct dice *d)
 		if (who->seats[i].users != NONE)
 			return false;
 	}
+	if (roll(d, 8) == 0 && w->replicas[r].synced) { /* it doesn't wait */
+		for (int i = 0; i < INSTANCES; i++)
+			replica_abandon(w, r, who->uid, i);
+	}
 	if (!w->replicas[r].synced || replica_held(w, r, who->uid) || w->n_uids == UIDS)
 		return false;
 	SAY(w, "uid-%d is gone", who->uid);

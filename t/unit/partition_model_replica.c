@@ -179,6 +179,7 @@ void replica_ensure(struct world *w, int r, int uid, int instance, int ipus, int
 		return;
 	if (!s->asking || s->attempt != attempt)
 		s->failed = false;
+	s->abandoned = s->abandoned && s->asking;
 	s->attempt = attempt;
 	if (s->asking && s->ipus == ipus)
 		return;
@@ -198,6 +199,16 @@ void replica_release(struct world *w, int r, int uid, int instance)
 	s->asking = s->failed = false;
 	s->serving = NONE;
 	sweep_slot(w, r, s);
+}
+
+void replica_abandon(struct world *w, int r, int uid, int instance)
+{
+	struct m_slot *s = replica_slot(w, r, uid, instance);
+
+	if (!s)
+		return;
+	s->abandoned = true;
+	replica_release(w, r, uid, instance);
 }
 
 int replica_held(const struct world *w, int r, int uid)
@@ -230,6 +241,7 @@ static void gather(struct world *w, int r, struct m_item *it)
 	if (it->entry.phase == PARTITION_ACTIVE && f->recorded)
 		it->usable = true;
 	f->attempt = (uint32_t)s->attempt;
+	f->abandoned = s->abandoned;
 	f->configured = w->controllers[c].configured;
 	f->unreachable_since_ms = v->unreach ? v->failing_since_ms : 0;
 	for (int i = 0; i < v->list.n && !found; i++) {
@@ -345,7 +357,7 @@ static void step_record(struct world *w, int r, struct m_item *it, struct partit
 	enum partition_phase from = it->entry.phase;
 
 	happened[events[plan.phase]]++;
-	happened[EV_ORPHAN_BACK] += from == PARTITION_ORPHAN;
+	happened[EV_ABANDONED] += plan.phase == PARTITION_ORPHAN && it->facts.abandoned;
 	happened[EV_DOOMED] += from == PARTITION_CREATING && plan.phase == PARTITION_RELEASING &&
 			       it->facts.answer == PARTITION_UNKNOWN;
 	cut(w, r, it);
@@ -361,6 +373,7 @@ static void step_record(struct world *w, int r, struct m_item *it, struct partit
 
 static void step_forget(struct world *w, int r, struct m_item *it, enum partition_why why)
 {
+	happened[EV_ORPHAN_BACK] += it->entry.phase == PARTITION_ORPHAN;
 	happened[EV_FORGET]++;
 	happened[EV_VANISHED] += why == PARTITION_WHY_VANISHED;
 	happened[EV_TAKEN] += why == PARTITION_WHY_TAKEN;

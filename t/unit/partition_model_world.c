@@ -79,7 +79,7 @@ const char *const event_names[EVENTS] = {
 	[EV_RECORD_RESETTING] = "recorded resetting",
 	[EV_RECORD_RELEASING] = "recorded releasing",
 	[EV_RECORD_ORPHAN] = "recorded orphan",
-	[EV_ORPHAN_BACK] = "orphan back",
+	[EV_ORPHAN_BACK] = "orphan removed",
 	[EV_FORGET] = "forgotten",
 	[EV_VANISHED] = "vanished",
 	[EV_TAKEN] = "taken",
@@ -88,6 +88,7 @@ const char *const event_names[EVENTS] = {
 	[EV_USERS] = "Pods begin",
 	[EV_FRESH] = "Pods begin on one that was reset",
 	[EV_GONE] = "owner gone",
+	[EV_ABANDONED] = "orphan, as nobody waits",
 };
 
 void world_say(const struct world *w, const char *fmt, ...)
@@ -379,7 +380,7 @@ static void land_create(struct world *w, struct call *c, struct dice *d)
 			answer(c, ERR_INTERNAL, true);
 		else
 			answer(c, ERR_NONE, false);
-		if (w->uid_gone[w->uid_of[c->id]])
+		if (w->uid_gone[w->uid_of[c->id]] && w->tracker[c->id].phase != PARTITION_ORPHAN)
 			world_fail(w, RULE_HELD, "%s is made for an owner that is gone",
 				   w->ids[c->id]);
 	}

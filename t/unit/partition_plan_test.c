@@ -618,13 +618,72 @@ static const struct row rows[] = {
 	 0,
 	 0},
 
-	{"orphan: controller is back",
+	{"releasing: abandoned",
+	 PARTITION_RELEASING,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 1, .abandoned = true, .busy = true},
+	 PARTITION_RECORD,
+	 PARTITION_ORPHAN,
+	 PARTITION_WHY_NONE},
+	{"releasing: abandoned, and absent",
+	 PARTITION_RELEASING,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 9, .abandoned = true, NOT_FOUND_AT(T0 + 1),
+	  NOT_LISTED_AT(T0 + 1)},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_NONE},
+	{"active: not wanted, abandoned",
+	 PARTITION_ACTIVE,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 1, .abandoned = true},
+	 PARTITION_RECORD,
+	 PARTITION_ORPHAN,
+	 PARTITION_WHY_NONE},
+	{"creating: not wanted, being asked, abandoned",
+	 PARTITION_CREATING,
+	 SETTLED,
+	 {UNWANTED, .now_ms = T0 + 1, .abandoned = true, .busy = true},
+	 PARTITION_RECORD,
+	 PARTITION_ORPHAN,
+	 PARTITION_WHY_NONE},
+
+	{"orphan: its controller is configured",
 	 PARTITION_ORPHAN,
 	 0,
 	 {UNWANTED, .now_ms = T0},
-	 PARTITION_RECORD,
-	 PARTITION_RELEASING,
+	 PARTITION_CALL_REMOVE,
+	 0,
 	 0},
+	{"orphan: abandoned, its controller is configured",
+	 PARTITION_ORPHAN,
+	 0,
+	 {UNWANTED, .now_ms = GRACE, .abandoned = true},
+	 PARTITION_CALL_REMOVE_FORCED,
+	 0,
+	 0},
+	{"orphan: absent",
+	 PARTITION_ORPHAN,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 9, NOT_FOUND_AT(T0 + 1), NOT_LISTED_AT(T0 + 1)},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_NONE},
+	{"orphan: not found, a create may still land",
+	 PARTITION_ORPHAN,
+	 SETTLED,
+	 {UNWANTED, .now_ms = T0 + 9, NOT_FOUND_AT(T0 + 1), NOT_LISTED_AT(T0 + 1)},
+	 PARTITION_WAIT,
+	 0,
+	 0},
+	{"orphan: another size under its name",
+	 PARTITION_ORPHAN,
+	 0,
+	 {UNWANTED, .now_ms = T0 + 9, .listed = PARTITION_PRESENT, .listed_asked_ms = T0 + 1,
+	  .listed_ipus = 8},
+	 PARTITION_FORGET,
+	 0,
+	 PARTITION_WHY_NONE},
 	{"orphan: controller is away",
 	 PARTITION_ORPHAN,
 	 0,
@@ -678,88 +737,9 @@ static void test_waits_end(void)
 	       "a back-off ends");
 }
 
-static void test_stamp(void)
-{
-	struct partition_entry e = {0};
-
-	partition_entry_stamp(&e, PARTITION_CREATING, true, T0, &partition_times_default);
-	is_int(e.settle_ms, SETTLED, "a create may land until window, call and margin have passed");
-	partition_entry_stamp(&e, PARTITION_RELEASING, false, T0 + 1, &partition_times_default);
-	is_int(e.settle_ms, SETTLED, "and still may when the entry is being released");
-	is_int(e.since_ms, T0 + 1, "a phase begins when it's recorded");
-	partition_entry_stamp(&e, PARTITION_RELEASING, true, T0 + 2, &partition_times_default);
-	is_int(e.settle_ms, T0 + 2, "where every answer was definite, nothing is left to settle");
-	partition_entry_stamp(&e, PARTITION_RELEASING, false, SETTLED + 1,
-			      &partition_times_default);
-	is_int(e.settle_ms, SETTLED + 1, "settling never lies before the phase");
-}
-
-/* Which run an entry is for. */
-static void test_attempts(void)
-{
-	static const struct {
-		enum partition_phase from, to;
-		uint32_t had, asked, gets;
-	} runs[] = {
-		{PARTITION_CREATING, PARTITION_ACTIVE, 1, 1, 1},
-		{PARTITION_CREATING, PARTITION_ACTIVE, 1, 2, 2},
-		{PARTITION_CREATING, PARTITION_CREATING, 1, 2, 2},
-		{PARTITION_CREATING, PARTITION_RELEASING, 1, 2, 1},
-		{PARTITION_ACTIVE, PARTITION_RESETTING, 1, 2, 2},
-		{PARTITION_ACTIVE, PARTITION_RELEASING, 1, 2, 1},
-		{PARTITION_RESETTING, PARTITION_RESETTING, 2, 3, 3},
-		{PARTITION_RESETTING, PARTITION_ACTIVE, 2, 3, 2},
-		{PARTITION_RESETTING, PARTITION_RELEASING, 2, 3, 2},
-		{PARTITION_RELEASING, PARTITION_ORPHAN, 1, 2, 1},
-		{PARTITION_ORPHAN, PARTITION_RELEASING, 1, 2, 1},
-	};
-
-	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-		struct partition_entry e = {.phase = runs[i].from, .ask.attempt = runs[i].had};
-		struct partition_facts f = {KNOWN, .attempt = runs[i].asked};
-
-		partition_facts_record(&f, &e, runs[i].to, T0, &partition_times_default);
-		is_int(e.ask.attempt, runs[i].gets, "%s to %s, for run %u, asked for %u",
-		       partition_phase_name(runs[i].from), partition_phase_name(runs[i].to),
-		       runs[i].had, runs[i].asked);
-	}
-}
-
-static void test_looks(void)
-{
-	struct partition_entry e = {
-		.ask = {.ipus = 4}, .phase = PARTITION_RELEASING, .since_ms = T0};
-	struct vipu_partition part = {.n_ipus = 4, .ready = VIPU_PS_ACTIVE};
-	struct err not_found = {.kind = ERR_NOT_FOUND},
-		   lost = {.kind = ERR_TIMEOUT, .maybe_applied = true};
-	struct partition_facts f;
-
-	partition_facts_init(&f, PARTITION_RELEASING, false);
-	partition_facts_sent(&f, PARTITION_CALL_STATUS, T0 + 1);
-	ok(!partition_facts_answered(&f, &not_found, NULL, T0 + 2), "NOT_FOUND is an answer");
-	partition_facts_sent(&f, PARTITION_CALL_STATUS, SETTLED);
-	ok(partition_facts_answered(&f, &lost, NULL, SETTLED + 1), "no answer is a failure");
-	is_int(f.status_asked_ms, T0 + 1, "and doesn't make an old look a new one");
-	partition_facts_listed(&f, &e, &part, T0 + 2);
-	is_int(f.status, PARTITION_UNSEEN, "a later list that has it: status counts no more");
-	f.status = PARTITION_PRESENT;
-	f.status_asked_ms = T0 + 9;
-	partition_facts_listed(&f, &e, NULL, T0 + 8);
-	is_int(f.listed, PARTITION_UNSEEN, "a later status that has it: the list counts no more");
-	partition_facts_listed(&f, &e, NULL, T0 + 10);
-	is_int(f.listed, PARTITION_NOT_FOUND, "a list after the status counts");
-	partition_facts_init(&f, PARTITION_RESETTING, false);
-	partition_facts_sent(&f, PARTITION_CALL_RESET, T0 + 3);
-	ok(partition_facts_answered(&f, &not_found, NULL, T0 + 4), "a reset of nothing fails");
-	is_int(f.status, PARTITION_NOT_FOUND, "and is a look");
-}
-
 int main(void)
 {
 	test_table();
-	test_attempts();
-	test_looks();
 	test_waits_end();
-	test_stamp();
 	return done_testing();
 }

@@ -538,6 +538,60 @@ static void test_orphan(void)
 	both_end();
 }
 
+static void test_abandoned(void)
+{
+	both_begin("a controller that doesn't answer, and nobody waits");
+	ask_for("u", 4);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	vipu_sim_go_down(sim);
+	let("u");
+	WITHIN(60000, false);
+	is_uint(ps->ops->held(ps, "u"), 1, "held");
+	ps->ops->abandon(ps, "u");
+	ok(WITHIN(5000, ps->ops->held(ps, "u") == 0), "not any more");
+	is_uint(n_entries(), 1, "an orphan is in the tracker");
+	ask_for("v", 4);
+	ok(WITHIN(5000, hears("v", PARTITION_STATE_WAITING)), "another one waits");
+	ps->ops->abandon(ps, "v");
+	ps->ops->abandon(ps, "nobody");
+	ok(WITHIN(5000, ps->ops->held(ps, "v") == 0), "one that only waits is over at once");
+	vipu_sim_come_up(sim, NULL);
+	ok(WITHIN(60000, n_entries() == 0 && vipu_sim_len(sim) == 0), "removed in the end");
+	both_end();
+}
+
+/* Whoever asked, and isn't heard of any more, mustn't take what is asked for since. */
+static void test_attempts(void)
+{
+	struct partition_ask ask = ask_of("u", 0, 4);
+
+	both_begin("another asks for another run");
+	ask.attempt = 1;
+	ps->ops->ensure(ps, &ask);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	is_uint(told("u").ask->attempt, 1, "for its run");
+	partition_reset(parts, "u", 0);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE) && told("u").ask->attempt == 2),
+	   "a person resets it: it's for another one");
+	ps->ops->ensure(ps, &ask);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE) && told("u").ask->attempt == 1),
+	   "its owner has its own again");
+	partition_reset(parts, "u", 0);
+	let("u"); /* with the number that it knows */
+	ok(WITHIN(20000, ps->ops->held(ps, "u") == 0 && n_entries() == 0),
+	   "a release is the owner's word all the same");
+	ask.attempt = 3;
+	ps->ops->ensure(ps, &ask);
+	ok(WITHIN(5000, hears("u", PARTITION_STATE_ACTIVE)), "again");
+	let("u");
+	ask.attempt = 4;
+	ps->ops->ensure(ps, &ask);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE) && told("u").ask->attempt == 4),
+	   "released and asked for at once");
+	is_uint(n_entries(), 1, "it has one");
+	both_end();
+}
+
 static void test_lead_lost(void)
 {
 	both_begin("a keeper that has lost the lead and hasn't been told yet");
@@ -609,6 +663,8 @@ int main(void)
 	test_quiet_news();
 	test_files();
 	test_orphan();
+	test_abandoned();
+	test_attempts();
 	test_lead_lost();
 	test_conflict();
 	test_only_adopt();
