@@ -117,6 +117,7 @@ my $looks = qr{^(?:
 	ipu\.finalizers\.[\w.]+ |
 	IPUJob[A-Z]\w+ |
 	IPUOF_\w+ |
+	(?:OMPI|PRTE|HYDRA|POPDIST)_\w+ |
 	(?:ipu_operator|workqueue|rest_client|controller_runtime|process)_[a-z_]+
 )$}x;
 my %not_ours = map { $_ => 1 } qw(IPUJobList);

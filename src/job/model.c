@@ -159,6 +159,17 @@ char *job_worker_name(const struct job *job, uint32_t instance, uint32_t worker)
 			 (uint64_t)instance * job->workers + worker);
 }
 
+char *job_launcher_name(const struct job *job, uint32_t instance)
+{
+	return instance == 0 ? xasprintf("%s-launcher", job->name)
+			     : xasprintf("%s-launcher-%" PRIu32, job->name, instance);
+}
+
+bool job_has_launcher(const struct job *job)
+{
+	return job->launcher || job->interactive;
+}
+
 char *job_selector(const struct job *job)
 {
 	return xasprintf(JOB_LABEL_JOB "=%s," JOB_LABEL_ROLE "=" JOB_ROLE_WORKER, job->name);

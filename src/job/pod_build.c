@@ -145,7 +145,7 @@ int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json
 		if (job_container_build(doc, jmut_item(containers, i), ipus, settings, err) < 0)
 			return -1;
 	}
-	if (job->launcher || job->interactive) {
+	if (job_has_launcher(job)) {
 		job_popdist_apply(doc, jmut_item(containers, 0), job, worker);
 		make_wait(doc, pod_spec, jmut_item(containers, 0), settings);
 	}

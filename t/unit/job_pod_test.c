@@ -290,6 +290,140 @@ static void test_values(void)
 	row_end();
 }
 
+/* ---- workers that wait for a launcher ---- */
+
+static const char waiting_spec[] = "workers:\n"
+				   "  template:\n"
+				   "    spec:\n"
+				   "      serviceAccountName: theirs\n"
+				   "      initContainers: [{name: fetch, image: i}]\n"
+				   "      volumes: [{name: data, emptyDir: {}}]\n"
+				   "      containers:\n"
+				   "      - name: c\n"
+				   "        image: im\n"
+				   "        command: [serve]\n"
+				   "        args: [loudly]\n"
+				   "        readinessProbe: {exec: {command: [x]}}\n"
+				   "        volumeMounts: [{name: data, mountPath: /data}]\n"
+				   "        resources: {limits: {cpu: 2, rdma/x: 1}}\n"
+				   "      - {name: side, image: s, command: [x], args: ['y']}\n";
+
+static const char waiting_pod_spec[] =
+	"serviceAccountName: theirs\n"
+	"restartPolicy: Never\n"
+	"initContainers:\n"
+	"- name: ipu-launcher-install\n"
+	"  image: reg/launcher:1\n"
+	"  command: [/ipu-launcher, install, /.ipu/ipu-launcher]\n"
+	"  volumeMounts: [{name: ipu-launcher, mountPath: /.ipu}]\n"
+	"  resources: {limits: {cpu: 2}}\n"
+	"  securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]},\n"
+	"    readOnlyRootFilesystem: true, runAsNonRoot: true, runAsUser: 65532,\n"
+	"    seccompProfile: {type: RuntimeDefault}}\n"
+	"- {name: fetch, image: i}\n"
+	"volumes: [{name: data, emptyDir: {}}, {name: ipu-launcher, emptyDir: {}}]\n"
+	"containers:\n"
+	"- name: c\n"
+	"  image: im\n"
+	"  command: [/.ipu/ipu-launcher, init]\n"
+	"  readinessProbe: {exec: {command: [x]}}\n"
+	"  volumeMounts:\n"
+	"  - {name: data, mountPath: /data}\n"
+	"  - {name: ipu-launcher, mountPath: /.ipu, readOnly: true}\n"
+	"  resources: {limits: {cpu: 2, rdma/x: 1}}\n"
+	"- {name: side, image: s, command: [x], args: ['y']}\n";
+
+static void test_waiting(void)
+{
+	static const struct job_pod_settings settings = {.launcher_image = "reg/launcher:1"};
+	CLEANUP_YAML struct yaml *y = parse(waiting_spec);
+
+	for (int interactive = 0; interactive < 2; interactive++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		struct job j = job;
+		struct err err = ERR_INIT;
+		struct jmut *spec, *containers;
+
+		j.launcher = !interactive;
+		j.interactive = interactive;
+		j.template_hash = 0x123456789abcdef0;
+		ok(job_pod_build(doc, &j, yaml_doc(y, 0), 0, 1, &literal, &settings, &err) == 0,
+		   "built");
+		spec = jmut_get(jmut_root(doc), "spec");
+		containers = jmut_get(spec, "containers");
+		for (size_t i = 0; i < jmut_len(containers); i++)
+			jmut_del(jmut_item(containers, i), "env");
+		is_yaml(jmut_view(spec), waiting_pod_spec, "its first container waits");
+		ok(str_eqz(json_str(json_at(jmut_view(jmut_root(doc)), "metadata", "annotations",
+					    "graphcore.ai/template", NULL)),
+			   "123456789abcdef0"),
+		   "and it says what it was made from");
+	}
+}
+
+/* A worker's share in the replicas, where the job says how many there are. */
+static void test_popdist(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t workers, slots, ipus, replicas, worker;
+		const char *container; /* what the template adds */
+		const char *want;
+	} rows[] = {
+		{"the first", 4, 2, 16, 8, 0, "", "8 2 2 1 0 0"},
+		{"the last", 4, 2, 16, 8, 3, "", "8 2 2 1 6 0"},
+		{"the template's own", 4, 2, 16, 8, 3,
+		 ", env: [{name: POPDIST_NUM_LOCAL_REPLICAS, value: '9'}]", "8 2 9 1 6 0"},
+		{"one worker needs none", 1, 8, 16, 8, 0, "", "- - - - - -"},
+		{"nobody said how many", 4, 1, 16, 0, 1, "", "- - - - - -"},
+		{"they aren't the same in each", 3, 2, 4, 4, 1, "", "- - - - - -"},
+		{"IPUs that can't be shared out", 3, 1, 4, 3, 1, "", "- - - - - -"},
+	};
+	static const char *const names[] = {
+		"POPDIST_NUM_TOTAL_REPLICAS",   "POPDIST_NUM_IPUS_PER_REPLICA",
+		"POPDIST_NUM_LOCAL_REPLICAS",   "POPDIST_UNIFORM_REPLICAS_PER_INSTANCE",
+		"POPDIST_REPLICA_INDEX_OFFSET", "POPDIST_LOCAL_INSTANCE_INDEX",
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		static const struct job_pod_settings settings = {.launcher_image = "l"};
+		struct job j = job;
+		char spec[256], got[128] = "";
+		struct err err = ERR_INIT;
+		struct jmut *env;
+
+		row_begin("%s", rows[i].name);
+		j.launcher = true;
+		j.workers = rows[i].workers;
+		j.slots = rows[i].slots;
+		j.ipus = rows[i].ipus;
+		j.options.replicas = rows[i].replicas;
+		snprintf(spec, sizeof(spec), PLAIN, rows[i].container, "");
+		CLEANUP_YAML struct yaml *y = parse(spec);
+		ok(job_pod_build(doc, &j, yaml_doc(y, 0), 1, rows[i].worker, &literal, &settings,
+				 &err) == 0,
+		   "built");
+		env = jmut_get(
+			jmut_item(jmut_get(jmut_get(jmut_root(doc), "spec"), "containers"), 0),
+			"env");
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			const char *value = "-";
+
+			for (size_t n = 0; n < jmut_len(env); n++) {
+				const struct json *v = jmut_view(jmut_item(env, n));
+
+				if (str_eqz(json_str(json_get(v, "name")), names[k]))
+					value = json_cstr(json_get(v, "value"));
+			}
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", k ? " " : "",
+				 value);
+		}
+		is_str(got, rows[i].want, "its share");
+	}
+	row_end();
+}
+
 static void test_bad_templates(void)
 {
 	static const struct {
@@ -473,6 +607,8 @@ int main(void)
 	test_whole();
 	test_settings();
 	test_values();
+	test_waiting();
+	test_popdist();
 	test_bad_templates();
 	test_warning();
 	test_seen();
