@@ -4,23 +4,21 @@
  * on launcher_get's stack. Uses http, net, loop and core.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/json.h"
 #include "core/str.h"
 #include "http/client.h"
+#include "launcher/cluster.h"
 #include "launcher/launcher.h"
 #include "net/net.h"
 #include "net/tls.h"
 
-#define TIMEOUT_S       30
-#define TIMEOUT_MAX_S   86400
-#define TOKEN_MAX_BYTES (64 << 10)
+#define TIMEOUT_S     30
+#define TIMEOUT_MAX_S 86400
 
 struct get {
 	const char *ca_file, *token_file;
@@ -33,42 +31,6 @@ struct get {
 	struct scope scope;
 	char *authorization; /* "Bearer …", or NULL */
 };
-
-static int read_token(const char *path, char **ret, struct err *err)
-{
-	static const char scheme[] = "Bearer ";
-	size_t len = strlen(scheme);
-	char *text = xcalloc(1, TOKEN_MAX_BYTES + 1);
-	memcpy(text, scheme, len);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		free(text);
-		return err_errno(err, errno, "%s", path);
-	}
-	ssize_t n;
-	while ((n = read(fd, text + len, TOKEN_MAX_BYTES - len)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break;
-		len += (size_t)n;
-	}
-	int errnum = n < 0 ? errno : 0;
-	close(fd);
-	struct str token = str_trim((struct str){text + strlen(scheme), len - strlen(scheme)});
-	int status = 0;
-	if (errnum != 0)
-		status = err_errno(err, errnum, "%s", path);
-	else if (token.len == 0)
-		status = err_set(err, ERR_INVALID, 0, "%s: there is no token in it", path);
-	else if (len == TOKEN_MAX_BYTES)
-		status = err_set(err, ERR_LIMIT, 0, "%s: too long for a token", path);
-	else
-		*ret = xasprintf("%s%.*s", scheme, STR_ARG(token));
-	str_wipe(text, TOKEN_MAX_BYTES);
-	free(text);
-	return status;
-}
 
 /* The words of a Kubernetes Status, where the body is one. */
 static void add_status_message(const struct http_response *response, struct err *err)
@@ -149,7 +111,7 @@ static int load(struct get *get)
 {
 	struct err err = ERR_INIT;
 	struct tls_client_opts opts = {.ca_file = get->ca_file};
-	if (get->token_file && read_token(get->token_file, &get->authorization, &err) < 0)
+	if (get->token_file && cluster_read_token(get->token_file, &get->authorization, &err) < 0)
 		return launcher_fail(EXIT_USAGE, "get: --token-file: %s", err.msg);
 	if (get->url.tls && tls_config_new_client(&opts, &get->tls, &err) < 0)
 		return launcher_fail(EXIT_USAGE, "get: %s", err.msg);
@@ -197,8 +159,6 @@ int launcher_get(int argc, char **argv)
 	tls_config_unref(get.tls);
 	net_free(get.net);
 	loop_free(get.loop);
-	if (get.authorization)
-		str_wipe(get.authorization, strlen(get.authorization));
-	free(get.authorization);
+	cluster_free_authorization(get.authorization);
 	return status;
 }

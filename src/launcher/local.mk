@@ -3,7 +3,14 @@
 # launcher: what runs inside job Pods; static.
 
 noinst_LIBRARIES += liblauncher.a
-liblauncher_a_SOURCES = src/launcher/get.c src/launcher/launcher.h
+liblauncher_a_SOURCES = src/launcher/child.c src/launcher/child.h src/launcher/cluster.c \
+	src/launcher/cluster.h src/launcher/fdio.c src/launcher/fdio.h src/launcher/get.c \
+	src/launcher/hostfile.c src/launcher/hostfile.h src/launcher/init.c src/launcher/install.c \
+	src/launcher/launcher.h src/launcher/near.c src/launcher/near.h src/launcher/remote.c \
+	src/launcher/remote.h src/launcher/remote_status.c src/launcher/remote_status.h \
+	src/launcher/rsh.c src/launcher/rsh.h src/launcher/rsh_options.c src/launcher/session.c \
+	src/launcher/tree.c src/launcher/tree.h src/launcher/wait.c src/launcher/wire.c \
+	src/launcher/wire.h
 liblauncher_a_CPPFLAGS = $(AM_CPPFLAGS)
 launcher_ldadd = liblauncher.a $(httpfy_ldadd)
 

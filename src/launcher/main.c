@@ -16,7 +16,8 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"get", launcher_get},
+	{"install", launcher_install}, {"init", launcher_init},       {"wait", launcher_wait},
+	{"rsh", launcher_rsh},         {"session", launcher_session}, {"get", launcher_get},
 };
 
 int launcher_fail(int status, const char *fmt, ...)
@@ -30,10 +31,40 @@ int launcher_fail(int status, const char *fmt, ...)
 	return status;
 }
 
+static const char *env_of(const char *name, const char *otherwise)
+{
+	const char *value = getenv(name);
+	return value && value[0] ? value : otherwise;
+}
+
+const char *launcher_worker_path(void)
+{
+	return env_of("IPU_LAUNCHER_PATH", "/.ipu/ipu-launcher");
+}
+
+const char *launcher_worker_container(void)
+{
+	return env_of("IPU_WORKER_CONTAINER", NULL);
+}
+
 static void print_usage(FILE *out)
 {
 	fputs("usage: ipu-launcher COMMAND [OPTIONS]\n"
 	      "\n"
+	      "  install PATH\n"
+	      "      copies this program there, for the Pod's other containers\n"
+	      "  init [--for SECONDS] [--grace SECONDS]\n"
+	      "      waits as PID 1, reaps, and ends all that is left at the end\n"
+	      "        --for SECONDS      end after this time, with status 0\n"
+	      "        --grace SECONDS    between TERM and KILL for what is left (default 25)\n"
+	      "  wait --hostfile FILE [--timeout SECONDS]\n"
+	      "      waits until every worker has answered\n"
+	      "        --hostfile FILE    their names, as MPI reads them\n"
+	      "        --timeout SECONDS  give up after this time (default 300)\n"
+	      "  rsh [OPTIONS] HOST COMMAND...\n"
+	      "      runs a command in a worker as ssh would, with ssh's options\n"
+	      "  session\n"
+	      "      the other end of rsh, in the worker\n"
 	      "  get [--ca FILE] [--token-file FILE] [--timeout SECONDS] URL\n"
 	      "      fetches URL (http, https) and prints what it holds\n"
 	      "        --ca FILE          trust the certificates in FILE (PEM) instead of the\n"
