@@ -3,8 +3,11 @@
  * The job controller, with the partition layer under it, against a simulated API server, kubelet
  * and V-IPU controller: jobs from their creation to their end, and what comes between.
  */
+#include <malloc.h>
+
 #include "partition_rig.h"
 
+#include "core/metrics.h"
 #include "job/controller.h"
 #include "partition/manager.h"
 #include "vipu/fleet.h"
@@ -229,6 +232,29 @@ static int64_t all_writes(void)
 	return api_calls("patch ipujobs") + api_calls("patch ipujobs/status") +
 	       api_calls("create pods") + api_calls("delete pods") + api_calls("patch configmaps") +
 	       api_calls("create configmaps");
+}
+
+/* Requests of all kinds, reads too. */
+static int64_t all_requests(void)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct json_iter it = json_iter(json_get(jmut_view(sim_api_stats(api, doc)), "requests"));
+	int64_t n = 0;
+
+	while (json_next(&it))
+		n += json_int(it.value, 0);
+	return n;
+}
+
+static int64_t n_looks(void)
+{
+	static const char *const labels[] = {"controller", "result", NULL};
+	const char *values[] = {"ipujob", "success"};
+
+	return (int64_t)metric_value(metric_new(METRIC_COUNTER,
+						"controller_runtime_reconcile_total",
+						"Looks at a job that have ended.", labels, NULL, 0),
+				     values);
 }
 
 /* ---- a life ---- */
@@ -596,11 +622,50 @@ static void test_late_ask(void)
 	end();
 }
 
+/* Looks at a job that has nothing new about it: no request, and no memory that stays. */
+static void test_idle(void)
+{
+	static const char *const shapes[] = {
+		"\"jobInstances\":16",
+		"\"ipusPerJobInstance\":\"64\",\"workersPerJobInstance\":\"16\"",
+	};
+	struct partition_owner owner = {
+		.kind = TEXT("IPUJob"), .ns = TEXT("default"), .name = TEXT("j")};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		CLEANUP_FREE char *spec = xasprintf("{\"spec\":{%s}}", shapes[i]);
+		int64_t requests = 0, looks = 0;
+		size_t bytes = 0;
+
+		row_begin("a thousand looks, %s", shapes[i]);
+		begin();
+		set_kubelet("{\"runMs\":0}");
+		make_job("j", "");
+		edit_job("j", spec);
+		ok(WITHIN(60000, is_job("j", "Running")), "Running");
+		turns(500, 10);
+		for (unsigned n = 0; n < 1100; n++) {
+			if (n == 100) {
+				requests = all_requests();
+				looks = n_looks();
+				bytes = mallinfo2().uordblks;
+			}
+			job_controller_partition_changed(jobs, &owner);
+			loop_turn(loop, 0);
+		}
+		is_int(n_looks() - looks, 1000, "looks");
+		is_int(all_requests() - requests, 0, "requests to the API server");
+		is_uint(mallinfo2().uordblks, bytes, "bytes in use");
+		end();
+	}
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
 	rand_seed(5);
 	test_life();
+	test_idle();
 	test_ends();
 	test_waits();
 	test_deletions();
