@@ -46,8 +46,9 @@ struct config {
 	bool lease_enabled;
 	char *lease_prefix, *lease_identity, *advertise, *proxy_url, *proxy_token, *proxy_ca;
 	char *certificate_secret, *certificate_names;
-	char *choice;                                /* "firstFit" or "bestFit" */
-	long max_ipus, max_job_ipus, max_deadline_s; /* -1: no limit */
+	char *choice;                /* "firstFit" or "bestFit" */
+	long max_ipus, max_job_ipus; /* -1: no limit */
+	long max_deadline_s, default_deadline_s, max_interactive_s;
 	struct partition_rules policy; /* of namespaces, and the three as its default */
 	long connections, header_bytes, body_bytes;
 };

@@ -46,7 +46,8 @@ struct partition_ask {
 	 * owners that are older than the tracker. What is taken over is in use by this attempt.
 	 * Owned; NULL: none. */
 	char *adopt, *legacy;
-	bool only_adopt; /* nothing is made: if there's none to take over, that's the end of it */
+	bool interactive; /* deadline_ms is a session's, for which policy has a limit of its own */
+	bool only_adopt;  /* nothing is made: if there's none to take over, that's the end of it */
 	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */
 };
 
@@ -67,6 +68,7 @@ struct partition_entry {
 	int64_t since_ms;  /* when this phase was recorded */
 	int64_t settle_ms; /* from here on nothing sent for it can take effect */
 	int64_t active_ms; /* when it became active first; 0: not yet */
+	int64_t limit_ms;  /* where its ask names no deadline: policy's, as it was then; 0: none */
 	char *reason;      /* why it's releasing, for people; owned, may be NULL */
 };
 
@@ -119,12 +121,16 @@ struct partition_status {
 	const char *host;       /* for IPUOF_VIPU_API_HOST, or NULL */
 	uint16_t port;
 	const char *label_key, *label_value; /* node selector of that controller, or NULL */
-	bool by_file;      /* its Pods get the IPUoF configuration as a file, not the address */
-	bool adopting;     /* what the owner knows as its own is being looked for */
-	bool adopted;      /* its partition was taken over, not made */
-	uint64_t files;    /* by_file: what partition_ipuof_files gives, as a sum of hashes; 0: not
-			    * there yet */
-	bool draining;     /* its controller is being emptied: the owner should move */
+	bool by_file;   /* its Pods get the IPUoF configuration as a file, not the address */
+	bool adopting;  /* what the owner knows as its own is being looked for */
+	bool adopted;   /* its partition was taken over, not made */
+	uint64_t files; /* by_file: what partition_ipuof_files gives, as a sum of hashes; 0: not
+			 * there yet */
+	bool draining;  /* its controller is being emptied: the owner should move */
+	/* From becoming active, the longest time it may be used: its ask's deadline, or the
+	 * namespace's default where that names none (of a partition that is there: as it was when
+	 * it was made). 0: no limit. Its owner keeps to it; nothing here ends it. */
+	int64_t deadline_ms;
 	unsigned position; /* in the queue, from 1; 0: isn't in it */
 	/* What is asked for; NULL: nothing. Its attempt is the one that the partition was made or
 	 * last reset for (or is being), where there is one: ACTIVE is for that run. */

@@ -87,6 +87,10 @@ static const struct key keys[] = {
 	{"policy.maxJobIpus", KEY_NUMBER, AT(max_job_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
 	{"policy.maxDeadlineSeconds", KEY_NUMBER, AT(max_deadline_s), "-1", -1,
 	 PARTITION_POLICY_MAX, NULL},
+	{"policy.defaultDeadlineSeconds", KEY_NUMBER, AT(default_deadline_s), "-1", -1,
+	 PARTITION_POLICY_MAX, NULL},
+	{"policy.maxInteractiveSeconds", KEY_NUMBER, AT(max_interactive_s), "-1", -1,
+	 PARTITION_POLICY_MAX, NULL},
 	{"policy.namespaces", KEY_POLICIES, AT(policy), "", 0, 0, NULL},
 	{"tracker.configMap", KEY_NAME, AT(tracker), "ipu-partitions-tracker", 0, 0, NULL},
 	{"leaderElection.enabled", KEY_BOOL, AT(lease_enabled), "true", 0, 0, NULL},
@@ -388,10 +392,12 @@ static int set_limit(struct partition_policy *p, struct str name, const struct j
 		     struct err *err)
 {
 	int64_t n = json_int(v, PARTITION_UNSET);
-	int64_t *at = str_eqz(name, "maxIpus")              ? &p->max_ipus
-		      : str_eqz(name, "maxJobIpus")         ? &p->max_job_ipus
-		      : str_eqz(name, "maxDeadlineSeconds") ? &p->max_deadline_s
-							    : NULL;
+	int64_t *at = str_eqz(name, "maxIpus")                  ? &p->max_ipus
+		      : str_eqz(name, "maxJobIpus")             ? &p->max_job_ipus
+		      : str_eqz(name, "maxDeadlineSeconds")     ? &p->max_deadline_s
+		      : str_eqz(name, "defaultDeadlineSeconds") ? &p->default_deadline_s
+		      : str_eqz(name, "maxInteractiveSeconds")  ? &p->max_interactive_s
+								: NULL;
 
 	if (!at)
 		return err_set(err, ERR_INVALID, 0, "policy.namespaces: there is no such key");
@@ -421,8 +427,7 @@ static int set_policies(struct config *c, const struct json *v, char ret_place[P
 				       "policy.namespaces: must be a map of limits, not %s",
 				       json_type_name(json_type(it.value)));
 		at->ns = str_dup(it.key);
-		at->policy = (struct partition_policy){PARTITION_UNSET, PARTITION_UNSET,
-						       PARTITION_UNSET};
+		at->policy = partition_policy_unset;
 		c->policy.n++;
 		while (json_next(&limits)) {
 			if (set_limit(&at->policy, limits.key, limits.value, err) == 0)
@@ -648,7 +653,8 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			"jobs.restartBackoffSeconds");
 		goto fail;
 	}
-	c.policy.fallback = (struct partition_policy){c.max_ipus, c.max_job_ipus, c.max_deadline_s};
+	c.policy.fallback = (struct partition_policy){c.max_ipus, c.max_job_ipus, c.max_deadline_s,
+						      c.default_deadline_s, c.max_interactive_s};
 	*ret = c;
 	return 0;
 fail:

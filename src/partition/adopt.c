@@ -54,6 +54,7 @@ static void take(struct slot *s, const struct vipu_controller *c, const char *id
 	snprintf(e->id, sizeof(e->id), "%s", id);
 	partition_ask_copy(&e->ask, &s->ask);
 	e->controller = xstrdup(c->name);
+	e->limit_ms = queue_limit_ms(s);
 	/* Whoever made it may have asked for more that hasn't taken effect yet. */
 	partition_entry_stamp(e, PARTITION_CREATING, false, now_ms, &p->times);
 	partition_entry_stamp(e, PARTITION_ACTIVE, false, now_ms, &p->times);

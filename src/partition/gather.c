@@ -42,6 +42,8 @@ static int64_t end_of(const struct item *item)
 
 	if (item->forgotten || e->phase == PARTITION_RELEASING || e->phase == PARTITION_ORPHAN)
 		return 0;
+	if (!deadline_ms)
+		deadline_ms = e->limit_ms;
 	return deadline_ms > 0 && deadline_ms < SCHEDULE_NEVER - from_ms ? from_ms + deadline_ms
 									 : SCHEDULE_NEVER;
 }

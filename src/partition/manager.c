@@ -197,6 +197,10 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 		.since_ms = since_of(s),
 		.position = list_empty(&s->queue) ? 0 : s->place.position,
 	};
+	if (ret->ask)
+		ret->deadline_ms = ret->ask->deadline_ms ? ret->ask->deadline_ms
+				   : s->serving          ? s->serving->entry->limit_ms
+							 : queue_limit_ms(s);
 	ret->adopting = ret->state == PARTITION_STATE_WAITING && adopt_is_due(s);
 	ret->adopted = s->serving && s->adopted;
 	if (ret->state == PARTITION_STATE_RELEASING)
@@ -242,8 +246,13 @@ static uint64_t digest_of(const struct partition_status *st, size_t held)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	const char *texts[] = {st->id ? st->id : "", st->message};
-	uint64_t numbers[] = {st->state,    st->why,   st->resets,
-			      st->draining, st->files, st->ask ? st->ask->attempt : 0,
+	uint64_t numbers[] = {(uint64_t)st->deadline_ms,
+			      st->state,
+			      st->why,
+			      st->resets,
+			      st->draining,
+			      st->files,
+			      st->ask ? st->ask->attempt : 0,
 			      held};
 
 	for (size_t i = 0; i < 2; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store of Namespaces, cut down to the three limits.
+ * A store of Namespaces, cut down to the limits.
  */
 #include "partition/namespaces.h"
 
@@ -18,12 +18,6 @@ struct namespaces {
 	void *arg;
 	bool failed; /* to be read, before it was for the first time */
 };
-
-static bool is_unset(const struct partition_policy *p)
-{
-	return p->max_ipus == PARTITION_UNSET && p->max_job_ipus == PARTITION_UNSET &&
-	       p->max_deadline_s == PARTITION_UNSET;
-}
 
 static int project(void *arg, const struct json *object, void **ret_item, struct err *err)
 {
@@ -58,7 +52,7 @@ static void on_store_change(void *arg, struct str key, const void *old, const vo
 	const struct namespaces *n = arg;
 
 	(void)key;
-	if ((old && !is_unset(old)) || (item && !is_unset(item)))
+	if ((old && !partition_policy_is_unset(old)) || (item && !partition_policy_is_unset(item)))
 		n->on_change(n->arg);
 }
 
@@ -123,5 +117,5 @@ const struct partition_policy *namespaces_policy(const struct namespaces *n, con
 {
 	const struct partition_policy *p = kube_store_get(n->store, str_of(ns));
 
-	return p && !is_unset(p) ? p : NULL;
+	return p && !partition_policy_is_unset(p) ? p : NULL;
 }

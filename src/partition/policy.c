@@ -6,14 +6,55 @@
 #include "partition/policy.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/str.h"
 
+/* The limits, by what says them on a Namespace. */
+static const struct {
+	const char *annotation;
+	size_t at;
+} limits[] = {
+	{PARTITION_ANNOTATION_MAX_IPUS, offsetof(struct partition_policy, max_ipus)},
+	{PARTITION_ANNOTATION_MAX_JOB_IPUS, offsetof(struct partition_policy, max_job_ipus)},
+	{PARTITION_ANNOTATION_MAX_DEADLINE, offsetof(struct partition_policy, max_deadline_s)},
+	{PARTITION_ANNOTATION_DEFAULT_DEADLINE,
+	 offsetof(struct partition_policy, default_deadline_s)},
+	{PARTITION_ANNOTATION_MAX_INTERACTIVE,
+	 offsetof(struct partition_policy, max_interactive_s)},
+};
+#define N_LIMITS (sizeof(limits) / sizeof(limits[0]))
+
 const struct partition_policy partition_policy_none = {PARTITION_UNLIMITED, PARTITION_UNLIMITED,
+						       PARTITION_UNLIMITED, PARTITION_UNLIMITED,
 						       PARTITION_UNLIMITED};
+const struct partition_policy partition_policy_unset = {
+	PARTITION_UNSET, PARTITION_UNSET, PARTITION_UNSET, PARTITION_UNSET, PARTITION_UNSET};
+
+static int64_t get(const struct partition_policy *p, size_t i)
+{
+	int64_t v;
+
+	memcpy(&v, (const char *)p + limits[i].at, sizeof(v));
+	return v;
+}
+
+static int64_t *at(struct partition_policy *p, size_t i)
+{
+	return (int64_t *)(void *)((char *)p + limits[i].at);
+}
+
+bool partition_policy_is_unset(const struct partition_policy *p)
+{
+	for (size_t i = 0; i < N_LIMITS; i++) {
+		if (get(p, i) != PARTITION_UNSET)
+			return false;
+	}
+	return true;
+}
 
 void partition_rules_copy(struct partition_rules *to, const struct partition_rules *from)
 {
@@ -57,13 +98,14 @@ static bool read_one(const struct json *annotations, const char *name, int64_t *
 bool partition_policy_read(const struct json *annotations, struct partition_policy *ret,
 			   struct err *err)
 {
-	bool ipus = read_one(annotations, PARTITION_ANNOTATION_MAX_IPUS, &ret->max_ipus, err);
-	bool job = read_one(annotations, PARTITION_ANNOTATION_MAX_JOB_IPUS, &ret->max_job_ipus,
-			    err);
-	bool time = read_one(annotations, PARTITION_ANNOTATION_MAX_DEADLINE, &ret->max_deadline_s,
-			     err);
+	bool good = true;
 
-	return ipus && job && time;
+	for (size_t i = 0; i < N_LIMITS; i++) {
+		/* The first one that is wrong is told. */
+		if (!read_one(annotations, limits[i].annotation, at(ret, i), good ? err : NULL))
+			good = false;
+	}
+	return good;
 }
 
 /* ---- what holds ---- */
@@ -93,34 +135,45 @@ static int64_t limit(int64_t fallback, int64_t named, int64_t annotated)
 struct partition_policy partition_policy_for(const struct partition_rules *rules, const char *ns,
 					     const struct partition_policy *annotated)
 {
-	static const struct partition_policy unset = {PARTITION_UNSET, PARTITION_UNSET,
-						      PARTITION_UNSET};
-	const struct partition_policy *f = &rules->fallback, *n = find_named(rules, ns);
-	const struct partition_policy *a = annotated ? annotated : &unset;
+	const struct partition_policy *n = find_named(rules, ns);
+	struct partition_policy p;
 
-	n = n ? n : &unset;
-	return (struct partition_policy){
-		.max_ipus = limit(f->max_ipus, n->max_ipus, a->max_ipus),
-		.max_job_ipus = limit(f->max_job_ipus, n->max_job_ipus, a->max_job_ipus),
-		.max_deadline_s = limit(f->max_deadline_s, n->max_deadline_s, a->max_deadline_s),
-	};
+	for (size_t i = 0; i < N_LIMITS; i++)
+		*at(&p, i) = limit(get(&rules->fallback, i),
+				   get(n ? n : &partition_policy_unset, i),
+				   get(annotated ? annotated : &partition_policy_unset, i));
+	return p;
 }
 
-bool partition_policy_allows(const struct partition_policy *p, const char *ns, uint64_t job_ipus,
-			     int64_t deadline_ms, char *ret_message, size_t size)
+bool partition_policy_allows(const struct partition_policy *p, uint64_t job_ipus,
+			     const struct partition_ask *ask, char *ret_message, size_t size)
 {
-	if (p->max_job_ipus >= 0 && job_ipus > (uint64_t)p->max_job_ipus) {
+	const char *ns = ask->owner.ns;
+	int64_t time_s = ask->deadline_ms / 1000;
+
+	if (p->max_job_ipus >= 0 && job_ipus > (uint64_t)p->max_job_ipus)
 		snprintf(ret_message, size,
 			 "asks for %" PRIu64 " IPUs, a job in namespace %s may have %" PRId64,
 			 job_ipus, ns, p->max_job_ipus);
-		return false;
-	}
-	if (p->max_deadline_s >= 0 && deadline_ms > p->max_deadline_s * 1000) {
+	else if (p->max_deadline_s >= 0 && ask->deadline_ms > p->max_deadline_s * 1000)
 		snprintf(ret_message, size,
 			 "may run for %" PRId64 " s, a job in namespace %s for %" PRId64
 			 " s at most",
-			 deadline_ms / 1000, ns, p->max_deadline_s);
-		return false;
-	}
-	return true;
+			 time_s, ns, p->max_deadline_s);
+	else if (ask->interactive && p->max_interactive_s >= 0 &&
+		 ask->deadline_ms > p->max_interactive_s * 1000)
+		snprintf(ret_message, size,
+			 "may stay for %" PRId64 " s, an interactive job in namespace %s for "
+			 "%" PRId64 " s at most",
+			 time_s, ns, p->max_interactive_s);
+	else
+		return true;
+	return false;
+}
+
+int64_t partition_policy_default_ms(const struct partition_policy *p)
+{
+	if (p->default_deadline_s <= 0)
+		return 0;
+	return smaller(p->default_deadline_s, p->max_deadline_s) * 1000;
 }

@@ -110,13 +110,16 @@ void queue_move(struct slot *s, const struct partition_ask *ask)
 {
 	struct partitions *p = s->owner->p;
 
-	if (s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms)
+	if (s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms &&
+	    s->ask.interactive == ask->interactive)
 		return;
+	s->ask.interactive = ask->interactive;
 	s->ask.priority = ask->priority;
 	s->ask.deadline_ms = ask->deadline_ms;
 	if (s->serving) { /* in the tracker with its next phase */
 		s->serving->entry->ask.priority = ask->priority;
 		s->serving->entry->ask.deadline_ms = ask->deadline_ms;
+		s->serving->entry->ask.interactive = ask->interactive;
 	}
 	p->queue_mixed = true;
 	slot_changed(s);
@@ -229,6 +232,16 @@ static void refresh(struct partitions *p, const struct vipu_controller *c)
 	vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, look, &p->calls);
 }
 
+int64_t queue_limit_ms(const struct slot *s)
+{
+	const struct partitions *p = s->owner->p;
+	const char *ns = s->ask.owner.ns;
+	struct partition_policy policy = partition_policy_for(
+		&p->rules, ns, p->namespaces ? namespaces_policy(p->namespaces, ns) : NULL);
+
+	return partition_policy_default_ms(&policy);
+}
+
 static void serve(struct slot *s, const struct vipu_controller *c)
 {
 	struct partitions *p = s->owner->p;
@@ -242,6 +255,7 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 	last_incarnation = incarnation;
 	partition_ask_copy(&e->ask, &s->ask);
 	e->controller = xstrdup(c->name);
+	e->limit_ms = queue_limit_ms(s);
 	partition_id_make(&s->ask.owner, s->ask.instance, incarnation, e->id);
 	partition_entry_stamp(e, PARTITION_CREATING, true, clock_wall_ms(), &p->times);
 	slot_serve(s, e, ITEM_MADE);
@@ -359,7 +373,8 @@ static void decide(struct slot *s, struct schedule *schedule, const struct gathe
 	struct schedule_block kept = {.domain = s->place.kept_domain, .mask = s->place.kept_mask};
 	struct schedule_ask ask = {
 		.ipus = s->ask.ipus,
-		.deadline_ms = s->ask.deadline_ms,
+		.deadline_ms = s->ask.deadline_ms ? s->ask.deadline_ms
+						  : partition_policy_default_ms(&space->policy),
 		.allocation = s->ask.options.allocation,
 		.refusals = refusals,
 		.quota = &space->quota,
@@ -387,9 +402,9 @@ static void consider(struct slot *s, struct schedule *schedule, struct gathered 
 	struct schedule_decision d;
 	char z[WORDS_SIZE];
 
-	if (!partition_policy_allows(&space->policy, s->ask.owner.ns,
-				     space->policy.max_job_ipus < 0 ? 0 : job_ipus(s),
-				     s->ask.deadline_ms, z, sizeof(z))) {
+	if (!partition_policy_allows(&space->policy,
+				     space->policy.max_job_ipus < 0 ? 0 : job_ipus(s), &s->ask, z,
+				     sizeof(z))) {
 		if (!p->following)
 			done->said += slot_wait_because(s, PARTITION_WHY_POLICY, z);
 		return;

@@ -18,6 +18,8 @@ void queue_remove(struct slot *s);                         /* harmless if it isn
 void queue_pass_at(struct partitions *p, int64_t mono_ms); /* a pass then at the latest */
 /* Its entry, in phase was until now, serves it no more; s->why says why. */
 void queue_lost(struct slot *s, const struct partition_entry *entry, enum partition_phase was);
+/* Policy's default for its namespace, as it is now. */
+int64_t queue_limit_ms(const struct slot *s);
 void queue_forget(struct slot *s); /* what the queue remembers of it */
 
 #endif

@@ -63,6 +63,8 @@ void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct 
 		jmut_set_int(doc, root, "priority", ask->priority);
 	if (ask->deadline_ms)
 		jmut_set_int(doc, root, "deadlineSeconds", (ask->deadline_ms + 999) / 1000);
+	if (ask->interactive)
+		jmut_set_bool(doc, root, "interactive", true);
 	if (ask->adopt)
 		jmut_set_str(doc, root, "adopt", ask->adopt);
 	if (ask->legacy)
@@ -98,6 +100,8 @@ int partition_entry_encode(const struct partition_entry *e, struct buf *out, str
 	encode_time(doc, root, "settle", e->settle_ms);
 	if (e->active_ms)
 		encode_time(doc, root, "active", e->active_ms);
+	if (e->limit_ms)
+		jmut_set_int(doc, root, "limitSeconds", (e->limit_ms + 999) / 1000);
 	if (e->reason)
 		jmut_set_str(doc, root, "reason", e->reason);
 	return jmut_write(root, JSON_COMPACT, out, err);
@@ -184,6 +188,24 @@ static int take_int(const struct json *v, const char *what, int64_t min, int64_t
 	return 0;
 }
 
+static int take_bool(const struct json *v, const char *what, bool *ret, struct err *err)
+{
+	if (json_type(v) != JSON_BOOL)
+		return err_set(err, ERR_INVALID, 0, "%s must be true or false", what);
+	*ret = json_bool(v, false);
+	return 0;
+}
+
+static int take_seconds(const struct json *v, const char *what, int64_t *ret_ms, struct err *err)
+{
+	int64_t n = 0;
+
+	if (take_int(v, what, 1, DEADLINE_MAX_S, &n, err) < 0)
+		return -1;
+	*ret_ms = n * 1000;
+	return 0;
+}
+
 int partition_ask_decode_member(struct partition_ask *ask, struct str key, const struct json *v,
 				struct err *err)
 {
@@ -203,12 +225,10 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 		return take_text(v, "adopt", &ask->adopt, err);
 	if (str_eqz(key, "legacy"))
 		return take_text(v, "legacy", &ask->legacy, err);
-	if (str_eqz(key, "onlyAdopt")) {
-		ask->only_adopt = json_bool(v, false);
-		return json_type(v) == JSON_BOOL
-			       ? 0
-			       : err_set(err, ERR_INVALID, 0, "onlyAdopt must be true or false");
-	}
+	if (str_eqz(key, "onlyAdopt"))
+		return take_bool(v, "onlyAdopt", &ask->only_adopt, err);
+	if (str_eqz(key, "interactive"))
+		return take_bool(v, "interactive", &ask->interactive, err);
 	if (str_eqz(key, "created"))
 		return take_time(v, "created", &ask->created_ms, err);
 	if (str_eqz(key, "priority")) {
@@ -217,12 +237,8 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 		ask->priority = (int32_t)n;
 		return 0;
 	}
-	if (str_eqz(key, "deadlineSeconds")) {
-		if (take_int(v, "deadlineSeconds", 1, DEADLINE_MAX_S, &n, err) < 0)
-			return -1;
-		ask->deadline_ms = n * 1000;
-		return 0;
-	}
+	if (str_eqz(key, "deadlineSeconds"))
+		return take_seconds(v, "deadlineSeconds", &ask->deadline_ms, err);
 	return err_set(err, ERR_INVALID, 0, "\"%.*s\" isn't known", STR_ARG(key));
 }
 
@@ -239,6 +255,8 @@ static int decode_member(struct partition_entry *e, struct str key, const struct
 		return take_time(v, "settle", &e->settle_ms, err);
 	if (str_eqz(key, "active"))
 		return take_time(v, "active", &e->active_ms, err);
+	if (str_eqz(key, "limitSeconds"))
+		return take_seconds(v, "limitSeconds", &e->limit_ms, err);
 	if (str_eqz(key, "reason"))
 		return take_text(v, "reason", &e->reason, err);
 	return partition_ask_decode_member(&e->ask, key, v, err);

@@ -160,6 +160,7 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	snprintf(st.message, sizeof(st.message), "%.*s",
 		 STR_ARG(json_str(json_get(object, "message"))));
 	st.by_file = json_bool(json_get(object, "byFile"), false);
+	st.deadline_ms = json_int(json_get(object, "limitSeconds"), 0) * 1000;
 	st.draining = json_bool(json_get(object, "draining"), false);
 	st.adopting = json_bool(json_get(object, "adopting"), false);
 	st.adopted = json_bool(json_get(object, "adopted"), false);
@@ -443,7 +444,8 @@ static void ensure(struct partition_service *service, const struct partition_ask
 
 	/* It's known, or about to be told: after a refusal not sooner than that allows. */
 	if (s->wanted && partition_ask_same_need(&s->ask, ask) && is_asked(s, ask->attempt) &&
-	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms) {
+	    s->ask.priority == ask->priority && s->ask.deadline_ms == ask->deadline_ms &&
+	    s->ask.interactive == ask->interactive) {
 		s->ours = true;
 		return;
 	}

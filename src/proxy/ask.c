@@ -32,6 +32,7 @@ static const struct member ask_members[] = {
 	{"attempt", INTEGER, false, 0, UINT32_MAX},
 	{"priority", INTEGER, false, INT32_MIN, INT32_MAX},
 	{"deadlineSeconds", INTEGER, false, 1, MAX_DEADLINE},
+	{"interactive", BOOLEAN, false, 0, 0},
 	{"adopt", TEXT, false, 1, PARTITION_ID_MAX},
 	{"legacy", TEXT, false, 1, 512},
 	{"onlyAdopt", BOOLEAN, false, 0, 0},

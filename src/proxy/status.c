@@ -36,6 +36,8 @@ void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partitio
 	if (status->files)
 		jmut_set(doc, obj, "files", jmut_strf(doc, "%016" PRIx64, status->files));
 	jmut_set_bool(doc, obj, "draining", status->draining);
+	if (status->deadline_ms)
+		jmut_set_int(doc, obj, "limitSeconds", (status->deadline_ms + 999) / 1000);
 	jmut_set_bool(doc, obj, "adopting", status->adopting);
 	jmut_set_bool(doc, obj, "adopted", status->adopted);
 	jmut_set_int(doc, obj, "position", status->position);

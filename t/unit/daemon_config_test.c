@@ -35,7 +35,8 @@ static char *describe(const struct config *c)
 	return xasprintf(
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
-		"|%" PRId64 "|%" PRId64 "|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld",
+		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
+		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -47,10 +48,11 @@ static char *describe(const struct config *c)
 		c->lease_enabled, c->lease_prefix, c->lease_identity, c->advertise,
 		c->proxy_tls_listen, c->proxy_details, c->proxy_accounts, c->proxy_url,
 		c->proxy_token, c->proxy_ca, c->choice, c->policy.fallback.max_ipus,
-		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s, c->policy.n,
-		c->certificate_secret, c->certificate_names, c->launcher_image, c->mpi_interface,
-		c->worker_wait_s, c->backoff_s, c->backoff_max_s, c->start_deadline_s,
-		c->unreachable_s);
+		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s,
+		c->policy.fallback.default_deadline_s, c->policy.fallback.max_interactive_s,
+		c->policy.n, c->certificate_secret, c->certificate_names, c->launcher_image,
+		c->mpi_interface, c->worker_wait_s, c->backoff_s, c->backoff_max_s,
+		c->start_deadline_s, c->unreachable_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -90,11 +92,11 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60",
+	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 59, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 61, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -137,9 +139,13 @@ static const struct value values[] = {
 	{"policy: {maxJobIpus: 64}", "IPUOPERATOR_POLICY_MAX_JOB_IPUS=64", "policy.maxJobIpus=64",
 	 "|firstFit|-1|64|-1|"},
 	{"policy: {maxDeadlineSeconds: 60}", "IPUOPERATOR_POLICY_MAX_DEADLINE_SECONDS=60",
-	 "policy.maxDeadlineSeconds=60", "|firstFit|-1|-1|60|"},
-	{"policy: {namespaces: {a: {maxIpus: 4}, b: {maxJobIpus: -1}}}", NULL, NULL,
-	 "|firstFit|-1|-1|-1|2"},
+	 "policy.maxDeadlineSeconds=60", "|firstFit|-1|-1|60|-1|-1|"},
+	{"policy: {defaultDeadlineSeconds: 60}", "IPUOPERATOR_POLICY_DEFAULT_DEADLINE_SECONDS=60",
+	 "policy.defaultDeadlineSeconds=60", "|firstFit|-1|-1|-1|60|-1|"},
+	{"policy: {maxInteractiveSeconds: 0}", "IPUOPERATOR_POLICY_MAX_INTERACTIVE_SECONDS=0",
+	 "policy.maxInteractiveSeconds=0", "|firstFit|-1|-1|-1|-1|0|"},
+	{"policy: {namespaces: {a: {maxIpus: 4, defaultDeadlineSeconds: 60}, b: {maxInteractiveSeconds: -1}}}",
+	 NULL, NULL, "|firstFit|-1|-1|-1|-1|-1|2"},
 	{"vipu: {callTimeoutSeconds: 300}", "IPUOPERATOR_VIPU_CALL_TIMEOUT_SECONDS=300",
 	 "vipu.callTimeoutSeconds=300", "|0|300|300|30|"},
 	{"vipu: {activeTimeoutSeconds: 1}", "IPUOPERATOR_VIPU_ACTIVE_TIMEOUT_SECONDS=1",

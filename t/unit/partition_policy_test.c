@@ -30,13 +30,16 @@ static void test_which(void)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct partition_policy_of_ns named = {
-			(char *)(uintptr_t)"a", {rows[i].named, rows[i].named, rows[i].named}};
-		struct partition_rules rules = {
-			.fallback = {rows[i].fallback, rows[i].fallback, rows[i].fallback},
-			.named = &named,
-			.n = 1};
+		struct partition_policy_of_ns named = {(char *)(uintptr_t)"a",
+						       {rows[i].named, rows[i].named, rows[i].named,
+							rows[i].named, rows[i].named}};
+		struct partition_rules rules = {.fallback = {rows[i].fallback, rows[i].fallback,
+							     rows[i].fallback, rows[i].fallback,
+							     rows[i].fallback},
+						.named = &named,
+						.n = 1};
 		struct partition_policy annotated = {rows[i].annotated, rows[i].annotated,
+						     rows[i].annotated, rows[i].annotated,
 						     rows[i].annotated};
 		struct partition_policy p = partition_policy_for(&rules, "a", &annotated);
 
@@ -44,6 +47,8 @@ static void test_which(void)
 		is_int(p.max_ipus, rows[i].want, "IPUs");
 		is_int(p.max_job_ipus, rows[i].want, "IPUs of a job");
 		is_int(p.max_deadline_s, rows[i].want, "time");
+		is_int(p.default_deadline_s, rows[i].want, "time of those that name none");
+		is_int(p.max_interactive_s, rows[i].want, "time of a session");
 		p = partition_policy_for(&rules, "b", NULL);
 		is_int(p.max_ipus, rows[i].fallback, "another namespace");
 	}
@@ -55,19 +60,22 @@ static void test_annotations(void)
 	static const struct {
 		const char *json;
 		bool good;
-		int64_t ipus, job, deadline_s;
+		int64_t ipus, job, deadline_s, default_s, session_s;
 	} rows[] = {
-		{"{}", true, X, X, X},
-		{"null", true, X, X, X},
-		{"{\"graphcore.ai/max-ipus\":\"16\"}", true, 16, X, X},
+		{"{}", true, X, X, X, X, X},
+		{"null", true, X, X, X, X, X},
+		{"{\"graphcore.ai/max-ipus\":\"16\"}", true, 16, X, X, X, X},
 		{"{\"graphcore.ai/max-ipus\":\"-1\",\"graphcore.ai/max-job-ipus\":\"0\"}", true, -1,
-		 0, X},
-		{"{\"graphcore.ai/max-deadline-seconds\":\"3600\"}", true, X, X, 3600},
+		 0, X, X, X},
+		{"{\"graphcore.ai/max-deadline-seconds\":\"3600\"}", true, X, X, 3600, X, X},
+		{"{\"graphcore.ai/default-deadline-seconds\":\"60\","
+		 "\"graphcore.ai/max-interactive-seconds\":\"7\"}",
+		 true, X, X, X, 60, 7},
 		{"{\"graphcore.ai/max-ipus\":\"many\",\"graphcore.ai/max-job-ipus\":\"8\"}", false,
-		 X, 8, X},
-		{"{\"graphcore.ai/max-ipus\":\"-2\"}", false, X, X, X},
-		{"{\"graphcore.ai/max-ipus\":\"\"}", false, X, X, X},
-		{"{\"graphcore.ai/max-ipus\":\"99999999999999999999\"}", false, X, X, X},
+		 X, 8, X, X, X},
+		{"{\"graphcore.ai/max-ipus\":\"-2\"}", false, X, X, X, X, X},
+		{"{\"graphcore.ai/max-ipus\":\"\"}", false, X, X, X, X, X},
+		{"{\"graphcore.ai/max-ipus\":\"99999999999999999999\"}", false, X, X, X, X, X},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -84,6 +92,8 @@ static void test_annotations(void)
 		is_int(p.max_ipus, rows[i].ipus, "IPUs");
 		is_int(p.max_job_ipus, rows[i].job, "IPUs of a job");
 		is_int(p.max_deadline_s, rows[i].deadline_s, "time");
+		is_int(p.default_deadline_s, rows[i].default_s, "time of those that name none");
+		is_int(p.max_interactive_s, rows[i].session_s, "time of a session");
 	}
 	row_end();
 }
@@ -95,29 +105,37 @@ static void test_allows(void)
 		struct partition_policy policy;
 		uint64_t ipus;
 		int64_t deadline_ms;
+		bool interactive;
 		const char *says; /* NULL: it's allowed */
 	} rows[] = {
-		{"no limits", {-1, -1, -1}, 1 << 20, 1 << 30, NULL},
-		{"as large as may be", {-1, 32, -1}, 32, 0, NULL},
+		{"no limits", {-1, -1, -1, -1, -1}, 1 << 20, 1 << 30, true, NULL},
+		{"as large as may be", {-1, 32, -1, -1, -1}, 32, 0, false, NULL},
 		{"larger",
-		 {-1, 32, -1},
+		 {-1, 32, -1, -1, -1},
 		 64,
 		 0,
+		 false,
 		 "asks for 64 IPUs, a job in namespace team-a may have 32"},
-		{"nothing at all", {-1, 0, -1}, 1, 0, "may have 0"},
-		{"as long as may be", {-1, -1, 60}, 1, 60000, NULL},
-		{"longer", {-1, -1, 60}, 1, 61000, "may run for 61 s"},
-		{"names no time", {-1, -1, 60}, 1, 0, NULL},
-		{"the quota is another's business", {4, -1, -1}, 64, 0, NULL},
+		{"nothing at all", {-1, 0, -1, -1, -1}, 1, 0, false, "may have 0"},
+		{"as long as may be", {-1, -1, 60, -1, -1}, 1, 60000, true, NULL},
+		{"longer", {-1, -1, 60, -1, -1}, 1, 61000, true, "may run for 61 s"},
+		{"names no time", {-1, -1, 60, -1, -1}, 1, 0, false, NULL},
+		{"a session as long as may be", {-1, -1, -1, -1, 60}, 1, 60000, true, NULL},
+		{"a longer one", {-1, -1, 90, -1, 60}, 1, 61000, true, "an interactive job"},
+		{"no session", {-1, -1, 90, -1, 60}, 1, 61000, false, NULL},
+		{"the quota is another's business", {4, -1, -1, -1, -1}, 64, 0, false, NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct partition_ask ask = {.owner.ns = (char *)(uintptr_t)"team-a"};
 		char message[256] = "";
 		bool allowed;
 
 		row_begin("%s", rows[i].name);
-		allowed = partition_policy_allows(&rows[i].policy, "team-a", rows[i].ipus,
-						  rows[i].deadline_ms, message, sizeof(message));
+		ask.deadline_ms = rows[i].deadline_ms;
+		ask.interactive = rows[i].interactive;
+		allowed = partition_policy_allows(&rows[i].policy, rows[i].ipus, &ask, message,
+						  sizeof(message));
 		is_int(allowed, rows[i].says == NULL, "allowed");
 		if (rows[i].says)
 			has_str(message, rows[i].says, "in words");
@@ -125,10 +143,28 @@ static void test_allows(void)
 	row_end();
 }
 
+static void test_default(void)
+{
+	static const struct {
+		int64_t most, otherwise, want_ms;
+	} rows[] = {
+		{-1, -1, 0},     {-1, 0, 0},      {60, -1, 0},
+		{-1, 60, 60000}, {90, 60, 60000}, {30, 60, 30000},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct partition_policy p = {-1, -1, rows[i].most, rows[i].otherwise, -1};
+
+		is_int(partition_policy_default_ms(&p), rows[i].want_ms,
+		       "at most %d s, %d s by default", (int)rows[i].most, (int)rows[i].otherwise);
+	}
+}
+
 int main(void)
 {
 	test_which();
 	test_annotations();
 	test_allows();
+	test_default();
 	return done_testing();
 }

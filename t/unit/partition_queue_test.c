@@ -207,7 +207,7 @@ static void edit_namespace(const char *ns, const char *patch)
 
 static void test_quota(void)
 {
-	static const struct partition_rules rules = {.fallback = {16, 32, 3600}};
+	static const struct partition_rules rules = {.fallback = {16, 32, 3600, -1, -1}};
 
 	row_begin("quota");
 	site = &rules;
@@ -239,6 +239,50 @@ static void test_quota(void)
 	ok(is("c", PARTITION_STATE_WAITING), "IPUs count until they're really free");
 	vipu_sim_clear_faults(sim);
 	ok(WITHIN(60000, is("c", PARTITION_STATE_ACTIVE)), "then the next has them");
+	end();
+	site = NULL;
+}
+
+/* How long a partition may be used, as policy has it. */
+static void test_deadlines(void)
+{
+	static const struct partition_rules rules = {.fallback = {-1, -1, 3600, 600, 60}};
+	struct partition_ask session = ask_of("s", 0, 4);
+
+	row_begin("time");
+	site = &rules;
+	begin();
+	annotate("team-a", "-1");
+	ask_as("a", "team-a", 4, 0, 0);
+	ask_as("b", "team-a", 4, 0, 900000);
+	is_int(seen("a").deadline_ms, 600000, "the default, while it waits");
+	ok(WITHIN(9000, is("a", PARTITION_STATE_ACTIVE) && is("b", PARTITION_STATE_ACTIVE)),
+	   "active");
+	is_int(seen("a").deadline_ms, 600000, "the default for one that names none");
+	is_int(seen("b").deadline_ms, 900000, "its own");
+	ask_as("b", "team-a", 4, 0, 0);
+	is_int(seen("b").deadline_ms, 600000, "the default, when it names none any more");
+	edit_namespace("team-a", "{\"metadata\":{\"annotations\":{"
+				 "\"graphcore.ai/default-deadline-seconds\":\"30\"}}}");
+	turns(50, 10);
+	ask_as("c", "team-a", 4, 0, 0);
+	ok(WITHIN(5000, is("c", PARTITION_STATE_ACTIVE) && seen("c").deadline_ms == 30000),
+	   "a namespace's own");
+	is_int(seen("a").deadline_ms, 600000, "who has one keeps to what it was then");
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	is_int(seen("a").deadline_ms, 600000, "knows it");
+	session.deadline_ms = 61000;
+	session.interactive = true;
+	partition_ensure(parts, &session);
+	ok(WITHIN(5000, is_because("s", PARTITION_STATE_WAITING, PARTITION_WHY_POLICY)),
+	   "a session that's too long");
+	has_str(seen("s").message, "may stay for 61 s", "in words");
+	session.deadline_ms = 60000;
+	partition_ensure(parts, &session);
+	ok(WITHIN(5000, is("s", PARTITION_STATE_ACTIVE)), "one that isn't");
+	is_int(seen("s").deadline_ms, 60000, "its own time");
 	end();
 	site = NULL;
 }
@@ -528,6 +572,7 @@ int main(void)
 	test_by_hand();
 	test_wide();
 	test_quota();
+	test_deadlines();
 	test_annotation_changes();
 	test_namespaces_forbidden();
 	test_job_of_many();

@@ -94,6 +94,8 @@ static struct partition_entry *sample(void)
 	e->since_ms = 1709290000123;
 	e->settle_ms = 1709290025123;
 	e->active_ms = 1709290001000;
+	e->limit_ms = 60000;
+	e->ask.interactive = true;
 	e->ask.attempt = 4294967295;
 	e->ask.priority = -5;
 	e->ask.deadline_ms = 3600000;
@@ -129,6 +131,8 @@ static void test_round_trip(void)
 	is_uint(back->ask.attempt, 4294967295, "attempt");
 	is_int(back->ask.priority, -5, "priority");
 	is_int(back->ask.deadline_ms, 3600000, "deadline");
+	is_int(back->limit_ms, 60000, "policy's deadline");
+	ok(back->ask.interactive, "a session");
 	is_str(back->ask.adopt, "mine-0-0123456789", "to adopt");
 	is_str(back->ask.legacy, "p-job-ns-3", "its older name");
 	is_int(back->ask.created_ms, e->ask.created_ms, "the owner's creation");
