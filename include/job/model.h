@@ -126,6 +126,8 @@ struct job {
 	int64_t finished_ttl_ms;   /* ttlSecondsAfterFinished; -1: none */
 	char *managed_by;          /* another controller's name; NULL: it's ours */
 	char *queue_name;          /* Kueue's label on the job; NULL: none */
+	uint64_t group_hash;       /* of what PodGroups are made from; 0: there are none */
+	char *scheduler;           /* the template's schedulerName; NULL: none is named */
 	bool force_release;        /* annotation: the finalizer doesn't wait for the IPUs */
 	struct partition_options options;
 	bool keeps_partitions; /* until it's deleted; else until it has finished */

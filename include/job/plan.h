@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "job/files.h"
+#include "job/group.h"
 #include "job/model.h"
 #include "job/pod.h"
 #include "partition/types.h"
@@ -32,6 +33,12 @@ struct job_view {
 	/* All ConfigMaps with the job's label, in any order. */
 	const struct job_files *const *files;
 	size_t n_files;
+	/* Where the job wants gang scheduling: whether it's known who does that (NONE: nobody), and
+	 * all PodGroups with the job's label, in any order. */
+	bool group_known;
+	enum job_group_api group_api;
+	const struct job_group *const *groups;
+	size_t n_groups;
 	/* One for each instance, then one for each that a rolling update may have beside them
 	 * (none when the job's size isn't known). */
 	const struct partition_status *partitions;
@@ -59,6 +66,8 @@ enum job_action_kind {
 	JOB_ADOPT,           /* instance, pod: the tracker has lost the partition that it runs on */
 	JOB_WRITE_FILES,     /* instance; files: what is replaced, or NULL */
 	JOB_DELETE_FILES,    /* files */
+	JOB_CREATE_GROUP,    /* instance */
+	JOB_DELETE_GROUP,    /* group */
 	JOB_WRITE_SUPPORT,   /* what a launcher needs */
 	JOB_CREATE_POD,      /* instance, worker */
 	JOB_CREATE_LAUNCHER, /* instance */
@@ -72,6 +81,7 @@ struct job_action {
 	uint32_t instance, worker;
 	const struct job_pod *pod;     /* borrowed from the view */
 	const struct job_files *files; /* the same */
+	const struct job_group *group; /* the same */
 };
 
 struct job_plan {

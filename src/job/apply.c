@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "job/call.h"
+#include "job/groups.h"
 #include "job/internal.h"
 #include "kube/object.h"
 
@@ -344,6 +345,12 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		break;
 	case JOB_DELETE_POD:
 		delete_pod(ctx, a->pod);
+		break;
+	case JOB_CREATE_GROUP:
+		job_group_create(ctx, item, a->instance);
+		break;
+	case JOB_DELETE_GROUP:
+		job_group_delete(ctx, a->group);
 		break;
 	case JOB_ABANDON:
 	case JOB_WRITE_SUPPORT:

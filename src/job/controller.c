@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/metrics.h"
 #include "core/str.h"
+#include "job/groups.h"
 #include "job/internal.h"
 #include "kube/object.h"
 
@@ -41,7 +42,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		free(ctx->trouble);
 		ctx->trouble = NULL;
 		ctx->told_wait = NULL;
-		ctx->warned = ctx->claimed = false;
+		ctx->warned = ctx->claimed = ctx->told_group = false;
 		ctx->support = (struct job_supported){0};
 		job_status_done(&ctx->sent);
 		job_status_done(&ctx->kept);
@@ -156,9 +157,10 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	size_t n = count_partitions(job);
 	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
 	const struct job_files **files;
+	const struct job_group **groups;
 	uint32_t surplus[SURPLUS_AT_ONCE];
 	struct pod_list pods;
-	size_t n_files;
+	size_t n_files, n_groups;
 	struct job_view view;
 	struct job_plan plan;
 
@@ -169,6 +171,9 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	if (is_older(ctx, job, pods.n))
 		claim_older(ctx, job);
 	files = find_files(ctx->c, str_of(ctx->key), &n_files);
+	if (job->group_hash)
+		job_groups_want(ctx->c->groups, job);
+	groups = job_groups_of(ctx->c->groups, str_of(ctx->key), &n_groups);
 	view = (struct job_view){
 		.job = job,
 		.now_ms = clock_wall_ms(),
@@ -176,6 +181,10 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.n_pods = pods.n,
 		.files = files,
 		.n_files = n_files,
+		.group_known = job_groups_known(ctx->c->groups),
+		.group_api = job_groups_api(ctx->c->groups, job),
+		.groups = groups,
+		.n_groups = n_groups,
 		.partitions = partitions,
 		.n_partitions = n,
 		.surplus = surplus,
@@ -190,11 +199,13 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	job_plan(&view, &plan);
 	job_tell_partitions(ctx, job, partitions, n);
 	job_tell_template(ctx, item);
+	job_group_tell(ctx, job);
 	job_tell_waiting(ctx, job, &plan);
 	job_apply(ctx, item, &plan, partitions);
 	job_plan_done(&plan);
 	free(pods.items);
 	free(files);
+	free(groups);
 }
 
 static struct metric *reconcile_total(void)
@@ -404,6 +415,27 @@ static struct str index_files(const void *item)
 	return str_of(((const struct job_files *)item)->job_key);
 }
 
+static void on_group_change(void *arg, const char *job_key)
+{
+	struct job_controller *c = arg;
+
+	kube_workqueue_add(c->queue, str_of(job_key));
+}
+
+/* Jobs that wait for a PodGroup can go on. */
+static void on_groups_known(void *arg)
+{
+	struct job_controller *c = arg;
+	struct kube_store_iter it = kube_store_iter(c->jobs);
+
+	while (kube_store_next(&it)) {
+		const struct job_item *item = it.item;
+
+		if (item->job->group_hash)
+			kube_workqueue_add(c->queue, it.key);
+	}
+}
+
 static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
 {
 	CLEANUP_FREE char *object = str_dup(key);
@@ -573,6 +605,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.on_synced = on_store_synced,
 		.index = {index_files},
 	};
+	static const struct job_groups_ops group_ops = {on_groups_known, on_group_change};
 	struct kube_workqueue_opts queue_opts = {
 		.loop = opts->loop,
 		.name = "ipujob",
@@ -588,6 +621,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	c->pods = kube_store_new(&pod_ops, c);
 	c->files = kube_store_new(&files_ops, c);
 	c->classes = job_classes_new(opts->kube, on_classes_change, c);
+	c->groups = job_groups_new(opts->kube, c->ns, &group_ops, c);
 	kube_store_watch(c->jobs, opts->kube,
 			 &(struct kube_watch_opts){.resource = &KUBE_IPUJOBS, .ns = c->ns});
 	kube_store_watch(c->pods, opts->kube,
@@ -616,6 +650,7 @@ void job_controller_free(struct job_controller *c)
 	kube_store_free(c->pods);
 	kube_store_free(c->files);
 	job_classes_free(c->classes);
+	job_groups_free(c->groups);
 	kube_workqueue_free(c->queue);
 	free(c->ns);
 	free(c);

@@ -56,6 +56,7 @@ struct job_ctx {
 	const char *trouble_event;
 	bool warned; /* of the template */
 	struct job_supported support;
+	bool told_group;              /* that there is nobody for its schedulingPolicy */
 	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
@@ -75,6 +76,7 @@ struct job_controller {
 	char *ns;
 	struct kube_store *jobs, *pods, *files;
 	struct job_classes *classes;
+	struct job_groups *groups;
 	struct kube_workqueue *queue;
 	struct map *ctxs; /* by key */
 	bool started;     /* everything has been read: passes run */

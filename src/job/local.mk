@@ -8,6 +8,7 @@ libjob_a_SOURCES = \
 	include/job/status.h \
 	include/job/pod.h \
 	include/job/files.h \
+	include/job/group.h \
 	include/job/plan.h \
 	include/job/rollout.h \
 	include/job/launcher.h \
@@ -32,6 +33,12 @@ libjob_a_SOURCES = \
 	src/job/support.c \
 	src/job/support_write.c \
 	src/job/files.c \
+	src/job/group.c \
+	src/job/groups.h \
+	src/job/groups.c \
+	src/job/apply_groups.c \
+	src/job/plan_groups.h \
+	src/job/plan_groups.c \
 	src/job/rollout.c \
 	src/job/plan.c \
 	src/job/plan_files.h \
@@ -47,7 +54,8 @@ libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
-	t/unit/job_model_test t/unit/job_pod_test t/unit/job_launcher_test t/unit/job_controller_test \
+	t/unit/job_model_test t/unit/job_group_test t/unit/job_pod_test t/unit/job_launcher_test \
+	t/unit/job_controller_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
 t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rig.h t/unit/tap.h
@@ -58,6 +66,8 @@ t_unit_job_validate_test_SOURCES = t/unit/job_validate_test.c t/unit/tap.h
 t_unit_job_validate_test_LDADD = $(job_ldadd)
 t_unit_job_model_test_SOURCES = t/unit/job_model_test.c t/unit/tap.h
 t_unit_job_model_test_LDADD = $(job_ldadd)
+t_unit_job_group_test_SOURCES = t/unit/job_group_test.c t/unit/tap.h
+t_unit_job_group_test_LDADD = $(job_ldadd)
 t_unit_job_pod_test_SOURCES = t/unit/job_pod_test.c t/unit/tap.h
 t_unit_job_launcher_test_SOURCES = t/unit/job_launcher_test.c t/unit/tap.h
 t_unit_job_launcher_test_LDADD = $(job_ldadd)

@@ -147,6 +147,7 @@ void job_free(struct job *job)
 	free(job->priority_class);
 	free(job->managed_by);
 	free(job->queue_name);
+	free(job->scheduler);
 	free(job->problem);
 	free(job->unsupported);
 	job_status_done(&job->status);

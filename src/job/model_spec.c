@@ -289,6 +289,17 @@ static uint64_t template_hash(const struct json *spec)
 	return h ? h : 1;
 }
 
+static uint64_t group_hash(const struct json *spec, uint32_t workers)
+{
+	const struct json *policy = json_get(spec, "schedulingPolicy");
+	uint64_t h;
+
+	if (json_type(policy) != JSON_OBJECT)
+		return 0;
+	h = hash_bytes(hash_json(HASH_BASIS, policy), &workers, sizeof(workers));
+	return h ? h : 1;
+}
+
 /* ---- all of it ---- */
 
 static bool is_others(struct str manager)
@@ -310,6 +321,9 @@ void job_decode_spec(struct job *job, const struct json *object)
 	decode_strategy(job, json_at(spec, "workers", "strategy", NULL));
 	decode_times(job, spec);
 	job->template_hash = template_hash(spec);
+	job->group_hash = group_hash(spec, job->workers);
+	job->scheduler = text_of(
+		json_at(spec, "workers", "template", "spec", "schedulerName", NULL));
 	job->managed_by = is_others(manager) ? str_dup(manager) : NULL;
 	job->queue_name = text_of(json_at(meta, "labels", JOB_LABEL_QUEUE, NULL));
 	job->force_release = str_eqz(

@@ -753,6 +753,8 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_ADOPT] = "adopt",
 		[JOB_WRITE_FILES] = "write-files",
 		[JOB_DELETE_FILES] = "delete-files",
+		[JOB_CREATE_GROUP] = "create-group",
+		[JOB_DELETE_GROUP] = "delete-group",
 		[JOB_ABANDON] = "abandon",
 		[JOB_WRITE_SUPPORT] = "write-support",
 		[JOB_CREATE_POD] = "create-pod",

@@ -64,7 +64,7 @@ static int64_t instance_of(const struct job_view *v, const struct job_files *f)
 	return str_to_int(name, 0, UINT32_MAX, &n, NULL) < 0 ? -1 : n;
 }
 
-static bool is_used(const struct job_view *v, int64_t instance)
+bool job_plan_is_used(const struct job_view *v, int64_t instance)
 {
 	for (size_t i = 0; i < v->n_pods; i++) {
 		const struct job_pod *pod = v->pods[i];
@@ -83,7 +83,8 @@ void job_plan_clear_files(const struct job_view *v, struct job_plan *plan)
 		const struct job_files *f = v->files[i];
 		int64_t instance = instance_of(v, f);
 
-		if (is_ours(v, f) && !f->deleting && instance >= 0 && !is_used(v, instance))
+		if (is_ours(v, f) && !f->deleting && instance >= 0 &&
+		    !job_plan_is_used(v, instance))
 			job_plan_act(plan, JOB_DELETE_FILES)->files = f;
 	}
 }

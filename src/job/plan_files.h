@@ -9,6 +9,9 @@
 
 struct job_action *job_plan_act(struct job_plan *plan, enum job_action_kind kind);
 
+/* Whether an instance has a partition or Pods of the job's that may run. */
+bool job_plan_is_used(const struct job_view *view, int64_t instance);
+
 /* What an instance's Pods would find mounted, were they made now. */
 enum job_files_look {
 	JOB_FILES_READY,    /* what they need; also where they need none */
