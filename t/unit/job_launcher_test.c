@@ -3,6 +3,8 @@
  * Launcher Pods from the worker template, whole and field by field; the environment of MPI and
  * PopDist; the ConfigMap, ServiceAccount, Role and RoleBinding of a job's launchers.
  */
+#include <dirent.h>
+
 #include "core/yaml.h"
 #include "job/launcher.h"
 #include "tap.h"
@@ -593,6 +595,60 @@ static void test_no_instances(void)
 	is_yaml(jmut_view(jmut_get(jmut_root(doc), "rules")), "[]", "no Pods, no rules");
 }
 
+/* ---- doc/examples ---- */
+
+/* Every example is a job that can be run, and all its Pods can be made. */
+static void check_example(const char *folder, const char *file)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/%s", folder, file);
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new(), *worker = jmut_doc_new(),
+				     *launcher = jmut_doc_new();
+	CLEANUP_YAML struct yaml *y = NULL;
+	struct jmut *object, *meta;
+	const struct json *spec;
+	struct err err = ERR_INIT;
+	struct job *j;
+
+	row_begin("%s", file);
+	if (yaml_load(path, &y, &err) < 0)
+		bail_out(err.msg);
+	object = jmut_copy(doc, yaml_doc(y, 0));
+	meta = jmut_get(object, "metadata");
+	jmut_set_str(doc, meta, "uid", "u");
+	jmut_set_str(doc, meta, "namespace", "default");
+	if (!jmut_get(meta, "name"))
+		jmut_set_str(doc, meta, "name", "generated-abcde");
+	if (job_decode(jmut_view(object), &j, &err) < 0)
+		bail_out(err.msg);
+	spec = json_get(jmut_view(object), "spec");
+	is_str(j->problem ? j->problem : "", "", "it breaks no rule");
+	ok(job_pod_build(worker, j, spec, 0, 0, &ipus, &settings, &err) == 0, "a worker");
+	if (job_has_launcher(j))
+		ok(job_launcher_build(launcher, j, spec, 0, &ipus, &settings, &err) == 0,
+		   "its launcher");
+	job_free(j);
+	row_end();
+}
+
+static void test_examples(void)
+{
+	const char *top = getenv("TOP_SRCDIR");
+	CLEANUP_FREE char *folder = xasprintf("%s/doc/examples", top ? top : ".");
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	unsigned n = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		if (!str_has_suffix(str_of(entry->d_name), STR(".yaml")))
+			continue;
+		check_example(folder, entry->d_name);
+		n++;
+	}
+	if (dir)
+		closedir(dir);
+	ok(n >= 7, "%u examples", n);
+}
+
 int main(void)
 {
 	test_whole();
@@ -605,5 +661,6 @@ int main(void)
 	test_changed();
 	test_replaced();
 	test_no_instances();
+	test_examples();
 	return done_testing();
 }
