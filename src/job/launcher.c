@@ -145,6 +145,16 @@ static void add_config(struct jmut_doc *doc, struct jmut *pod_spec, const struct
 	jmut_push(doc, volumes, volume);
 }
 
+/* A worker may have several containers: an exec names the one that waits. */
+static void name_worker(struct jmut_doc *doc, struct jmut *in, const struct jmut *container)
+{
+	const char *name = json_cstr(json_get(jmut_view(container), "name"));
+	size_t front = 0;
+
+	job_env_offer(doc, jmut_need_array(doc, in, "env"), &front, "IPU_WORKER_CONTAINER",
+		      name ? name : "");
+}
+
 /* Behind `install`: ends when each worker has answered. */
 static void add_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *container,
 		     const struct job_pod_settings *settings)
@@ -159,6 +169,7 @@ static void add_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *c
 	jmut_push(doc, command, jmut_strz(doc, "--timeout"));
 	jmut_push(doc, command, jmut_strf(doc, "%u", settings->worker_wait_s));
 	jmut_set(doc, helper, "command", command);
+	name_worker(doc, helper, container);
 	job_mount(doc, helper, CONFIG_VOLUME, JOB_MPI_DIR, true);
 	jmut_push(doc, jmut_get(pod_spec, "initContainers"), helper);
 }
@@ -185,6 +196,7 @@ int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct
 		       json_bool(json_get(jmut_view(pod_spec), "hostNetwork"), false), settings,
 		       err) < 0)
 		return -1;
+	name_worker(doc, container, container);
 	job_deliver(doc, pod_spec, container, settings);
 	add_wait(doc, pod_spec, container, settings);
 	add_config(doc, pod_spec, job, instance);

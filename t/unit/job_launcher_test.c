@@ -190,6 +190,7 @@ static const char whole_pod[] =
 	"    volumeMounts: [{name: ipu-launcher, mountPath: /.ipu}]\n" HELPER
 	"  - name: ipu-launcher-wait\n"
 	"    command: [/ipu-launcher, wait, --hostfile, /etc/mpi/hostfile, --timeout, '77']\n"
+	"    env: [{name: IPU_WORKER_CONTAINER, value: c}]\n"
 	"    volumeMounts: [{name: mpi-config, mountPath: /etc/mpi, readOnly: true}]\n" HELPER
 	"  volumes:\n"
 	"  - {name: data, persistentVolumeClaim: {claimName: d}}\n"
@@ -209,6 +210,7 @@ static const char whole_pod[] =
 	"    workingDir: /work\n"
 	"    command: [mpirun, -np, '8', python3, 'train.py']\n"
 	"    env:\n"
+	"    - {name: IPU_WORKER_CONTAINER, value: c}\n"
 	"    - {name: IPUOF_VIPU_API_HOST, value: vipu.example}\n"
 	"    - {name: IPUOF_VIPU_API_PORT, value: '8090'}\n"
 	"    - {name: IPUOF_VIPU_API_PARTITION_ID, value: part-1}\n"
