@@ -15,7 +15,7 @@
 #include "kube/object.h"
 #include "sim/api_internal.h"
 
-const struct sim_resource sim_resources[] = {
+struct sim_resource sim_resources[SIM_MAX_RESOURCES] = {
 	{"", "v1", "namespaces", "namespace", "Namespace", "ns", false, true, false, false},
 	{"", "v1", "nodes", "node", "Node", "no", false, true, false, false},
 	{"", "v1", "pods", "pod", "Pod", "po", true, true, false, false},
@@ -39,7 +39,6 @@ const struct sim_resource sim_resources[] = {
 	{"authorization.k8s.io", "v1", "subjectaccessreviews", "subjectaccessreview",
 	 "SubjectAccessReview", NULL, false, false, false, true},
 	{"graphcore.ai", "v1alpha1", "ipujobs", "ipujob", "IPUJob", NULL, true, true, true, false},
-	{NULL, NULL, NULL, NULL, NULL, NULL, false, false, false, false},
 };
 
 const struct sim_resource *sim_resource_find(struct str group, struct str plural)
@@ -553,6 +552,7 @@ void sim_api_free(struct sim_api *api)
 	if (!api)
 		return;
 	sim_api_clear_faults(api);
+	sim_custom_clear();
 	sim_auth_done(api);
 	http_client_free(api->http);
 	it = (struct map_iter)MAP_ITER(api->counts);

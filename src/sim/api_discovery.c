@@ -194,6 +194,8 @@ static struct jmut *openapi_index(struct jmut_doc *doc)
 	struct jmut *root = jmut_object(doc), *paths = jmut_object(doc);
 
 	for (const struct sim_resource *r = sim_resources; r->plural; r++) {
+		if (!r->plural[0])
+			continue;
 		CLEANUP_FREE char *path = xasprintf("%s%s%s/%s", r->group[0] ? "apis" : "api",
 						    r->group[0] ? "/" : "", r->group, r->version);
 		struct jmut *item = jmut_object(doc);

@@ -2,7 +2,7 @@
 /*
  * What the parts of the simulated API share: api.c (routing, faults, answers), api_read.c (get,
  * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c,
- * api_auth.c (tokens and reviews).
+ * api_auth.c (tokens and reviews), custom.c (what CRDs bring).
  */
 #ifndef IPU_SIM_API_INTERNAL_H
 #define IPU_SIM_API_INTERNAL_H
@@ -48,7 +48,17 @@ struct sim_request {
 	bool lose; /* a fault: act, and close instead of answering */
 };
 
-extern const struct sim_resource sim_resources[]; /* ends with a NULL plural */
+#define SIM_FIXED_RESOURCES 16
+#define SIM_MAX_RESOURCES   32
+/* Those that are always there, then those that CRDs brought: ends with a NULL plural; one whose CRD
+ * has gone has an empty one. */
+extern struct sim_resource sim_resources[SIM_MAX_RESOURCES];
+
+/* ---- custom.c: a CRD has come, or gone ---- */
+
+void sim_custom_add(const struct json *crd);
+void sim_custom_remove(struct sim_api *api, const struct json *crd);
+void sim_custom_clear(void); /* forgets them all: the table is the process's */
 
 /* ---- answers: each ends the exchange ---- */
 

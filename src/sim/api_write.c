@@ -313,6 +313,8 @@ struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource
 				  struct jmut_doc *doc, struct jmut *root)
 {
 	set_new_metadata(r, doc, jmut_need_object(doc, root, "metadata"));
+	if (is_kind(r, "CustomResourceDefinition"))
+		sim_custom_add(jmut_view(root));
 	return sim_objects_put(api->objects, r, doc, root);
 }
 
@@ -415,6 +417,8 @@ void sim_api_delete_now(struct sim_api *api, struct sim_object *o)
 		sim_api_mark_deleted(api, now, 0);
 		return;
 	}
+	if (is_kind(now->resource, "CustomResourceDefinition"))
+		sim_custom_remove(api, sim_object_json(now));
 	sim_objects_remove(api->objects, now);
 	collect_garbage(api, uid);
 }

@@ -22,6 +22,7 @@ libsim_a_SOURCES = \
 	src/sim/api_table.c \
 	src/sim/api_discovery.c \
 	src/sim/api_auth.c \
+	src/sim/custom.c \
 	src/sim/token_wire.c \
 	src/sim/kubelet.h \
 	src/sim/kubelet_impl.h \
