@@ -86,8 +86,9 @@ static size_t count_ipuof(struct jmut *env)
 }
 
 static int build_main(struct jmut_doc *doc, struct jmut *container, const struct job *job,
-		      const struct json *spec, const struct job_ipus *ipus, bool host_network,
-		      const struct job_pod_settings *settings, struct err *err)
+		      const struct json *spec, const struct job_ipus *ipus,
+		      const struct jmut *pod_spec, const struct job_pod_settings *settings,
+		      struct err *err)
 {
 	drop_the_workers_own(doc, container);
 	set_command(doc, container, job, spec);
@@ -95,8 +96,7 @@ static int build_main(struct jmut_doc *doc, struct jmut *container, const struct
 	if (job_container_build(doc, container, ipus, settings, err) < 0)
 		return -1;
 	hide_gcd(container, job);
-	job_mpi_apply(doc, container, count_ipuof(jmut_get(container, "env")), host_network,
-		      settings);
+	job_mpi_apply(doc, container, count_ipuof(jmut_get(container, "env")), pod_spec, settings);
 	return 0;
 }
 
@@ -192,9 +192,7 @@ int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct
 		jmut_remove(containers, jmut_len(containers) - 1);
 	container = jmut_item(containers, 0);
 	job_pod_finish(doc, pod_spec, &first, settings);
-	if (build_main(doc, container, job, spec, &first,
-		       json_bool(json_get(jmut_view(pod_spec), "hostNetwork"), false), settings,
-		       err) < 0)
+	if (build_main(doc, container, job, spec, &first, pod_spec, settings, err) < 0)
 		return -1;
 	name_worker(doc, container, container);
 	job_deliver(doc, pod_spec, container, settings);

@@ -6,6 +6,7 @@
 #include "job/launcher_env.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,9 +48,32 @@ static const char *const interfaces[] = {
 #define HYDRA_IFACE "HYDRA_IFACE" /* one name */
 #define POD_IFACE   "eth0"        /* what container runtimes call a Pod's first interface */
 
-void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at, bool host_network,
-		   const struct job_pod_settings *settings)
+/* With the host's IPC and no /dev/shm of their own, two workers on one node would open the same
+ * files: Open MPI names them by host and rank on it, and crashes. */
+static const char *const shared_memory[] = {
+	"OMPI_MCA_btl_vader_backing_directory",
+	"OMPI_MCA_btl_sm_backing_directory", /* its name in Open MPI 5 */
+};
+
+static bool shares_memory(const struct json *pod_spec, const struct json *container)
 {
+	struct json_iter it = json_iter(json_get(container, "volumeMounts"));
+
+	if (!json_bool(json_get(pod_spec, "hostIPC"), false))
+		return false;
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "mountPath")), "/dev/shm"))
+			return false;
+	}
+	return true;
+}
+
+void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at,
+		   const struct jmut *pod_spec, const struct job_pod_settings *settings)
+{
+	const struct json *spec = jmut_view(pod_spec);
+	bool host_network = json_bool(json_get(spec, "hostNetwork"), false);
+	bool shared = shares_memory(spec, jmut_view(container));
 	struct jmut *env = jmut_need_array(doc, container, "env");
 	const char *wanted = settings->mpi_interface;
 
@@ -57,6 +81,8 @@ void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at, bool
 		return;
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
 		job_env_offer(doc, env, &at, always[i][0], always[i][1]);
+	for (size_t i = 0; shared && i < sizeof(shared_memory) / sizeof(shared_memory[0]); i++)
+		job_env_offer(doc, env, &at, shared_memory[i], "/tmp");
 	for (size_t i = 0; wanted && i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
 		job_env_offer(doc, env, &at, interfaces[i], wanted);
 	if (wanted && !strpbrk(wanted, "/,"))

@@ -6,7 +6,8 @@
 #ifndef IPU_JOB_LAUNCHER_ENV_H
 #define IPU_JOB_LAUNCHER_ENV_H
 
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "core/json.h"
 #include "job/model.h"
@@ -17,10 +18,10 @@
 #define JOB_MPI_HOSTFILE    "hostfile"    /* as Open MPI reads it: NAME slots=N */
 #define JOB_MPI_MACHINEFILE "machinefile" /* as hydra reads it: NAME:N */
 
-/* The launcher's main container. at: where in its environment; host_network: the Pod has the
- * node's interfaces, whose names nobody knows here. */
-void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at, bool host_network,
-		   const struct job_pod_settings *settings);
+/* The launcher's main container. at: where in its environment; pod_spec: whether Pods have the
+ * node's network and IPC. */
+void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at,
+		   const struct jmut *pod_spec, const struct job_pod_settings *settings);
 
 /* The first container of a worker, for launchers that aren't poprun: one process a worker, each
  * with the same number of replicas. Nothing where the job doesn't say how many there are. */

@@ -231,6 +231,8 @@ static const char whole_pod[] =
 	"    - {name: HYDRA_LAUNCHER_EXEC, value: /etc/mpi/kubeexec.sh}\n"
 	"    - {name: HYDRA_HOST_FILE, value: /etc/mpi/machinefile}\n"
 	"    - {name: HYDRA_HOSTNAME_PROPAGATION, value: '0'}\n"
+	"    - {name: OMPI_MCA_btl_vader_backing_directory, value: /tmp}\n"
+	"    - {name: OMPI_MCA_btl_sm_backing_directory, value: /tmp}\n"
 	"    - {name: OMPI_MCA_btl_tcp_if_include, value: ens1}\n"
 	"    - {name: OMPI_MCA_oob_tcp_if_include, value: ens1}\n"
 	"    - {name: PRTE_MCA_prte_if_include, value: ens1}\n"
@@ -321,6 +323,15 @@ static void test_environment(void)
 		{"the user's interface",
 		 ", env: [{name: OMPI_MCA_btl_tcp_if_include, value: mine}]", "", "", "a",
 		 "OMPI_MCA_btl_tcp_if_include", "mine"},
+		{"memory shared with the host", "", "", ", hostIPC: true", NULL,
+		 "OMPI_MCA_btl_vader_backing_directory", "/tmp"},
+		{"in Open MPI 5 too", "", "", ", hostIPC: true", NULL,
+		 "OMPI_MCA_btl_sm_backing_directory", "/tmp"},
+		{"each container has its own", "",
+		 ", volumeMounts: [{name: m, mountPath: /dev/shm}]", ", hostIPC: true", NULL,
+		 "OMPI_MCA_btl_vader_backing_directory", ""},
+		{"each Pod has its own", "", "", "", NULL, "OMPI_MCA_btl_vader_backing_directory",
+		 ""},
 		{"no share in the replicas: it's no worker", "", "", "", NULL,
 		 "POPDIST_NUM_TOTAL_REPLICAS", ""},
 	};
