@@ -26,6 +26,7 @@ struct http_client;
 struct http_client_config {
 	unsigned max_unary;     /* connections an origin for ordinary calls; 0: 8 */
 	unsigned max_streaming; /* the same for streaming calls, counted apart; 0: 64 */
+	unsigned max_urgent;    /* the same for urgent ones, counted apart; 0: 2 */
 	unsigned max_queued;    /* calls an origin that wait for a connection; 0: 1024 */
 	unsigned idle_ms;       /* how long an unused connection is kept; 0: 60 s */
 	const char *user_agent; /* copied; NULL: "ipu-operator" */
@@ -73,6 +74,7 @@ struct http_request {
 				  * It stands still while the call is paused. */
 	uint64_t max_body_bytes; /* ERR_LIMIT beyond; 0: 64 MiB; streaming calls: none */
 	bool streaming;          /* an answer that takes long by its nature (watch, log) */
+	bool urgent;             /* doesn't wait behind ordinary calls */
 };
 
 /* Any may be NULL. What they get is borrowed for the call. Each may cancel the call, start others

@@ -119,6 +119,7 @@ struct kube_request {
 	enum kube_propagation propagation;
 
 	unsigned deadline_ms; /* for all attempts together; 0: KUBE_DEADLINE_MS */
+	bool urgent;          /* one that others depend on: doesn't wait behind hundreds of them */
 	bool no_retry;        /* one attempt (a 401 still gets its second with new credentials) */
 	size_t max_response_bytes; /* 0: KUBE_MAX_RESPONSE_BYTES */
 };

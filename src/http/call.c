@@ -252,7 +252,7 @@ struct http_call *http_call_start(struct http_client *client, const struct http_
 	call->handler = handler;
 	call->arg = arg;
 	call->method = req->method;
-	call->kind = req->streaming ? KIND_STREAMING : KIND_UNARY;
+	call->kind = req->streaming ? KIND_STREAMING : req->urgent ? KIND_URGENT : KIND_UNARY;
 	loop_timer_init(&call->timer, client->loop, on_timer, call);
 	loop_work_init(&call->work, client->loop, on_work, call);
 	set_deadlines(call, req);

@@ -23,6 +23,8 @@ struct http_client *http_client_new(struct net *net, const struct http_client_co
 		client->config.max_unary = 8;
 	if (client->config.max_streaming == 0)
 		client->config.max_streaming = 64;
+	if (client->config.max_urgent == 0)
+		client->config.max_urgent = 2;
 	if (client->config.max_queued == 0)
 		client->config.max_queued = 1024;
 	if (client->config.idle_ms == 0)
@@ -56,8 +58,8 @@ void http_client_free(struct http_client *client)
 		struct pool *pool = CONTAINER_OF(client->pools.next, struct pool, link);
 		/* Held, so that the last call or connection doesn't take it away meanwhile. */
 		pool->refs++;
-		cancel_all(&pool->queue[KIND_UNARY]);
-		cancel_all(&pool->queue[KIND_STREAMING]);
+		for (int kind = 0; kind < N_KINDS; kind++)
+			cancel_all(&pool->queue[kind]);
 		cancel_all(&pool->calls);
 		drop_all(&pool->busy);
 		drop_all(&pool->idle);
@@ -87,13 +89,13 @@ void http_client_stats(const struct http_client *client, struct http_client_stat
 	*ret = client->stats;
 	LIST_FOREACH(p, next, &client->pools) {
 		const struct pool *pool = CONTAINER_OF(p, struct pool, link);
-		unsigned queued = pool->n_queued[KIND_UNARY] + pool->n_queued[KIND_STREAMING];
-		unsigned busy = pool->n_busy[KIND_UNARY] + pool->n_busy[KIND_STREAMING];
-		ret->queued += queued;
-		ret->calls += queued + busy;
 		ret->idle += pool->n_idle;
-		ret->connections += pool->n_idle + busy + pool->n_connecting[KIND_UNARY] +
-				    pool->n_connecting[KIND_STREAMING];
+		ret->connections += pool->n_idle;
+		for (int kind = 0; kind < N_KINDS; kind++) {
+			ret->queued += pool->n_queued[kind];
+			ret->calls += pool->n_queued[kind] + pool->n_busy[kind];
+			ret->connections += pool->n_busy[kind] + pool->n_connecting[kind];
+		}
 	}
 }
 
@@ -306,7 +308,9 @@ static struct conn *find_idle(struct pool *pool, const struct call *call)
 static void pump_kind(struct pool *pool, int kind)
 {
 	const struct http_client_config *config = &pool->client->config;
-	unsigned max = kind == KIND_UNARY ? config->max_unary : config->max_streaming;
+	unsigned max = kind == KIND_URGENT  ? config->max_urgent
+		       : kind == KIND_UNARY ? config->max_unary
+					    : config->max_streaming;
 
 	while (pool->n_queued[kind] > 0 && pool->n_busy[kind] < max) {
 		struct call *call = CONTAINER_OF(pool->queue[kind].next, struct call, link);
@@ -338,7 +342,7 @@ static void pump(struct loop_work *work, void *arg)
 	(void)work;
 	/* A call that fails at once may be the last that keeps the pool. */
 	pool->refs++;
-	pump_kind(pool, KIND_UNARY);
-	pump_kind(pool, KIND_STREAMING);
+	for (int kind = 0; kind < N_KINDS; kind++)
+		pump_kind(pool, kind);
 	pool_unref(pool);
 }

@@ -11,7 +11,7 @@
 #include "http/client.h"
 #include "net/conn.h"
 
-enum { KIND_UNARY, KIND_STREAMING, N_KINDS };
+enum { KIND_URGENT, KIND_UNARY, KIND_STREAMING, N_KINDS }; /* served in this order */
 
 struct http_client {
 	struct net *net;

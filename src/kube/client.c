@@ -236,6 +236,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 		.target = buf_steal(&target, &len),
 		.content_type = body.len > 0 ? content_type(r) : NULL,
 		.reads = r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run,
+		.urgent = r->urgent,
 		.no_retry = r->no_retry,
 		.deadline_ms = r->deadline_ms,
 	};

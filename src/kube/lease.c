@@ -172,6 +172,7 @@ static void start_call(struct kube_lease *l, enum lease_action action, int64_t d
 		.name = action == LEASE_CREATE ? NULL : l->name,
 		.patch = KUBE_PATCH_MERGE,
 		.deadline_ms = deadline_ms > 0 ? (unsigned)deadline_ms : 1,
+		.urgent = true,
 		.no_retry = true,
 		.max_response_bytes = MAX_OBJECT_BYTES,
 	};

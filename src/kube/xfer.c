@@ -234,6 +234,7 @@ static void send_request(struct xfer *x, const struct kube_auth *auth, unsigned 
 		.total_ms = x->req.streaming ? x->req.stream_ms : left_ms,
 		.max_body_bytes = x->req.max_body_bytes ? x->req.max_body_bytes : UINT64_MAX,
 		.streaming = x->req.streaming,
+		.urgent = x->req.urgent,
 	};
 	x->state = REQUEST;
 	x->status = 0;

@@ -24,6 +24,7 @@ struct kube_xfer_req {
 	size_t body_len;
 	bool reads;     /* the request changes nothing */
 	bool streaming; /* a watch: a connection of its own */
+	bool urgent;    /* doesn't wait behind others */
 	bool no_retry;
 	unsigned deadline_ms;    /* of all attempts; streaming: until the answer begins */
 	unsigned stream_ms;      /* streaming: of the whole */

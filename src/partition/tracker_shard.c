@@ -475,6 +475,7 @@ static void start_read(struct shard *s)
 		.ns = s->t->ns,
 		.name = s->name,
 		.deadline_ms = TRACKER_CALL_MS,
+		.urgent = true,
 	};
 
 	s->state = SHARD_READING;
@@ -568,6 +569,7 @@ static void start_write(struct shard *s, struct jmut_doc *doc, struct jmut *data
 		.patch = KUBE_PATCH_MERGE,
 		.json = root,
 		.deadline_ms = TRACKER_CALL_MS,
+		.urgent = true,
 	};
 
 	if (s->exists) {

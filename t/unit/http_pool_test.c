@@ -165,6 +165,43 @@ static void test_pool(void)
 	end();
 }
 
+/* Urgent calls pass by those that wait, and by those that hang. */
+static void test_urgent(void)
+{
+	const struct http_client_config config = {.max_unary = 1, .max_urgent = 1};
+	struct rec r[4];
+	struct http_request req;
+
+	begin(&config, NULL);
+	for (int i = 0; i < 4; i++)
+		r[i] = (struct rec)REC_INIT;
+	req = request(HTTP_METHOD_GET);
+	rec_start(&r[0], &req);
+	rec_start(&r[1], &req);
+	got_request(0);
+	req.urgent = true;
+	rec_start(&r[2], &req);
+	rec_start(&r[3], &req);
+	ok(got_request(1), "an urgent call has a connection of its own");
+	settle();
+	is_uint(n_ends, 2, "one");
+	is_uint(stats().queued, 2, "others wait: one of each kind");
+	answer(1, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	PUMP(r[2].dones);
+	ok(got_request(1), "which the next urgent one gets");
+	answer(1, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	PUMP(r[3].dones);
+	settle();
+	is_uint(r[0].dones + r[1].dones, 0, "while the ordinary ones wait");
+	answer(0, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	PUMP(r[0].dones);
+	settle();
+	is_uint(stats().queued, 0, "these share what is kept");
+	for (int i = 0; i < 4; i++)
+		buf_done(&r[i].text);
+	end();
+}
+
 static void test_full_queue(void)
 {
 	const struct http_client_config config = {.max_unary = 1, .max_queued = 2};
@@ -335,6 +372,7 @@ int main(void)
 	test_stale_limits();
 	test_idle_time();
 	test_pool();
+	test_urgent();
 	test_full_queue();
 	test_cannot_connect();
 	test_deadlines();
