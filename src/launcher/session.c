@@ -367,10 +367,13 @@ static void send_signal(struct session *s, int signum)
 	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
 		if (passed[i] != signum)
 			continue;
+		/* TSTP does nothing in a process group that no shell looks after. */
+		signum = signum == SIGTSTP ? SIGSTOP : signum;
 		if (s->pid > 0)
 			kill(-s->pid, signum);
 		else
 			tree_signal(getpid(), signum, NULL);
+		return;
 	}
 }
 

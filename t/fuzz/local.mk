@@ -21,7 +21,7 @@ fuzz_programs = t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/e
 	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
-	t/fuzz/kubeconfig_fuzz t/fuzz/net_address_fuzz t/fuzz/partition_entry_fuzz t/fuzz/proxy_ask_fuzz \
+	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/partition_entry_fuzz t/fuzz/proxy_ask_fuzz \
 	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/vipu_address_fuzz \
 	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz
 check_PROGRAMS += $(fuzz_programs)
@@ -55,6 +55,8 @@ t_fuzz_kube_status_fuzz_SOURCES = t/fuzz/kube_status_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kube_status_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_kubeconfig_fuzz_SOURCES = t/fuzz/kubeconfig_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kubeconfig_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_launcher_wire_fuzz_SOURCES = t/fuzz/launcher_wire_fuzz.c t/fuzz/fuzz.h
+t_fuzz_launcher_wire_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_net_address_fuzz_SOURCES = t/fuzz/net_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_net_address_fuzz_LDADD = $(fuzz_main) $(net_ldadd)
 t_fuzz_partition_entry_fuzz_SOURCES = t/fuzz/partition_entry_fuzz.c t/fuzz/fuzz.h
