@@ -22,7 +22,8 @@ struct job_call {
 	job_call_own_fn *on_own;
 	struct kube_store *store; /* that lacks it */
 	char *object;             /* its name, for calls about objects */
-	enum job_support support; /* which of them it is about (support.c) */
+	bool is_support;          /* about one of a launcher's objects … */
+	enum job_support support; /* … this one (support_write.c) */
 	struct job_status status; /* that was sent */
 	struct job_status before; /* what the job had then */
 	bool has_status;

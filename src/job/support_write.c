@@ -123,10 +123,23 @@ static void write_one(struct job_ctx *ctx, const struct job *job, enum job_suppo
 		.ns = job->ns,
 	};
 
+	call->is_support = true;
 	call->support = which;
 	job_support_build(doc, job, which, ctx->support.instances, NULL);
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_created, call, &ctx->scope);
+}
+
+/* Several instances of one pass may want it. */
+static bool is_asked_for(struct job_ctx *ctx, enum job_support which)
+{
+	LIST_FOREACH(pos, tmp, &ctx->pending) {
+		const struct job_call *call = CONTAINER_OF(pos, struct job_call, link);
+
+		if (call->is_support && call->support == which)
+			return true;
+	}
+	return false;
 }
 
 void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t instances)
@@ -139,7 +152,7 @@ void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_
 	else if (ctx->support.good & (1U << JOB_SUPPORT_CONFIG) && !has_config(ctx, job))
 		ctx->support.good &= ~(1U << JOB_SUPPORT_CONFIG);
 	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
-		if (!(ctx->support.good & (1U << i)))
+		if (!(ctx->support.good & (1U << i)) && !is_asked_for(ctx, i))
 			write_one(ctx, job, i);
 	}
 }
