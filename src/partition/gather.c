@@ -5,6 +5,7 @@
  */
 #include "partition/gather.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,20 @@ static void find_holds(const struct partitions *p, const struct vipu_controller 
 	ret->holds = facts->holds;
 }
 
+/* "a:8090 is cordoned", "a:8090 and 2 more are cordoned or drained". */
+static void note_closed(const struct vipu_controller *c, struct gathered *g)
+{
+	g->n_closed++;
+	if (g->n_closed == 1) {
+		g->first_closed = c->name;
+		snprintf(g->closed, sizeof(g->closed), "%.60s is %s", c->name,
+			 c->draining ? "being drained" : "cordoned");
+		return;
+	}
+	snprintf(g->closed, sizeof(g->closed), "%.40s and %u more are cordoned or drained",
+		 g->first_closed, g->n_closed - 1);
+}
+
 static void gather_controller(const struct partitions *p, const struct vipu_controller *c,
 			      struct gathered *g, size_t i)
 {
@@ -91,6 +106,8 @@ static void gather_controller(const struct partitions *p, const struct vipu_cont
 		g->largest_pod = c->capacity.total_ipus;
 	if (c->configured && c->reason[0] && !g->reason)
 		g->reason = c->reason;
+	if (answers && !ret->open)
+		note_closed(c, g);
 	if (!ret->open)
 		return;
 	g->open++;

@@ -285,8 +285,9 @@ static bool wait_nobody(struct slot *s, const struct gathered *g)
 			 s->ask.options.allocation ? s->ask.options.allocation : "");
 		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER, z);
 	}
-	return slot_wait_because(s, PARTITION_WHY_NO_ROOM,
-				 "every V-IPU controller that answers is cordoned");
+	snprintf(z, sizeof(z), "no V-IPU controller that answers takes new partitions: %s",
+		 g->closed);
+	return slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
 }
 
 static const char *plural(uint32_t n)
@@ -314,9 +315,10 @@ static bool wait_for_room(struct slot *s, const struct gathered *g,
 	}
 	snprintf(z, sizeof(z),
 		 "waiting for %u IPU%s, place %u in the queue: %u of %u are free, at most %u side "
-		 "by side%s%.80s",
+		 "by side%s%s%s%.60s",
 		 s->ask.ipus, plural(s->ask.ipus), s->place.position, g->free_ipus, g->total_ipus,
-		 g->largest, g->reason ? "; " : "", g->reason ? g->reason : "");
+		 g->largest, g->closed[0] ? "; " : "", g->closed, g->reason ? "; " : "",
+		 g->reason ? g->reason : "");
 	return slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
 }
 

@@ -380,6 +380,63 @@ static void test_words(void)
 	end();
 }
 
+/* Whoever moves away from a controller that is drained gives back, and asks again. */
+static void test_drain(void)
+{
+	struct vipu_sim_config small = {.agents = 2, .create_ms = 10};
+	struct vipu_address_list lists[2];
+	struct vipu_fleet_entry entries[2] = {{0}};
+	struct vipu_sim *other;
+	struct err err = ERR_INIT;
+
+	row_begin("drained");
+	begin();
+	if (vipu_sim_new(net, &small, &other, &err) < 0)
+		bail_out(err.msg);
+	for (unsigned i = 0; i < 2; i++) {
+		CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u",
+						    vipu_sim_port(i == 0 ? sim : other));
+
+		vipu_address_parse(str_of(text), &lists[i]);
+		entries[i].address = &lists[i].items[0];
+	}
+	vipu_fleet_configure(fleet, entries, 2);
+	want_run("u", 8, 1);
+	want_run("v", 8, 1);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE) && is("v", PARTITION_STATE_ACTIVE)),
+	   "active, both on the first controller");
+	is_uint(vipu_sim_len(sim), 2, "which is the first of the list");
+	ok(!seen("u").draining, "it isn't drained");
+	entries[0].draining = true;
+	vipu_fleet_configure(fleet, entries, 2);
+	ok(WITHIN(2000, seen("u").draining && seen("v").draining), "they're told that it is now");
+	turns(200, 10);
+	ok(is("u", PARTITION_STATE_ACTIVE) && is("v", PARTITION_STATE_ACTIVE), "and stay");
+	partition_release(parts, "u", 0);
+	want_run("u", 8, 2);
+	ok(WITHIN(9000, is_for("u", 2)), "one moves");
+	is_str(seen("u").controller, lists[1].items[0].name, "to the other controller");
+	ok(!seen("u").draining, "which isn't drained");
+	partition_release(parts, "v", 0);
+	want_run("v", 8, 2);
+	ok(WITHIN(9000, has_message("v", "0 of 8 are free") && vipu_sim_len(sim) == 0),
+	   "the next waits, and the first controller is empty");
+	ok(has_message("v", "is being drained") && has_message("v", lists[0].items[0].name),
+	   "it's told of the IPUs that it can't have: %s", seen("v").message);
+	entries[1].cordoned = true;
+	vipu_fleet_configure(fleet, entries, 2);
+	ok(WITHIN(70000, has_message("v", "takes new partitions")), "nobody takes it");
+	ok(has_message("v", "and 1 more are cordoned or drained"), "how many: %s",
+	   seen("v").message);
+	partitions_free(parts);
+	vipu_fleet_free(fleet);
+	vipu_sim_free(other);
+	process_begin(true);
+	for (unsigned i = 0; i < 2; i++)
+		vipu_address_list_done(&lists[i]);
+	end();
+}
+
 static void test_cordon(void)
 {
 	struct vipu_address_list list;
@@ -394,6 +451,7 @@ static void test_cordon(void)
 	vipu_fleet_configure(fleet, &entry, 1);
 	want("u", 4);
 	ok(WITHIN(5000, has_message("u", "is cordoned")), "is said");
+	ok(has_message("u", list.items[0].name), "which one");
 	entry.cordoned = false;
 	vipu_fleet_configure(fleet, &entry, 1);
 	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "not any more");
@@ -578,6 +636,7 @@ int main(void)
 	test_job_of_many();
 	test_words();
 	test_cordon();
+	test_drain();
 	test_many();
 	test_speed();
 	test_follower();
