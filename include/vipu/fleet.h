@@ -114,9 +114,6 @@ struct vipu_fleet_sums {
 	unsigned total_ipus, taken_ipus, free_ipus, largest;
 };
 void vipu_fleet_sum(const struct vipu_fleet *fleet, struct vipu_fleet_sums *ret);
-/* Partitions of size that could be made now (0 for what isn't a power of two), cordoned controllers
- * left out: for /query. */
-unsigned vipu_fleet_count_fits(const struct vipu_fleet *fleet, uint32_t size);
 
 /* Called from the loop after any controller's reach, capacity, partitions or configuration changed;
  * several changes may be one call. name is NULL when the list itself changed. */

@@ -572,11 +572,6 @@ const char *tracker_uid(const struct tracker *t, const char *name)
 	return "";
 }
 
-int64_t tracker_taken_over_ms(const struct tracker *t)
-{
-	return t->taken_over_ms;
-}
-
 int64_t tracker_began_ms(const struct tracker *t)
 {
 	return t->taken_over_ms ? t->taken_over_ms : t->made_ms;

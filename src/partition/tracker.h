@@ -65,10 +65,9 @@ const struct err *tracker_error(const struct tracker *t);
 bool tracker_is_superseded(const struct tracker *t);
 /* The metadata.uid of one of the tracker's ConfigMaps, as it was seen last; "": it never was. */
 const char *tracker_uid(const struct tracker *t, const char *name);
-/* When contents that weren't ours (Graphcore's 1.2) were put aside, wall clock; 0: never. */
-int64_t tracker_taken_over_ms(const struct tracker *t);
-/* Since when there is this record: contents that weren't ours were put aside then, or it was made
- * anew, because it had been lost or had never been. What is older may be another's. 0: not known.
+/* Since when there is this record: contents that weren't ours (Graphcore's 1.2) were put aside
+ * then, or it was made anew, because it had been lost or had never been. What is older may be
+ * another's. 0: not known.
  */
 int64_t tracker_began_ms(const struct tracker *t);
 

@@ -20,13 +20,15 @@ libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
 proxy_ldadd = libproxy.a $(partition_ldadd)
 
 check_PROGRAMS += t/unit/proxy_test
-t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/http_test.h t/unit/net_test.h \
+t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/proxy_rig.h \
+	t/unit/http_test.h t/unit/net_test.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_test_LDADD = libproxy.a $(sim_ldadd)
 
 check_PROGRAMS += t/unit/proxy_remote_test
-t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/http_test.h \
+t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_rig.h \
+	t/unit/http_test.h \
 	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_remote_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_remote_test_LDADD = libproxy.a $(sim_ldadd)

@@ -401,18 +401,6 @@ void vipu_fleet_sum(const struct vipu_fleet *fleet, struct vipu_fleet_sums *ret)
 	}
 }
 
-unsigned vipu_fleet_count_fits(const struct vipu_fleet *fleet, uint32_t size)
-{
-	unsigned n = 0;
-
-	LIST_FOREACH(pos, tmp, &fleet->members) {
-		const struct vipu_controller *c = &CONTAINER_OF(pos, struct fleet_member, place)->c;
-		if (c->configured && !c->cordoned && c->reach == VIPU_REACH_YES)
-			n += vipu_capacity_fits(&c->capacity, size);
-	}
-	return n;
-}
-
 /* ---- the fleet ---- */
 
 struct vipu_fleet *vipu_fleet_new(struct net *net, const struct vipu_fleet_options *options)

@@ -4,22 +4,16 @@
  * the manager behind it, in one loop. Requests are held back, answers are lost, both ends are made
  * anew; what is asked for comes, what is released goes, and what others asked for is left alone.
  */
-#include "http_test.h"
-#include "partition_manager_rig.h"
+#include "proxy_rig.h"
 
 #include <unistd.h>
 
-#include "core/metrics.h"
 #include "partition/remote.h"
-#include "proxy/auth.h"
-#include "proxy/proxy.h"
 
-static struct test_tls tls;
 static struct proxy *proxy;
 static struct http_server *front_server;
 static unsigned front_port;
 static char token_file[] = "/tmp/proxy_remote_test.XXXXXX";
-static char *token;
 
 static struct kube_client *remote_kube;
 static struct partition_remote *remote;
@@ -99,7 +93,7 @@ static void proxy_begin(void)
 	config = (struct proxy_config){.loop = loop,
 				       .partitions = parts,
 				       .fleet = fleet,
-				       .accounts = "system:serviceaccount:" NS ":default",
+				       .accounts = TRUSTED,
 				       .kube = kube};
 	proxy = sc.on_answered_arg = proxy_new(&config);
 	front_server = http_server_new(net, &sc);
@@ -184,30 +178,6 @@ static void write_token(const char *text)
 		bail_out("the token's file");
 }
 
-static void on_token(void *arg, const struct err *err, const struct kube_response *response)
-{
-	(void)arg;
-	token = xstrdup(err ? "" : json_cstr(json_at(response->json, "status", "token", NULL)));
-}
-
-static void make_token(void)
-{
-	static const char body[] = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":"
-				   "\"TokenRequest\",\"spec\":{\"audiences\":[\"" PROXY_AUDIENCE
-				   "\"]}}";
-	const struct kube_request request = {.verb = KUBE_CREATE,
-					     .resource = &KUBE_SERVICEACCOUNTS,
-					     .ns = NS,
-					     .name = "default",
-					     .subresource = "token",
-					     .body = STR(body)};
-
-	kube_call_start(kube, &request, on_token, NULL, NULL);
-	if (!WITHIN(5000, token) || !token[0])
-		bail_out("no token");
-	write_token(token);
-}
-
 /* One row: both ends, which have heard of each other. */
 static void both_begin(const char *what)
 {
@@ -215,9 +185,9 @@ static void both_begin(const char *what)
 	rig_begin(16);
 	fleet = vipu_fleet_new(net, NULL);
 	configure(true);
-	test_tls_init(&tls);
 	front_port = 0;
-	make_token();
+	credentials_make();
+	write_token(token);
 	proxy_begin();
 	remote_begin();
 	ok(WITHIN(5000, synced && remote_synced), "both have read the tracker");
@@ -230,10 +200,8 @@ static void both_end(void)
 	proxy_end();
 	ok(!violated, "the invariants held");
 	vipu_fleet_free(fleet);
-	test_tls_done(&tls);
+	credentials_done();
 	rig_end();
-	free(token);
-	token = NULL;
 	row_end();
 }
 

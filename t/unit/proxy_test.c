@@ -4,12 +4,7 @@
  * requests that wait for a change, and those that go on to the process that leads. On the partition
  * layer's rig.
  */
-#include "http_test.h"
-#include "partition_manager_rig.h"
-
-#include "core/metrics.h"
-#include "proxy/auth.h"
-#include "proxy/proxy.h"
+#include "proxy_rig.h"
 
 #define BODY(uid, ipus)                                                                             \
 	"{\"owner\":{\"kind\":\"IPUJob\",\"namespace\":\"default\",\"name\":\"job\",\"uid\":\"" uid \
@@ -23,9 +18,7 @@ struct replica {
 	unsigned open, secure;
 };
 
-static struct test_tls tls;
 static struct http_client *client;
-static char *token;
 
 static void replica_begin(struct replica *r)
 {
@@ -33,7 +26,7 @@ static void replica_begin(struct replica *r)
 				      .partitions = parts,
 				      .fleet = fleet,
 				      .details = true,
-				      .accounts = "somebody, system:serviceaccount:" NS ":default",
+				      .accounts = "somebody, " TRUSTED,
 				      .kube = kube,
 				      .http = client};
 	struct http_server_config sc = {.on_answered = proxy_on_answered};
@@ -63,36 +56,11 @@ static void replica_follow(struct replica *r, unsigned leader_port)
 	proxy_set_leader(r->proxy, false, leader_port ? address : NULL);
 }
 
-static void on_token(void *arg, const struct err *err, const struct kube_response *response)
-{
-	(void)arg;
-	free(token);
-	token = xstrdup(err ? "" : json_cstr(json_at(response->json, "status", "token", NULL)));
-}
-
-static void make_token(void)
-{
-	static const char body[] = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":"
-				   "\"TokenRequest\",\"spec\":{\"audiences\":[\"" PROXY_AUDIENCE
-				   "\"]}}";
-	const struct kube_request request = {.verb = KUBE_CREATE,
-					     .resource = &KUBE_SERVICEACCOUNTS,
-					     .ns = NS,
-					     .name = "default",
-					     .subresource = "token",
-					     .body = STR(body)};
-
-	kube_call_start(kube, &request, on_token, NULL, NULL);
-	if (!WITHIN(5000, token) || !token[0])
-		bail_out("no token");
-}
-
 static void rest_begin(void)
 {
 	begin();
-	test_tls_init(&tls);
 	client = http_client_new(net, &(struct http_client_config){.max_unary = 16});
-	make_token();
+	credentials_make();
 	ok(WITHIN(5000, synced), "the tracker is read");
 	ok(WITHIN(5000, partitions_count_fits(parts, 64) == 1), "and the controller");
 }
@@ -100,9 +68,7 @@ static void rest_begin(void)
 static void rest_end(void)
 {
 	http_client_free(client);
-	test_tls_done(&tls);
-	free(token);
-	token = NULL;
+	credentials_done();
 	end();
 }
 

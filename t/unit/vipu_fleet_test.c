@@ -99,7 +99,8 @@ static void test_views(void)
 	snprintf(name_b, sizeof(name_b), "127.0.0.1:%u", vipu_sim_port(b));
 	snprintf(both, sizeof(both), "%s:pod=a,%s:pod=b", name_a, name_b);
 	vipu_fleet_watch_start(fleet, &watch, on_change, &seen);
-	is_uint(vipu_fleet_count_fits(fleet, 4), 0, "an empty fleet has no room");
+	vipu_fleet_sum(fleet, &sums);
+	is_uint(sums.free_ipus, 0, "an empty fleet has no room");
 	configure(fleet, both);
 	is_uint(vipu_fleet_len(fleet), 2, "two controllers");
 	is_int(vipu_fleet_at(fleet, 0)->reach, VIPU_REACH_UNKNOWN, "nothing is known at once");
@@ -115,16 +116,16 @@ static void test_views(void)
 	vipu_fleet_sum(fleet, &sums);
 	is_uint(sums.total_ipus, 68, "68 IPUs in all");
 	is_uint(sums.largest, 64, "the largest block");
-	is_uint(vipu_fleet_count_fits(fleet, 4), 17, "17 partitions of 4");
-	is_uint(vipu_fleet_count_fits(fleet, 2), 34, "34 of 2");
-	is_uint(vipu_fleet_count_fits(fleet, 3), 0, "none of 3");
+	is_uint(sums.free_ipus, 68, "all free");
+	is_uint(vipu_capacity_fits(&c->capacity, 4), 16, "16 partitions of 4");
+	is_uint(vipu_capacity_fits(&c->capacity, 3), 0, "none of 3");
 
 	vipu_sim_create_by_hand(a, "hand", 32, NULL);
 	int changes = seen.changes;
 	uint64_t generation = c->generation;
 	ok(await_refresh(fleet, name_a, &seen) && seen.err.kind == ERR_NONE, "asked for a view");
 	is_uint(c->capacity.free_ipus, 32, "it has what was made by hand");
-	is_uint(vipu_fleet_count_fits(fleet, 64), 0, "no room for 64 now");
+	is_uint(vipu_capacity_fits(&c->capacity, 64), 0, "no room for 64 now");
 	turns(2);
 	ok(seen.changes > changes && c->generation > generation, "which is a change");
 	changes = seen.changes;
@@ -145,6 +146,7 @@ static void test_unreachable(void)
 	struct vipu_sim *sim = simulate(4);
 	struct vipu_fleet_options options = {.call_ms = 1000};
 	struct vipu_fleet *fleet = vipu_fleet_new(net, &options);
+	struct vipu_fleet_sums sums;
 	struct seen seen = {0};
 	char name[64];
 
@@ -159,7 +161,8 @@ static void test_unreachable(void)
 	has_str(c->reason, name, "in words: %s", c->reason);
 	ok(c->failing_since_ms > 0, "since when it fails");
 	is_uint(c->capacity.total_ipus, 16, "the last view stays");
-	is_uint(vipu_fleet_count_fits(fleet, 4), 0, "but counts for nothing");
+	vipu_fleet_sum(fleet, &sums);
+	is_uint(sums.total_ipus, 0, "but counts for nothing");
 	int64_t since = c->failing_since_ms;
 	await_refresh(fleet, name, &seen);
 	is_int(c->failing_since_ms, since, "it still fails since then");
@@ -238,7 +241,6 @@ static void test_configuration(void)
 	configure(fleet, "");
 	is_uint(vipu_fleet_len(fleet), 1, "what is held stays");
 	ok(!vipu_fleet_at(fleet, 0)->configured, "not configured any more");
-	is_uint(vipu_fleet_count_fits(fleet, 4), 0, "and nothing is made there");
 	ok(await_refresh(fleet, name, &seen) && seen.err.kind == ERR_NONE, "it's still asked");
 	configure(fleet, name);
 	ok(vipu_fleet_find(fleet, name)->configured, "configured again");
