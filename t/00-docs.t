@@ -133,7 +133,7 @@ is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md 
 
 # The options of each program, as its --help lists them, against its manual page.
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
-	'ipuctl' => 'doc/man/ipuctl.1');
+	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');
 for my $program (sort keys %pages) {
 SKIP: {
 		skip "no build: run by make check", 2 unless defined $ENV{TOP_BUILDDIR};

@@ -71,7 +71,8 @@ static void print_usage(FILE *out)
 	      "                           system's\n"
 	      "        --token-file FILE  send the token in FILE as a bearer token (https only)\n"
 	      "        --timeout SECONDS  give up after this time (default 30)\n"
-	      "  --version, --help\n",
+	      "  --version\n"
+	      "  --help\n",
 	      out);
 }
 
