@@ -381,6 +381,11 @@ static bool read_path(struct sim_request *req)
 	return req->resource != NULL;
 }
 
+static bool is_stream(const char *subresource)
+{
+	return strcmp(subresource, "exec") == 0 || strcmp(subresource, "attach") == 0;
+}
+
 static bool read_verb(struct sim_request *req, bool watch)
 {
 	bool named = req->name[0] != '\0', proxy = strcmp(req->subresource, "proxy") == 0;
@@ -397,7 +402,7 @@ static bool read_verb(struct sim_request *req, bool watch)
 		return true;
 	case HTTP_METHOD_POST:
 		req->verb = SIM_CREATE;
-		return !named || proxy || asks;
+		return !named || proxy || asks || is_stream(req->subresource);
 	case HTTP_METHOD_PUT:
 		req->verb = SIM_UPDATE;
 		return named;
@@ -461,6 +466,8 @@ static bool has_subresource(const struct sim_request *req)
 
 	if (strcmp(sub, "token") == 0)
 		return req->name[0] && strcmp(req->resource->kind, "ServiceAccount") == 0;
+	if (is_stream(sub) || strcmp(sub, "log") == 0)
+		return req->name[0] && strcmp(req->resource->kind, "Pod") == 0 && req->api->run;
 	if (strcmp(sub, "eviction") == 0)
 		return req->name[0] && strcmp(req->resource->kind, "Pod") == 0;
 	return !sub[0] || (strcmp(sub, "status") == 0 && req->resource->has_status) ||
@@ -491,6 +498,10 @@ static void serve(struct sim_request *req)
 			sim_forward(req);
 		else if (strcmp(req->subresource, "eviction") == 0)
 			sim_evict(req);
+		else if (is_stream(req->subresource))
+			sim_stream(req);
+		else if (strcmp(req->subresource, "log") == 0)
+			sim_pod_log(req);
 		else if (req->verb == SIM_GET || req->verb == SIM_LIST || req->verb == SIM_WATCH)
 			sim_read(req);
 		else
@@ -541,8 +552,14 @@ struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
 	api->counts = map_new();
 	list_init(&api->watches);
 	list_init(&api->faults);
+	list_init(&api->streams);
 	sim_auth_init(api);
 	return api;
+}
+
+void sim_api_use_run(struct sim_api *api, struct sim_run *run)
+{
+	api->run = run;
 }
 
 void sim_api_free(struct sim_api *api)
@@ -551,6 +568,7 @@ void sim_api_free(struct sim_api *api)
 
 	if (!api)
 		return;
+	sim_streams_close(api);
 	sim_api_clear_faults(api);
 	sim_custom_clear();
 	sim_auth_done(api);

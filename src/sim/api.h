@@ -15,12 +15,15 @@
 
 struct net; /* net/net.h */
 struct sim_api;
+struct sim_run; /* sim/run.h */
 
 struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
 			    const struct sim_schema *schema, const char *token);
 void sim_api_free(struct sim_api *api); /* after its server's end; NULL is fine */
 /* Serves services/proxy from now on; net outlives the api. */
 void sim_api_use_net(struct sim_api *api, struct net *net);
+/* Serves exec, attach and log of Pods from now on; run outlives the api. */
+void sim_api_use_run(struct sim_api *api, struct sim_run *run);
 /* For http_server_listen; arg is the struct sim_api. */
 void sim_api_handle(struct http_exchange *ex, void *arg);
 
@@ -38,6 +41,11 @@ void sim_api_delete_now(struct sim_api *api, struct sim_object *o);
 /* As a DELETE does: now, or when the grace period (seconds; -1: the Pod's own) or finalizers say.
  */
 void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t grace_s);
+
+/* A token of the Pod's ServiceAccount, bound to the Pod, as a kubelet asks for; audience STR_NULL:
+ * the API's own. The caller's to free. NULL with ERR_NOT_FOUND: no such account. */
+char *sim_api_mint_token(struct sim_api *api, const struct json *pod, struct str audience,
+			 struct err *err);
 
 /* A fault that the next requests meet: {"verb":"create","resource":"pods","count":1,"skip":0,
  * "kind":"status"|"hang"|"cut"|"lose"|"garbage","status":503,"message":"…","retryAfter":1}. "lose"

@@ -18,6 +18,7 @@
 #define LEAST_S       600
 #define MOST_S        (INT64_C(1) << 32)
 #define MAX_AUDIENCES 16
+#define POD_TOKEN_S   (INT64_C(365) * 86400) /* nobody renews a running Pod's */
 
 /* A token that was handed out. */
 struct token {
@@ -171,12 +172,24 @@ static int read_request(struct sim_request *req, const struct json *body, struct
 	return 0;
 }
 
+/* Takes it over; its text is the caller's to free. */
+static char *keep_token(struct sim_api *api, struct token *t)
+{
+	char hex[2 * 24 + 1];
+	uint8_t random[24];
+
+	rand_bytes(random, sizeof(random));
+	hex_encode(random, sizeof(random), hex);
+	char *z = xasprintf("ipu-sim-%s", hex);
+	map_put(api->tokens, str_of(z), t);
+	return z;
+}
+
 void sim_token_request(struct sim_request *req, struct jmut_doc *doc, const struct json *body)
 {
 	struct token *t = xcalloc(1, sizeof(*t));
 	struct jmut *root = body ? jmut_copy(doc, body) : jmut_object(doc), *status;
-	char hex[2 * 24 + 1], until[CLOCK_RFC3339_SIZE];
-	uint8_t random[24];
+	char until[CLOCK_RFC3339_SIZE];
 	struct err err;
 
 	if (read_request(req, body, t, &err) < 0) {
@@ -184,10 +197,7 @@ void sim_token_request(struct sim_request *req, struct jmut_doc *doc, const stru
 		sim_reply_err(req, doc, &err, NULL);
 		return;
 	}
-	rand_bytes(random, sizeof(random));
-	hex_encode(random, sizeof(random), hex);
-	CLEANUP_FREE char *z = xasprintf("ipu-sim-%s", hex);
-	map_put(req->api->tokens, str_of(z), t);
+	CLEANUP_FREE char *z = keep_token(req->api, t);
 	clock_format(t->until_ms, until);
 	jmut_set_str(doc, root, "apiVersion", "authentication.k8s.io/v1");
 	jmut_set_str(doc, root, "kind", "TokenRequest");
@@ -196,6 +206,40 @@ void sim_token_request(struct sim_request *req, struct jmut_doc *doc, const stru
 	jmut_set_str(doc, status, "expirationTimestamp", until);
 	jmut_set(doc, root, "status", status);
 	sim_reply(req, 201, root);
+}
+
+char *sim_api_mint_token(struct sim_api *api, const struct json *pod, struct str audience,
+			 struct err *err)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *list = jmut_array(doc);
+	CLEANUP_FREE char *ns = str_dup(kube_namespace(pod));
+	const char *account = text_or(json_at(pod, "spec", "serviceAccountName", NULL), "default");
+	const struct json *found = need_account(api, ns, account);
+	struct buf out = BUF_INIT(65536);
+	struct token *t;
+
+	if (!found) {
+		err_set(err, ERR_NOT_FOUND, 404, "serviceaccount \"%s\" not found", account);
+		return NULL;
+	}
+	t = xcalloc(1, sizeof(*t));
+	t->ns = xstrdup(ns);
+	t->account = xstrdup(account);
+	t->account_uid = str_dup(kube_uid(found));
+	t->pod = str_dup(kube_name(pod));
+	t->pod_uid = str_dup(kube_uid(pod));
+	t->until_ms = clock_wall_ms() + POD_TOKEN_S * 1000;
+	jmut_push(doc, list, jmut_str(doc, audience.len ? audience : STR(API_AUDIENCE)));
+	int rc = jmut_write(list, JSON_COMPACT, &out, err);
+	if (rc == 0)
+		rc = json_parse(buf_str(&out), &t->audiences, err);
+	buf_done(&out);
+	if (rc < 0) {
+		free_token(t);
+		return NULL;
+	}
+	return keep_token(api, t);
 }
 
 /* Is it good now? An error in the API server's words, else NULL. */

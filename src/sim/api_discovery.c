@@ -75,6 +75,8 @@ static const struct other_kind {
 	{"/scale", "autoscaling", "v1", "Scale"},
 	{"/token", "authentication.k8s.io", "v1", "TokenRequest"},
 	{"/eviction", "policy", "v1", "Eviction"},
+	{"/attach", "", "v1", "PodAttachOptions"},
+	{"/exec", "", "v1", "PodExecOptions"},
 };
 
 static const struct other_kind *find_other_kind(const char *subresource)
@@ -96,7 +98,7 @@ static void add_resource(struct jmut_doc *doc, struct jmut *list, const struct s
 	jmut_set_str(doc, item, "singularName", subresource[0] ? "" : r->singular);
 	jmut_set_bool(doc, item, "namespaced", r->namespaced);
 	jmut_set_str(doc, item, "kind", other ? other->kind : r->kind);
-	if (other) {
+	if (other && other->group[0]) {
 		jmut_set_str(doc, item, "group", other->group);
 		jmut_set_str(doc, item, "version", other->version);
 	}
@@ -108,6 +110,18 @@ static void add_resource(struct jmut_doc *doc, struct jmut *list, const struct s
 		jmut_set(doc, item, "shortNames", names);
 	}
 	jmut_push(doc, list, item);
+}
+
+static void add_pod_parts(struct jmut_doc *doc, struct jmut *list, const struct sim_resource *r)
+{
+	static const char *const create[] = {"create", NULL};
+	static const char *const stream[] = {"create", "get", NULL};
+	static const char *const get[] = {"get", NULL};
+
+	add_resource(doc, list, r, "/attach", stream);
+	add_resource(doc, list, r, "/eviction", create);
+	add_resource(doc, list, r, "/exec", stream);
+	add_resource(doc, list, r, "/log", get);
 }
 
 static struct jmut *resources(struct jmut_doc *doc, struct str name, struct str version_name)
@@ -133,7 +147,7 @@ static struct jmut *resources(struct jmut_doc *doc, struct str name, struct str 
 		if (strcmp(r->kind, "ServiceAccount") == 0)
 			add_resource(doc, list, r, "/token", one);
 		if (strcmp(r->kind, "Pod") == 0)
-			add_resource(doc, list, r, "/eviction", one);
+			add_pod_parts(doc, list, r);
 		if (r->has_status)
 			add_resource(doc, list, r, "/status", some);
 		if (r->has_scale)

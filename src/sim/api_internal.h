@@ -2,7 +2,8 @@
 /*
  * What the parts of the simulated API share: api.c (routing, faults, answers), api_read.c (get,
  * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c,
- * api_auth.c (tokens and reviews), custom.c (what CRDs bring).
+ * api_auth.c (tokens and reviews), custom.c (what CRDs bring), api_exec.c and api_log.c (what runs
+ * in Pods).
  */
 #ifndef IPU_SIM_API_INTERNAL_H
 #define IPU_SIM_API_INTERNAL_H
@@ -33,6 +34,8 @@ struct sim_api {
 	struct list denied;       /* struct rule of api_auth.c */
 	struct map *counts;       /* "create pods" → count, as a pointer to int64_t */
 	struct http_client *http; /* for services/proxy; NULL: not served */
+	struct sim_run *run;      /* for exec, attach and log of Pods; NULL: not served */
+	struct list streams;      /* struct stream of api_exec.c */
 };
 
 /* One request, read; lives as long as its handler runs. */
@@ -79,6 +82,13 @@ void sim_read(struct sim_request *req);
 void sim_write(struct sim_request *req);
 void sim_evict(struct sim_request *req);   /* a Pod, through its eviction subresource */
 void sim_forward(struct sim_request *req); /* to a Service; needs api->http */
+void sim_stream(struct sim_request *req);  /* exec, attach; needs api->run */
+void sim_pod_log(struct sim_request *req); /* needs api->run */
+void sim_streams_close(struct sim_api *api);
+/* Which container of the Pod is meant: *container is replaced where it's "". Errors: ERR_INVALID.
+ */
+#define SIM_POD_NAME 254
+int sim_choose_container(const struct json *pod, char **container, struct err *err);
 void sim_watches_cut(struct sim_api *api);
 bool sim_discovery(struct sim_api *api, struct http_exchange *ex); /* false: not one of its paths */
 void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *root);

@@ -13,6 +13,7 @@
 #include "core/str.h"
 #include "kube/object.h"
 #include "sim/kubelet_impl.h"
+#include "sim/run.h"
 
 /* ---- watching ---- */
 
@@ -58,6 +59,7 @@ static void free_pod(void *arg)
 {
 	struct pod *p = arg;
 
+	sim_run_pod_free(p->run);
 	free(p->ns);
 	free(p->name);
 	free(p->uid);
@@ -103,6 +105,9 @@ static void see_gone(struct sim_kubelet *k, const struct sim_object *o)
 		return;
 	list_unlink(&p->link);
 	loop_timer_stop(&p->timer);
+	/* Nothing of it may speak up any more. */
+	sim_run_pod_free(p->run);
+	p->run = NULL;
 	loop_reap(k->loop, p, free_pod);
 	mark_unschedulable(k);
 }
@@ -142,6 +147,7 @@ int sim_kubelet_new(const struct sim_kubelet_config *c, struct sim_kubelet **ret
 	k->loop = c->loop;
 	k->objects = c->objects;
 	k->api = c->api;
+	k->run = c->run;
 	k->pods = sim_resource_find(STR(""), STR("pods"));
 	k->nodes = sim_resource_find(STR(""), STR("nodes"));
 	k->by_uid = map_new();

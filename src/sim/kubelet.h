@@ -2,7 +2,8 @@
 /*
  * The simulated scheduler and kubelet: binds Pods of all namespaces to simulated Nodes, lets them
  * start, run and end on core's clock, and writes what a real one writes (status, Events). It sees
- * the store as a watcher and borrows store and API. Nothing runs: a Pod's end is a setting.
+ * the store as a watcher and borrows store and API. A Pod's end is a setting, or that of its
+ * processes, where it runs.
  */
 #ifndef IPU_SIM_KUBELET_H
 #define IPU_SIM_KUBELET_H
@@ -16,6 +17,7 @@
 #include "loop/loop.h"
 #include "sim/api.h"
 #include "sim/objects.h"
+#include "sim/run.h"
 
 struct sim_kubelet;
 
@@ -33,6 +35,7 @@ struct sim_pod_behaviour {
 	unsigned ready_ms;       /* from Running to its containers being ready; SIM_NEVER */
 	unsigned exit_code;      /* 0: Succeeded, else Failed */
 	bool evict;              /* ends as one that the kubelet has evicted */
+	bool run;                /* its containers are processes of this machine */
 	bool oom;                /* ends as one that needed too much memory */
 	unsigned start_error_ms; /* how long start_error lasts; 0: for ever */
 	char container[64];      /* the only one that exit_code and oom are for; "": all */
@@ -47,6 +50,7 @@ struct sim_kubelet_config {
 	struct loop *loop;
 	struct sim_objects *objects;
 	struct sim_api *api;
+	struct sim_run *run;            /* for Pods that run; NULL: none does */
 	unsigned nodes;                 /* sim0, sim1, …; at most SIM_MAX_NODES */
 	const char *const *node_labels; /* "KEY=VALUE" for all, "NODE:KEY=VALUE" for one */
 	size_t n_node_labels;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of the simulated kubelet share: kubelet.c (what there is, and what has changed),
- * kubelet_life.c (one Pod's life), pod_rules.c (settings), pod_status.c (what is written of a Pod),
- * kubelet_nodes.c (Nodes, the choice of one, Events), kubelet_lost.c (Nodes that don't answer).
+ * kubelet_life.c (one Pod's life), kubelet_run.c (that of a Pod whose processes run), pod_rules.c
+ * (settings), pod_status.c (what is written of a Pod), kubelet_nodes.c (Nodes, the choice of one,
+ * Events), kubelet_lost.c (Nodes that don't answer).
  */
 #ifndef IPU_SIM_KUBELET_IMPL_H
 #define IPU_SIM_KUBELET_IMPL_H
@@ -52,6 +53,8 @@ struct pod {
 	int64_t error_since_ms;
 	int64_t end_ms, ready_at_ms; /* Running: when; end_ms 0: not by itself */
 	size_t init;                 /* Initializing: which one */
+	struct sim_run_pod *run;     /* NULL: nothing of it runs */
+	size_t started;              /* of its containers, where they run */
 	unsigned restarts;
 	bool due;   /* the timer has run, and nobody has acted on it */
 	bool ready; /* Running: its containers are */
@@ -64,8 +67,9 @@ struct sim_kubelet {
 	struct sim_api *api;
 	const struct sim_resource *pods, *nodes;
 	struct pod_rules rules;
-	struct map *by_uid; /* struct pod */
-	struct map *lost;   /* struct lost_node, by the Node's name */
+	struct map *by_uid;  /* struct pod */
+	struct map *lost;    /* struct lost_node, by the Node's name */
+	struct sim_run *run; /* borrowed; NULL: no Pod can run */
 	struct list dirty;
 	struct loop_work work;
 	struct sim_watcher watcher;
@@ -78,6 +82,12 @@ void kubelet_step(struct pod *p); /* does what is due; may remove the Pod */
 void kubelet_mark(struct pod *p); /* a look at it is due */
 bool kubelet_is_over(const struct json *pod);
 const char *kubelet_stage_name(enum pod_stage stage);
+
+/* ---- Pods that run ---- */
+
+void kubelet_run_begin(struct pod *p, const struct sim_object *o);
+void kubelet_run_step(struct pod *p, const struct sim_object *o);
+void kubelet_run_end(struct pod *p, const struct sim_object *o); /* it is deleted */
 
 /* ---- Nodes that don't answer ---- */
 
@@ -104,6 +114,13 @@ void pod_status_waiting(struct jmut_doc *doc, struct jmut *root, const char *hos
 void pod_status_initializing(struct jmut_doc *doc, struct jmut *root, size_t at);
 void pod_status_init_failed(struct jmut_doc *doc, struct jmut *root, size_t at,
 			    const struct pod_end *end);
+/* The init container at that place can't start. */
+void pod_status_init_waiting(struct jmut_doc *doc, struct jmut *root, size_t at, const char *reason,
+			     const char *message);
+/* One container has ended, the others go on; then all have. False: that is known. */
+bool pod_status_one_ended(struct jmut_doc *doc, struct jmut *root, size_t at,
+			  const struct pod_end *end);
+void pod_status_over(struct jmut_doc *doc, struct jmut *root, bool good);
 /* ready: its containers are; readiness gates then decide whether the Pod is. */
 void pod_status_running(struct jmut_doc *doc, struct jmut *root, const char *pod_ip, bool ready);
 bool pod_status_is_right(const struct json *pod, bool ready);

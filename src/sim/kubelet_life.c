@@ -399,7 +399,9 @@ static void end_init(struct pod *p, const struct sim_object *o)
 /* Init containers that take no time and don't fail aren't worth a status of their own. */
 static void start(struct pod *p, const struct sim_object *o)
 {
-	if (p->b.init_ms || p->b.init_exit_code)
+	if (p->b.run && p->k->run)
+		kubelet_run_begin(p, o);
+	else if (p->b.init_ms || p->b.init_exit_code)
 		init_next(p, o);
 	else
 		start_containers(p, o);
@@ -520,6 +522,10 @@ static void begin_ending(struct pod *p, const struct sim_object *o)
 							      str_of(p->ns), str_of(p->name)));
 		return;
 	}
+	if (p->run) {
+		kubelet_run_end(p, o);
+		return;
+	}
 	enter(p, POD_ENDING);
 	loop_timer_start_in(&p->timer, p->b.term_ms < grace ? p->b.term_ms : grace);
 	if (alive)
@@ -574,6 +580,8 @@ static void act(struct pod *p, const struct sim_object *o)
 
 	if (kube_is_deleting(pod) && p->stage != POD_ENDING)
 		begin_ending(p, o);
+	else if (p->run)
+		kubelet_run_step(p, o);
 	else if (p->stage == POD_ENDING && p->due)
 		finish_ending(p, o);
 	else if (p->stage != POD_ENDING && p->stage != POD_ENDED && kubelet_is_over(pod))

@@ -18,6 +18,8 @@ libsim_a_SOURCES = \
 	src/sim/api_read.c \
 	src/sim/api_write.c \
 	src/sim/api_evict.c \
+	src/sim/api_exec.c \
+	src/sim/api_log.c \
 	src/sim/api_proxy.c \
 	src/sim/api_table.c \
 	src/sim/api_discovery.c \
@@ -30,7 +32,20 @@ libsim_a_SOURCES = \
 	src/sim/kubelet_life.c \
 	src/sim/kubelet_lost.c \
 	src/sim/kubelet_nodes.c \
+	src/sim/kubelet_run.c \
+	src/sim/path_map.h \
+	src/sim/path_map.c \
+	src/sim/pod_env.h \
+	src/sim/pod_env.c \
+	src/sim/pod_files.h \
+	src/sim/pod_files.c \
 	src/sim/pod_rules.c \
+	src/sim/run.h \
+	src/sim/run.c \
+	src/sim/supervisor.h \
+	src/sim/supervisor.c \
+	src/sim/task.h \
+	src/sim/task.c \
 	src/sim/pod_status.c \
 	src/sim/admin.h \
 	src/sim/admin.c \

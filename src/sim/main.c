@@ -21,6 +21,7 @@
 #include "sim/files.h"
 #include "sim/kubelet.h"
 #include "sim/options.h"
+#include "sim/run.h"
 #include "sim/schema.h"
 #include "sim/vipu_sim.h"
 
@@ -34,6 +35,7 @@ struct program {
 	struct sim_objects *objects;
 	struct sim_schema *schema;
 	struct sim_api *api;
+	struct sim_run *run;
 	struct sim_kubelet *kubelet;
 	struct vipu_sim **vipu;
 	size_t n_vipu;
@@ -184,6 +186,11 @@ static int make_kubernetes(struct program *p, struct err *err)
 		.n_node_labels = o->node_labels.n,
 		.behaviour = o->pods,
 	};
+	struct sim_run_config rc = {
+		.loop = p->loop,
+		.programs = o->programs.items,
+		.n_programs = o->programs.n,
+	};
 
 	if (load_schema(p, err) < 0)
 		return -1;
@@ -194,6 +201,12 @@ static int make_kubernetes(struct program *p, struct err *err)
 	make_namespace(p->api, "default");
 	make_namespace(p->api, "kube-system");
 	make_namespace(p->api, "ipu-operator");
+	rc.objects = p->objects;
+	rc.api = p->api;
+	if (sim_run_new(&rc, &p->run, err) < 0)
+		return err_wrap(err, "--program");
+	sim_api_use_run(p->api, p->run);
+	kc.run = p->run;
 	kc.objects = p->objects;
 	kc.api = p->api;
 	if (sim_kubelet_new(&kc, &p->kubelet, err) < 0)
@@ -262,6 +275,8 @@ static int make_listeners(struct program *p, struct err *err)
 		       listen_on(p, "--api-plain-listen", o->plain_listen, NULL, sim_api_handle,
 				 p->api, &p->plain_port, err) < 0))
 		return -1;
+	if (p->run)
+		sim_run_set_api(p->run, p->api_host, p->api_port, p->cert_pem);
 	return listen_on(p, "--admin-listen", o->admin_listen, NULL, sim_admin_handle, &p->admin,
 			 &p->admin_port, err);
 }
@@ -400,6 +415,7 @@ static void end(struct program *p)
 		http_server_free(p->server);
 	sim_kubelet_free(p->kubelet);
 	sim_api_free(p->api);
+	sim_run_free(p->run);
 	sim_objects_free(p->objects);
 	sim_schema_free(p->schema);
 	for (size_t i = 0; i < p->n_vipu; i++)

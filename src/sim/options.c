@@ -53,6 +53,11 @@ static const struct known {
 	{"pod-term-ms", "MS", "from a Pod's deletion to its end (default 200)", KIND_NUMBER,
 	 AT(pods.term_ms), 0, DAY_MS},
 	{"pod-exit-code", "N", "how Pods end (default 0)", KIND_NUMBER, AT(pods.exit_code), 0, 255},
+	{"run-pods", NULL, "run Pods' commands as processes of this machine (setting \"run\")",
+	 KIND_FLAG, AT(pods.run), 0, 0},
+	{"program", "NAME=PATH",
+	 "what a Pod's command NAME is on this machine; may be given several times", KIND_TEXTS,
+	 AT(programs), 0, 0},
 	{"pods", "JSON", "what POST /sim/pods takes, from the start; may be given several times",
 	 KIND_TEXTS, AT(pod_settings), 0, 0},
 	{"vipu-fault", "JSON",
@@ -210,6 +215,7 @@ int sim_options_parse(int argc, char **argv, struct sim_options *ret, struct err
 void sim_options_done(struct sim_options *o)
 {
 	free(o->node_labels.items);
+	free(o->programs.items);
 	free(o->pod_settings.items);
 	free(o->vipu_faults.items);
 	free(o->vipu_secure.items);

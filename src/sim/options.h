@@ -23,7 +23,7 @@ struct sim_options {
 	const char *api_listen, *plain_listen, *admin_listen, *vipu_listen;
 	unsigned controllers, agents, nodes;
 	unsigned create_ms, reset_ms, remove_ms;
-	struct sim_texts node_labels, pod_settings, vipu_faults, vipu_secure;
+	struct sim_texts node_labels, programs, pod_settings, vipu_faults, vipu_secure;
 	struct sim_pod_behaviour pods;
 	bool vipu_only, verbose, help, version;
 };

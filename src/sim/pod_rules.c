@@ -44,6 +44,7 @@ static const struct setting {
 	{"initExitCode", SETTING_NUMBER, AT(init_exit_code), 255, false},
 	{"evict", SETTING_BOOL, AT(evict), 0, false},
 	{"oom", SETTING_BOOL, AT(oom), 0, false},
+	{"run", SETTING_BOOL, AT(run), 0, false},
 	{"startErrorMs", SETTING_NUMBER, AT(start_error_ms), DAY_MS, false},
 	{"container", SETTING_TEXT, AT(container), SIZE(container), false},
 	{"initContainer", SETTING_TEXT, AT(init_container), SIZE(init_container), false},

@@ -433,6 +433,36 @@ void pod_status_initializing(struct jmut_doc *doc, struct jmut *root, size_t at)
 	put_readiness(doc, root, &(struct readiness){true, false, "ContainersNotReady"});
 }
 
+void pod_status_init_waiting(struct jmut_doc *doc, struct jmut *root, size_t at, const char *reason,
+			     const char *message)
+{
+	put_init_containers(doc, root, at,
+			    &(struct container_change){
+				    .step = STEP_WAIT, .reason = reason, .message = message});
+	put_readiness(doc, root, &(struct readiness){true, false, "ContainersNotReady"});
+}
+
+bool pod_status_one_ended(struct jmut_doc *doc, struct jmut *root, size_t at,
+			  const struct pod_end *end)
+{
+	struct jmut *c = jmut_item(jmut_get(status_of(doc, root), "containerStatuses"), at);
+
+	if (!c || json_at(jmut_view(c), "state", "terminated", NULL))
+		return false;
+	jmut_set(doc, c, "state", ended_now(doc, jmut_view(c), end));
+	jmut_set_bool(doc, c, "ready", false);
+	jmut_set_bool(doc, c, "started", false);
+	put_readiness(doc, root, &(struct readiness){true, true, "ContainersNotReady"});
+	return true;
+}
+
+void pod_status_over(struct jmut_doc *doc, struct jmut *root, bool good)
+{
+	jmut_set_str(doc, status_of(doc, root), "phase", good ? "Succeeded" : "Failed");
+	put_readiness(doc, root,
+		      &(struct readiness){false, true, good ? "PodCompleted" : "PodFailed"});
+}
+
 void pod_status_init_failed(struct jmut_doc *doc, struct jmut *root, size_t at,
 			    const struct pod_end *end)
 {
