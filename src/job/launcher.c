@@ -11,9 +11,7 @@
 #include "job/launcher_env.h"
 #include "job/pod_parts.h"
 
-#define CONFIG_VOLUME "mpi-config"
-#define WAIT_NAME     "ipu-launcher-wait"
-#define READ_EXECUTE  0555
+#define WAIT_NAME "ipu-launcher-wait"
 
 const char *job_launcher_problem(const struct job *job, const struct job_pod_settings *settings)
 {
@@ -117,34 +115,6 @@ static void drop_the_pods_own(struct jmut *pod_spec)
 	jmut_del(affinity, "podAntiAffinity");
 }
 
-static void add_item(struct jmut_doc *doc, struct jmut *items, const char *name, uint32_t instance)
-{
-	struct jmut *item = jmut_object(doc);
-
-	jmut_set(doc, item, "key",
-		 instance ? jmut_strf(doc, "%s-%" PRIu32, name, instance) : jmut_strz(doc, name));
-	jmut_set_str(doc, item, "path", name);
-	jmut_push(doc, items, item);
-}
-
-static void add_config(struct jmut_doc *doc, struct jmut *pod_spec, const struct job *job,
-		       uint32_t instance)
-{
-	struct jmut *volumes = jmut_need_array(doc, pod_spec, "volumes");
-	struct jmut *volume = jmut_object(doc), *source = jmut_object(doc),
-		    *items = jmut_array(doc);
-
-	add_item(doc, items, JOB_MPI_SCRIPT, 0);
-	add_item(doc, items, JOB_MPI_HOSTFILE, instance);
-	add_item(doc, items, JOB_MPI_MACHINEFILE, instance);
-	jmut_set(doc, source, "name", jmut_strf(doc, "%s-config", job->name));
-	jmut_set_int(doc, source, "defaultMode", READ_EXECUTE);
-	jmut_set(doc, source, "items", items);
-	jmut_set_str(doc, volume, "name", CONFIG_VOLUME);
-	jmut_set(doc, volume, "configMap", source);
-	jmut_push(doc, volumes, volume);
-}
-
 /* A worker may have several containers: an exec names the one that waits. */
 static void name_worker(struct jmut_doc *doc, struct jmut *in, const struct jmut *container)
 {
@@ -170,7 +140,7 @@ static void add_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *c
 	jmut_push(doc, command, jmut_strf(doc, "%u", settings->worker_wait_s));
 	jmut_set(doc, helper, "command", command);
 	name_worker(doc, helper, container);
-	job_mount(doc, helper, CONFIG_VOLUME, JOB_MPI_DIR, true);
+	job_mount(doc, helper, JOB_MPI_VOLUME, JOB_MPI_DIR, true);
 	jmut_push(doc, jmut_get(pod_spec, "initContainers"), helper);
 }
 
@@ -197,8 +167,7 @@ int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct
 	name_worker(doc, container, container);
 	job_deliver(doc, pod_spec, container, settings);
 	add_wait(doc, pod_spec, container, settings);
-	add_config(doc, pod_spec, job, instance);
-	job_mount(doc, container, CONFIG_VOLUME, JOB_MPI_DIR, true);
+	job_mpi_files(doc, pod_spec, container, job, &instance);
 	jmut_set(doc, pod_spec, "serviceAccountName", jmut_strf(doc, "%s-launcher", job->name));
 	jmut_set_bool(doc, pod_spec, "automountServiceAccountToken", true);
 	return 0;

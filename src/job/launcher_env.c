@@ -12,22 +12,28 @@
 
 #include "job/pod_parts.h"
 
+#define READ_EXECUTE 0555
+
 #define SCRIPT      JOB_MPI_DIR "/" JOB_MPI_SCRIPT
 #define HOSTFILE    JOB_MPI_DIR "/" JOB_MPI_HOSTFILE
 #define MACHINEFILE JOB_MPI_DIR "/" JOB_MPI_MACHINEFILE
 
 /* The launcher starts every daemon itself (no_tree_spawn): a worker may start nothing in another.
+ * Then the daemons would go to the background, and one that fails there fails unheard, with mpirun
+ * waiting for it: they stay (leave_session_attached).
  * hydra hands its host names on to the programs as addresses to connect to, which a Pod's name
  * isn't: they find their own (HYDRA_HOSTNAME_PROPAGATION). As rsh, it adds no option of ssh's. */
 static const char *const always[][2] = {
 	{"OMPI_MCA_plm_rsh_agent", SCRIPT},
 	{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+	{"OMPI_MCA_orte_leave_session_attached", "1"},
 	{"OMPI_MCA_orte_default_hostfile", HOSTFILE},
 	{"OMPI_MCA_orte_keep_fqdn_hostnames", "1"},
 	{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
 	{"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
 	{"PRTE_MCA_plm_ssh_agent", SCRIPT},
 	{"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
+	{"PRTE_MCA_prte_leave_session_attached", "1"},
 	{"PRTE_MCA_prte_default_hostfile", HOSTFILE},
 	{"PRTE_MCA_prte_keep_fqdn_hostnames", "1"},
 	{"PRTE_ALLOW_RUN_AS_ROOT", "1"},
@@ -89,6 +95,37 @@ void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at,
 		job_env_offer(doc, env, &at, HYDRA_IFACE, wanted);
 	else if (!wanted && !host_network)
 		job_env_offer(doc, env, &at, HYDRA_IFACE, POD_IFACE);
+}
+
+static void add_item(struct jmut_doc *doc, struct jmut *items, const char *name, uint32_t instance)
+{
+	struct jmut *item = jmut_object(doc);
+
+	jmut_set(doc, item, "key",
+		 instance ? jmut_strf(doc, "%s-%" PRIu32, name, instance) : jmut_strz(doc, name));
+	jmut_set_str(doc, item, "path", name);
+	jmut_push(doc, items, item);
+}
+
+void job_mpi_files(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *container,
+		   const struct job *job, const uint32_t *instance)
+{
+	struct jmut *volumes = jmut_need_array(doc, pod_spec, "volumes");
+	struct jmut *volume = jmut_object(doc), *source = jmut_object(doc),
+		    *items = jmut_array(doc);
+
+	add_item(doc, items, JOB_MPI_SCRIPT, 0);
+	if (instance) {
+		add_item(doc, items, JOB_MPI_HOSTFILE, *instance);
+		add_item(doc, items, JOB_MPI_MACHINEFILE, *instance);
+	}
+	jmut_set(doc, source, "name", jmut_strf(doc, "%s-config", job->name));
+	jmut_set_int(doc, source, "defaultMode", READ_EXECUTE);
+	jmut_set(doc, source, "items", items);
+	jmut_set_str(doc, volume, "name", JOB_MPI_VOLUME);
+	jmut_set(doc, volume, "configMap", source);
+	jmut_push(doc, volumes, volume);
+	job_mount(doc, container, JOB_MPI_VOLUME, JOB_MPI_DIR, true);
 }
 
 void job_popdist_apply(struct jmut_doc *doc, struct jmut *container, const struct job *job,

@@ -13,6 +13,7 @@
 #include "job/model.h"
 #include "job/pod.h"
 
+#define JOB_MPI_VOLUME      "mpi-config"
 #define JOB_MPI_DIR         "/etc/mpi" /* where a launcher finds the files of NAME-config */
 #define JOB_MPI_SCRIPT      "kubeexec.sh"
 #define JOB_MPI_HOSTFILE    "hostfile"    /* as Open MPI reads it: NAME slots=N */
@@ -27,5 +28,11 @@ void job_mpi_apply(struct jmut_doc *doc, struct jmut *container, size_t at,
  * with the same number of replicas. Nothing where the job doesn't say how many there are. */
 void job_popdist_apply(struct jmut_doc *doc, struct jmut *container, const struct job *job,
 		       uint32_t worker);
+
+/* Mounts the files of NAME-config on JOB_MPI_DIR: the script and an instance's lists of hosts for a
+ * launcher; with NULL the script alone, for a worker: Open MPI's daemon in it looks for the agent,
+ * and ends if it isn't there, though it never starts it. */
+void job_mpi_files(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *container,
+		   const struct job *job, const uint32_t *instance);
 
 #endif

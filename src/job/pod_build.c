@@ -119,7 +119,7 @@ void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct 
 
 /* Waits for what a launcher starts in it. */
 static void make_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *container,
-		      const struct job_pod_settings *settings)
+		      const struct job *job, const struct job_pod_settings *settings)
 {
 	struct jmut *command = jmut_array(doc);
 
@@ -128,6 +128,7 @@ static void make_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *
 	jmut_set(doc, container, "command", command);
 	jmut_del(container, "args");
 	job_deliver(doc, pod_spec, container, settings);
+	job_mpi_files(doc, pod_spec, container, job, NULL);
 }
 
 int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
@@ -147,7 +148,7 @@ int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json
 	}
 	if (job_has_launcher(job)) {
 		job_popdist_apply(doc, jmut_item(containers, 0), job, worker);
-		make_wait(doc, pod_spec, jmut_item(containers, 0), settings);
+		make_wait(doc, pod_spec, jmut_item(containers, 0), job, settings);
 	}
 	job_pod_finish(doc, pod_spec, ipus, settings);
 	return 0;

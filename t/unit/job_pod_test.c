@@ -321,7 +321,11 @@ static const char waiting_pod_spec[] =
 	"    readOnlyRootFilesystem: true, runAsNonRoot: true, runAsUser: 65532,\n"
 	"    seccompProfile: {type: RuntimeDefault}}\n"
 	"- {name: fetch, image: i}\n"
-	"volumes: [{name: data, emptyDir: {}}, {name: ipu-launcher, emptyDir: {}}]\n"
+	"volumes:\n"
+	"- {name: data, emptyDir: {}}\n"
+	"- {name: ipu-launcher, emptyDir: {}}\n"
+	"- {name: mpi-config, configMap: {name: j-config, defaultMode: 365,\n"
+	"    items: [{key: kubeexec.sh, path: kubeexec.sh}]}}\n"
 	"containers:\n"
 	"- name: c\n"
 	"  image: im\n"
@@ -330,6 +334,7 @@ static const char waiting_pod_spec[] =
 	"  volumeMounts:\n"
 	"  - {name: data, mountPath: /data}\n"
 	"  - {name: ipu-launcher, mountPath: /.ipu, readOnly: true}\n"
+	"  - {name: mpi-config, mountPath: /etc/mpi, readOnly: true}\n"
 	"  resources: {limits: {cpu: 2, rdma/x: 1}}\n"
 	"- {name: side, image: s, command: [x], args: ['y']}\n";
 
