@@ -40,6 +40,11 @@ char *job_support_name(const struct job *job, enum job_support which); /* the ca
  * be ours), or NULL. The root of doc. */
 void job_support_build(struct jmut_doc *doc, const struct job *job, enum job_support which,
 		       uint32_t instances, const struct json *before);
+/* A launcher runs under an account of its own, but its image is pulled as the workers' is: the
+ * account that has the secrets for that; NULL: the template names them itself. The caller frees. */
+char *job_support_account_to_ask(const struct json *spec);
+void job_support_take_secrets(struct jmut_doc *doc, const struct json *account);
+
 /* Whether an object that is there is the job's, and says what is wanted. */
 bool job_support_is_ours(const struct json *object, const struct job *job);
 bool job_support_is_current(const struct json *object, const struct job *job,

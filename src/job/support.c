@@ -176,6 +176,26 @@ void job_support_build(struct jmut_doc *doc, const struct job *job, enum job_sup
 	jmut_set_root(doc, root);
 }
 
+char *job_support_account_to_ask(const struct json *spec)
+{
+	const struct json *pod = json_at(spec, "workers", "template", "spec", NULL);
+	struct str name = json_str(json_get(pod, "serviceAccountName"));
+
+	if (json_len(json_get(pod, "imagePullSecrets")) > 0)
+		return NULL;
+	if (name.len == 0)
+		name = json_str(json_get(pod, "serviceAccount"));
+	return name.len ? str_dup(name) : xstrdup("default");
+}
+
+void job_support_take_secrets(struct jmut_doc *doc, const struct json *account)
+{
+	const struct json *secrets = json_get(account, "imagePullSecrets");
+
+	if (json_len(secrets) > 0)
+		jmut_set(doc, jmut_root(doc), "imagePullSecrets", jmut_copy(doc, secrets));
+}
+
 bool job_support_is_ours(const struct json *object, const struct job *job)
 {
 	return kube_is_owned_by(object, str_of(job->uid)) &&

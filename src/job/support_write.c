@@ -112,22 +112,68 @@ static void on_created(void *arg, const struct err *err, const struct kube_respo
 		note_good(call, response->json);
 }
 
-static void write_one(struct job_ctx *ctx, const struct job *job, enum job_support which)
+/* like: the account that workers run under, or NULL. */
+static void create(struct job_call *call, const struct job *job, const struct json *like)
 {
+	struct job_ctx *ctx = call->ctx;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	CLEANUP_FREE char *name = job_support_name(job, which);
-	struct job_call *call = job_call_new(ctx, name);
 	struct kube_request req = {
 		.verb = KUBE_CREATE,
-		.resource = job_support_resource(which),
+		.resource = job_support_resource(call->support),
 		.ns = job->ns,
 	};
 
-	call->is_support = true;
-	call->support = which;
-	job_support_build(doc, job, which, ctx->support.instances, NULL);
+	job_support_build(doc, job, call->support, ctx->support.instances, NULL);
+	if (like)
+		job_support_take_secrets(doc, like);
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_created, call, &ctx->scope);
+}
+
+/* It isn't there, or isn't for us to see: then its secrets aren't needed, or the launcher's Pod
+ * says that they are. */
+static void on_workers_account(void *arg, const struct err *err,
+			       const struct kube_response *response)
+{
+	struct job_call *call = arg;
+	const struct job *job = job_now(call->ctx);
+
+	if (!job)
+		job_call_end(call, NULL);
+	else if (err && err->kind != ERR_NOT_FOUND && err->kind != ERR_DENIED)
+		job_call_end(call, err);
+	else
+		create(call, job, err ? NULL : response->json);
+}
+
+static void create_account(struct job_call *call, const struct job *job, const char *workers)
+{
+	struct kube_request req = {
+		.verb = KUBE_GET,
+		.resource = &KUBE_SERVICEACCOUNTS,
+		.ns = job->ns,
+		.name = workers,
+	};
+
+	kube_call_start(call->ctx->c->opts.kube, &req, on_workers_account, call, &call->ctx->scope);
+}
+
+static void write_one(struct job_ctx *ctx, const struct job_item *item, enum job_support which)
+{
+	CLEANUP_FREE char *name = job_support_name(item->job, which);
+	struct job_call *call = job_call_new(ctx, name);
+	CLEANUP_JSON struct json_doc *spec = NULL;
+	CLEANUP_FREE char *workers = NULL;
+
+	call->is_support = true;
+	call->support = which;
+	if (which == JOB_SUPPORT_ACCOUNT &&
+	    json_parse((struct str){item->spec, item->spec_len}, &spec, NULL) == 0)
+		workers = job_support_account_to_ask(json_root(spec));
+	if (workers)
+		create_account(call, item->job, workers);
+	else
+		create(call, item->job, NULL);
 }
 
 /* Several instances of one pass may want it. */
@@ -153,6 +199,6 @@ void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_
 		ctx->support.good &= ~(1U << JOB_SUPPORT_CONFIG);
 	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
 		if (!(ctx->support.good & (1U << i)) && !is_asked_for(ctx, i))
-			write_one(ctx, job, i);
+			write_one(ctx, item, i);
 	}
 }

@@ -610,6 +610,39 @@ static void test_no_instances(void)
 	is_yaml(jmut_view(jmut_get(jmut_root(doc), "rules")), "[]", "no Pods, no rules");
 }
 
+/* Whose pull secrets a launcher's account gets. */
+static void test_secrets(void)
+{
+	static const struct {
+		const char *pod_spec, *account, *want; /* NULL: the template has its own */
+	} rows[] = {
+		{"{}", "{imagePullSecrets: [{name: a}, {name: b}]}", "default"},
+		{"{serviceAccountName: x, serviceAccount: 'y'}", "{imagePullSecrets: [{name: a}]}",
+		 "x"},
+		{"{serviceAccount: 'y'}", "{}", "y"},
+		{"{imagePullSecrets: []}", "{imagePullSecrets: []}", "default"},
+		{"{imagePullSecrets: [{name: s}]}", "{}", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		CLEANUP_FREE char *text = xasprintf("{workers: {template: {spec: %s}}}",
+						    rows[i].pod_spec);
+		CLEANUP_YAML struct yaml *spec = parse(text), *account = parse(rows[i].account);
+		CLEANUP_FREE char *ask = job_support_account_to_ask(yaml_doc(spec, 0));
+		const struct json *theirs = json_get(yaml_doc(account, 0), "imagePullSecrets");
+		const struct json *got;
+
+		row_begin("%s", rows[i].pod_spec);
+		is_str(ask ? ask : "none", rows[i].want ? rows[i].want : "none", "who is asked");
+		job_support_build(doc, &job, JOB_SUPPORT_ACCOUNT, 2, NULL);
+		job_support_take_secrets(doc, yaml_doc(account, 0));
+		got = json_get(jmut_view(jmut_root(doc)), "imagePullSecrets");
+		ok(json_len(theirs) ? json_equal(got, theirs) : !got, "what is taken");
+	}
+	row_end();
+}
+
 /* ---- doc/examples ---- */
 
 /* Every example is a job that can be run, and all its Pods can be made. */
@@ -676,6 +709,7 @@ int main(void)
 	test_changed();
 	test_replaced();
 	test_no_instances();
+	test_secrets();
 	test_examples();
 	return done_testing();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mpi_check: what the launchers of the test clusters start: a small MPI program that shows that all its
- * ranks reach each other, and that fails or goes on for ever when it's told to. Uses MPI and nothing
- * of the project; t/cluster/mpi-image compiles it once for each MPI.
+ * mpi_check: what the launchers of the test clusters start: a small MPI program that shows that all
+ * its ranks reach each other, and that fails or goes on for ever when it's told to. Uses MPI and
+ * nothing of the project; t/cluster/mpi-image compiles it once for each MPI.
  */
 #include <errno.h>
 #include <mpi.h>
@@ -17,12 +17,12 @@
 #define PAUSE_MS   50
 
 struct wish {
-	long die;	 /* the rank that ends early, or -1 */
-	long code;	 /* … with this exit status */
-	long signal;	 /* … or by this signal, if not 0 */
-	long after_ms;	 /* … that long after the check */
-	long run_ms;	 /* how long all go on after the check; -1: for ever */
-	long out_bytes;	 /* what each rank writes to its standard output, in lines of 64 bytes */
+	long die;        /* the rank that ends early, or -1 */
+	long code;       /* … with this exit status */
+	long signal;     /* … or by this signal, if not 0 */
+	long after_ms;   /* … that long after the check */
+	long run_ms;     /* how long all go on after the check; -1: for ever */
+	long out_bytes;  /* what each rank writes to its standard output, in lines of 64 bytes */
 	int reads_input; /* rank 0 reads its standard input to the end and says how long it was */
 };
 
@@ -52,7 +52,7 @@ static void read_options(int argc, char **argv, struct wish *wish)
 		const char *name;
 		long *value;
 	} options[] = {
-		{"--die", &wish->die},	     {"--code", &wish->code},
+		{"--die", &wish->die},       {"--code", &wish->code},
 		{"--signal", &wish->signal}, {"--after-ms", &wish->after_ms},
 		{"--run-ms", &wish->run_ms}, {"--output", &wish->out_bytes},
 	};
