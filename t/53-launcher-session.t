@@ -174,6 +174,58 @@ subtest 'daemons' => sub {
 	is($far->wait_end, 5, "and when it has ended the session ends, with the command's status");
 };
 
+subtest 'daemons whose near end comes back' => sub {
+	my $mark = "IPU_TEST_MARK=$$-resumed";
+	write_clock(1000);
+	my %clock = (env => {IPU_CLOCK_PAGE => "$dir/clock"});
+	my $far = IpuWire->new(%clock);
+	$far->shell('setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 5', env => [$mark]);
+	my $id = $far->wait_for('LEFT');
+	like($id, qr/^[0-9a-f]{32}$/, 'the session has a name');
+	$far->go_away;
+	my $again;
+	for my $n (1 .. 2) {
+		$again = IpuWire->new(args => ['--resume', $id]);
+		is($again->wait_for('HELLO'), "ipu-session\x01", "connection $n: the hello");
+		is($again->wait_for('LEFT'), $id, "connection $n: the same session");
+		next if $n == 2;
+		# It comes back before the first one's end has been seen.
+		my $third = IpuWire->new(args => ['--resume', $id]);
+		$third->wait_for('LEFT');
+		is($again->wait_end, 0, 'one connection at a time');
+		$third->go_away;
+		is($third->wait_end, 0, 'a connection that is lost needs nobody');
+	}
+	is(scalar(processes_with($mark)), 1, 'the daemon never noticed');
+	$again->tell_far('END');
+	$again->wait_for('ENDED');
+	is($again->wait_end, 0, 'the connection');
+	is($far->wait_end, 5, 'and the session have ended');
+	is_deeply([processes_with($mark)], [], 'and the daemon');
+
+	$again = IpuWire->new(args => ['--resume', $id]);
+	is($again->wait_end, 1, 'a session that has gone');
+	like($again->said, qr/there is no session $id/, 'says so');
+};
+
+subtest 'daemons whose near end stays away' => sub {
+	my $mark = "IPU_TEST_MARK=$$-forsaken";
+	write_clock(1000);
+	my $far = IpuWire->new(env => {IPU_CLOCK_PAGE => "$dir/clock"});
+	$far->shell('setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 5', env => [$mark]);
+	$far->wait_for('LEFT');
+	my $open = sub { scalar(() = glob '/proc/' . $far->pid . '/fd/*') };
+	my $before = $open->();
+	$far->go_away;
+	wait_until('the session to close its end', sub { $open->() == $before - 2 }, while_alive => []);
+	write_clock(30_999);
+	sleep(0.1);
+	is(scalar(processes_with($mark)), 1, 'live for half a minute');
+	write_clock(31_001);
+	is($far->wait_end, 5, 'no longer');
+	is_deeply([processes_with($mark)], [], 'none is left');
+};
+
 # ---- time ----
 
 sub write_clock {
@@ -357,6 +409,7 @@ subtest 'install' => sub {
 for my $row (
 	[['install'], qr/exactly one PATH/], [['init', '--for', '0'], qr/--for: /], [['init', '--for'], qr/--for needs a value/],
 	[['init', 'x'], qr/no operands/], [['init', '--nonsense'], qr/no option --nonsense/], [['session', 'x'], qr/no operands/],
+	[['session', '--resume', '../x'], qr/that is no session's name/],
 ) {
 	my ($args, $message) = @$row;
 	my $done = run([$launcher, @$args]);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -18,6 +19,7 @@
 #define PING_MS    10000
 #define SILENCE_MS 60000
 #define GRACE_MS   10000
+#define RESUME_MS  30000 /* as long as the far end keeps daemons without us */
 
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
@@ -38,10 +40,18 @@ struct near {
 	bool started, exited;
 	bool detached; /* the command's status has been handed on; this stays for its daemons */
 	bool left;     /* only daemons are left */
-	bool over;     /* nothing comes any more */
+	bool resuming; /* the connection was lost, another one is being made */
+	char id[WIRE_ID_BYTES + 1]; /* the session's name, once there are only daemons */
+	bool over;                  /* nothing comes any more */
 	bool was_terminated;
 	int status;
 };
+
+static void on_hello(struct remote *r, void *arg);
+static void on_frame(struct remote *r, const struct wire_frame *frame, void *arg);
+static void on_drain(struct remote *r, void *arg);
+static void on_over(struct remote *r, const struct err *err, int exit_status, void *arg);
+static const struct remote_handler near_handler = {on_hello, on_frame, on_drain, on_over};
 
 static void said(struct near *n)
 {
@@ -105,8 +115,26 @@ static void set_over(struct near *n, int status)
 	check_over(n);
 }
 
+/* Nothing is on its way any more when there are only daemons: another connection will do. */
+static bool resume(struct near *n)
+{
+	struct remote_opts opts = n->opts->remote;
+	if (!n->left || n->resuming)
+		return false;
+	n->resuming = true;
+	n->heard_ms = clock_mono_ms();
+	opts.resume = n->id;
+	opts.deadline_ms = n->heard_ms + RESUME_MS;
+	struct net *net = remote_net(n->remote);
+	remote_free(n->remote);
+	n->remote = remote_new(net, &opts, &near_handler, n);
+	return true;
+}
+
 static void lost(struct near *n, const struct err *why)
 {
+	if (resume(n))
+		return;
 	if (!n->exited)
 		launcher_fail(NEAR_LOST, "%s", why->msg);
 	set_over(n, n->exited ? n->status : NEAR_LOST);
@@ -218,6 +246,8 @@ static void on_silence(struct loop_timer *timer, void *arg)
 	err_set(&err, ERR_TIMEOUT, 0, "%s: no sign of life for %d s", remote_host(n->remote),
 		SILENCE_MS / 1000);
 	lost(n, &err);
+	if (!n->over)
+		loop_timer_start_in(timer, SILENCE_MS);
 }
 
 static void on_signal(struct loop_signal *signal, int signum, void *arg)
@@ -231,6 +261,10 @@ static void on_signal(struct loop_signal *signal, int signum, void *arg)
 	if (!n->started) {
 		if (signum != SIGCONT && signum != SIGTSTP)
 			set_over(n, 128 + signum);
+		return;
+	}
+	if (n->resuming && ends) {
+		set_over(n, n->status);
 		return;
 	}
 	n->was_terminated = n->was_terminated || ends;
@@ -251,8 +285,11 @@ static void on_hello(struct remote *r, void *arg)
 		.ping_ms = PING_MS, .silence_ms = SILENCE_MS, .grace_ms = GRACE_MS};
 	struct near *n = arg;
 	struct err err = ERR_INIT;
-	n->started = true;
 	n->heard_ms = clock_mono_ms();
+	n->resuming = false;
+	if (n->started)
+		return;
+	n->started = true;
 	if (wire_put_start(remote_out(r), &start, n->opts->args, n->opts->env, &err) < 0) {
 		lost(n, &err);
 		return;
@@ -290,6 +327,7 @@ static int take_frame(struct near *n, const struct wire_frame *f, struct err *er
 		return 0;
 	case WIRE_LEFT:
 		n->left = true;
+		memcpy(n->id, f->data.p, WIRE_ID_BYTES);
 		check_over(n);
 		return 0;
 	case WIRE_ENDED:
@@ -340,7 +378,6 @@ static void on_over(struct remote *r, const struct err *err, int exit_status, vo
 
 int near_run(struct net *net, const struct near_opts *opts)
 {
-	static const struct remote_handler handler = {on_hello, on_frame, on_drain, on_over};
 	struct near n = {.loop = net_loop(net), .opts = opts};
 	for (size_t i = 0; i < N_FORWARDED; i++)
 		loop_signal_start(&n.signals[i], n.loop, forwarded[i], on_signal, &n);
@@ -348,7 +385,7 @@ int near_run(struct net *net, const struct near_opts *opts)
 	loop_timer_init(&n.silence, n.loop, on_silence, &n);
 	loop_set_slow_turn_ms(n.loop, 0);
 	open_standard(&n);
-	n.remote = remote_new(net, &opts->remote, &handler, &n);
+	n.remote = remote_new(net, &opts->remote, &near_handler, &n);
 	int status = loop_run(n.loop);
 	remote_free(n.remote);
 	loop_timer_stop(&n.ping);

@@ -86,8 +86,10 @@ static void attempt_failed(struct remote *r, const struct err *why)
 		attempt(r);
 		return;
 	}
-	/* A token that was renewed while we asked: the next attempt reads it anew. */
-	bool again = remote_may_retry(why) || (why->code == 401 && !r->token_refused);
+	/* A token that was renewed while we asked: the next attempt reads it anew. And an API
+	 * server that has only just come back may not know yet what it allows. */
+	bool again = remote_may_retry(why) || (why->code == 401 && !r->token_refused) ||
+		     (r->opts.resume && why->kind == ERR_DENIED);
 	r->token_refused = r->token_refused || why->code == 401;
 	remote_explain(&err, r->opts.cluster->ns, r->pod, r->opts.launcher);
 	int64_t delay_ms = backoff_next_ms(&r->backoff, why);
@@ -226,6 +228,10 @@ static int exec_target(const struct remote *r, struct buf *out, struct err *err)
 	    http_query_append(out, STR("command"), str_of(r->opts.launcher), err) < 0 ||
 	    buf_printf(out, err, "&command=session&stdin=true&stdout=true&stderr=true") < 0)
 		return -1;
+	if (r->opts.resume &&
+	    (buf_printf(out, err, "&command=--resume") < 0 ||
+	     http_query_append(out, STR("command"), str_of(r->opts.resume), err) < 0))
+		return -1;
 	if (!r->opts.container)
 		return 0;
 	return http_query_append(out, STR("container"), str_of(r->opts.container), err);
@@ -350,4 +356,9 @@ bool remote_is_full(const struct remote *r)
 const char *remote_host(const struct remote *r)
 {
 	return r->opts.host;
+}
+
+struct net *remote_net(const struct remote *r)
+{
+	return r->net;
 }

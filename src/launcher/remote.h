@@ -23,6 +23,7 @@ struct remote_opts {
 	const char *container; /* NULL: the Pod's default one */
 	const char *launcher;  /* this program's path in the worker */
 	int64_t deadline_ms;   /* on clock_mono_ms: until the session has said its hello */
+	const char *resume;    /* a session whose connection was lost: its name; or NULL */
 	bool once;             /* the first attempt that fails is the last */
 };
 
@@ -48,5 +49,6 @@ void remote_send(struct remote *r);
 bool remote_is_full(const struct remote *r);
 
 const char *remote_host(const struct remote *r);
+struct net *remote_net(const struct remote *r);
 
 #endif

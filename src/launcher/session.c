@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "launcher/child.h"
 #include "launcher/fdio.h"
+#include "launcher/handover.h"
 #include "launcher/launcher.h"
 #include "launcher/tree.h"
 #include "launcher/wire.h"
@@ -23,6 +24,7 @@
 
 #define GREETING_MS   60000 /* the start follows the hello at once */
 #define LAST_WORDS_MS 5000  /* what is queued for a near end that doesn't read */
+#define KEEP_MS       30000 /* daemons without a near end: it may come again */
 #define LOOK_S        0.05  /* while all is being ended */
 /* Beyond the first no output is read: many small frames take more room than their credit says. */
 #define OUT_HIGH_BYTES ((size_t)64 << 10)
@@ -31,7 +33,7 @@
 enum state {
 	GREETING, /* the hello is said; waits for the start */
 	RUNNING,  /* the command runs, or its output is still open */
-	LEFT,     /* that is over, but it left processes behind */
+	LEFT,     /* that is over, but it left processes behind; the near end may be away */
 	ENDING,   /* all of them were sent TERM */
 	KILLING,  /* and KILL, until nothing is left */
 	OVER,     /* nothing is left; what is queued for the near end goes out */
@@ -47,6 +49,9 @@ struct session {
 	struct fdio_out to_near;
 	struct wire_reader reader;
 	bool near_is_gone;
+	struct loop_io offers; /* of another connection, while there are only daemons */
+	int listener, offered; /* where they come; the one that is in use; or -1 */
+	char id[WIRE_ID_BYTES + 1];
 	int64_t heard_ms, said_ms;
 	uint32_t ping_ms, silence_ms, grace_ms;
 	struct loop_timer ping, silence, grace;
@@ -74,6 +79,13 @@ static void set_state(struct session *s, enum state state)
 
 /* ---- to the near end ---- */
 
+static void drop_offered(struct session *s)
+{
+	if (s->offered >= 0)
+		close(s->offered);
+	s->offered = -1;
+}
+
 static void near_gone(struct session *s, const char *why)
 {
 	if (s->near_is_gone)
@@ -83,6 +95,11 @@ static void near_gone(struct session *s, const char *why)
 	loop_timer_stop(&s->silence);
 	fdio_in_done(&s->from_near);
 	fdio_out_done(&s->to_near);
+	drop_offered(s);
+	if (s->state == LEFT && s->listener >= 0) {
+		loop_timer_start_in(&s->grace, KEEP_MS);
+		return;
+	}
 	for (int i = WIRE_STDOUT; i < WIRE_STREAMS; i++)
 		fdio_in_done(&s->child_out[i]);
 	end_all(s, why);
@@ -221,6 +238,19 @@ static bool anything_left(void)
 	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
+static void on_offer(struct loop_io *io, int revents, void *arg);
+
+static void listen_for_offers(struct session *s)
+{
+	struct err err = ERR_INIT;
+	if (handover_listen(s->id, &s->listener, &err) < 0) {
+		log_warn("session", NULL, "a lost connection will end its daemons: %s", err.msg);
+		return;
+	}
+	loop_io_init(&s->offers, s->loop, s->listener, on_offer, s);
+	loop_io_watch(&s->offers, EV_READ);
+}
+
 static void check_over(struct session *s)
 {
 	if (s->state == GREETING || s->state == OVER || !s->exited)
@@ -232,7 +262,8 @@ static void check_over(struct session *s)
 		finish(s);
 	} else if (s->state == RUNNING) {
 		set_state(s, LEFT);
-		wire_put(&s->to_near.queue, WIRE_LEFT, NULL);
+		listen_for_offers(s);
+		wire_put_left(&s->to_near.queue, s->id, NULL);
 		said(s);
 	}
 }
@@ -255,6 +286,10 @@ static void on_grace(struct loop_timer *timer, void *arg)
 	(void)timer;
 	if (s->state == OVER) {
 		loop_stop(s->loop, s->status);
+		return;
+	}
+	if (s->state == LEFT) {
+		end_all(s, "nobody asks for its daemons");
 		return;
 	}
 	set_state(s, KILLING);
@@ -441,6 +476,39 @@ static void on_near(struct fdio_in *in, struct str bytes, void *arg)
 	}
 }
 
+/* The near end has lost its connection and comes by another: maybe before we know. */
+static void on_offer(struct loop_io *io, int revents, void *arg)
+{
+	struct session *s = arg;
+	struct err err = ERR_INIT;
+	int fds[2], connection;
+	(void)io, (void)revents;
+	if (handover_accept(s->listener, fds, &connection, &err) < 0)
+		return;
+	if (s->state != LEFT || fdio_set_nonblocking(fds[0], &err) < 0 ||
+	    fdio_set_nonblocking(fds[1], &err) < 0) {
+		close(fds[0]);
+		close(fds[1]);
+		close(connection);
+		return;
+	}
+	near_gone(s, "another connection");
+	loop_timer_stop(&s->grace);
+	s->near_is_gone = false;
+	s->offered = connection;
+	s->heard_ms = clock_mono_ms();
+	wire_reader_done(&s->reader);
+	wire_reader_init(&s->reader);
+	fdio_in_init(&s->from_near, s->loop, fds[0], on_near, s);
+	fdio_out_init(&s->to_near, s->loop, fds[1], OUT_MAX_BYTES, on_written, s);
+	fdio_in_set_room(&s->from_near, SIZE_MAX);
+	wire_put_hello(&s->to_near.queue, NULL);
+	wire_put_left(&s->to_near.queue, s->id, NULL);
+	said(s);
+	loop_timer_start_in(&s->ping, s->ping_ms);
+	loop_timer_start_in(&s->silence, s->silence_ms);
+}
+
 /* ---- setting up ---- */
 
 static void on_greeting_over(struct loop_timer *timer, void *arg)
@@ -473,6 +541,11 @@ static void session_done(struct session *s)
 	fdio_in_done(&s->from_near);
 	fdio_out_done(&s->to_near);
 	wire_reader_done(&s->reader);
+	drop_offered(s);
+	if (s->listener >= 0) {
+		loop_io_stop(&s->offers);
+		close(s->listener);
+	}
 	loop_timer_stop(&s->ping);
 	loop_timer_stop(&s->silence);
 	loop_timer_stop(&s->grace);
@@ -480,15 +553,23 @@ static void session_done(struct session *s)
 	loop_free(s->loop);
 }
 
-int launcher_session(int argc, char **argv)
+static int resume(const char *id)
+{
+	struct err err = ERR_INIT;
+	if (!wire_is_id(str_of(id)))
+		return launcher_fail(EXIT_USAGE, "session: --resume: that is no session's name");
+	if (handover_offer(id, &err) < 0)
+		return launcher_fail(EXIT_FAILURE, "session: %s", err.msg);
+	return EXIT_SUCCESS;
+}
+
+static int run_session(void)
 {
 	static const int signums[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-	struct session s = {.in_flight = WIRE_WINDOW_BYTES};
+	struct session s = {.in_flight = WIRE_WINDOW_BYTES, .listener = -1, .offered = -1};
 	struct loop_timer greeting;
 	struct err err = ERR_INIT;
-	(void)argv;
-	if (argc != 1)
-		return launcher_fail(EXIT_USAGE, "session: it takes no operands");
+	memset(s.id, '0', WIRE_ID_BYTES); /* nobody's, until it has one */
 	if (tree_adopt_orphans(&err) < 0 || loop_new(&s.loop, &err) < 0 || open_near(&s, &err) < 0)
 		return launcher_fail(EXIT_FAILURE, "%s", err.msg);
 	signal(SIGPIPE, SIG_IGN);
@@ -512,4 +593,13 @@ int launcher_session(int argc, char **argv)
 	loop_timer_stop(&greeting);
 	session_done(&s);
 	return status;
+}
+
+int launcher_session(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "--resume") == 0)
+		return resume(argv[2]);
+	if (argc != 1)
+		return launcher_fail(EXIT_USAGE, "session: it takes no operands");
+	return run_session();
 }

@@ -50,6 +50,14 @@ static bool parse_hello(struct str p, struct wire_frame *f)
 	return true;
 }
 
+bool wire_is_id(struct str id)
+{
+	for (size_t i = 0; i < id.len; i++)
+		if (hex_digit(id.p[i]) < 0)
+			return false;
+	return id.len == WIRE_ID_BYTES;
+}
+
 #define START_HEAD_BYTES 17
 
 static bool parse_start(struct str p, struct wire_frame *f)
@@ -108,8 +116,10 @@ static bool parse_payload(struct str p, struct wire_frame *f)
 	case WIRE_EXITED:
 		f->n = p.len == 4 ? number_at(p.p, 4) : 0;
 		return p.len == 4 && (f->type != WIRE_EXITED || f->n <= UINT8_MAX);
-	case WIRE_PING:
 	case WIRE_LEFT:
+		f->data = p;
+		return wire_is_id(p);
+	case WIRE_PING:
 	case WIRE_ENDED:
 	case WIRE_END:
 		return p.len == 0;
@@ -251,6 +261,15 @@ int wire_put_data(struct buf *out, enum wire_stream stream, struct str data, str
 		return -1;
 	p = put_number(p, stream, 1);
 	memcpy(p, data.p, data.len);
+	return 0;
+}
+
+int wire_put_left(struct buf *out, const char *id_z, struct err *err)
+{
+	char *p;
+	if (begin(out, WIRE_LEFT, WIRE_ID_BYTES, &p, err) < 0)
+		return -1;
+	memcpy(p, id_z, WIRE_ID_BYTES);
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #define WIRE_MAX_PAYLOAD  ((size_t)256 << 10)
 #define WIRE_MAX_DATA     ((size_t)16 << 10)    /* of a stream in one frame */
 #define WIRE_WINDOW_BYTES ((uint32_t)256 << 10) /* of a stream, on its way at the beginning */
+#define WIRE_ID_BYTES     32                    /* hex digits */
 #define WIRE_MAX_STRINGS  8192
 
 enum wire_stream { WIRE_STDIN, WIRE_STDOUT, WIRE_STDERR, WIRE_STREAMS };
@@ -51,7 +52,8 @@ struct wire_start {
 struct wire_frame {
 	enum wire_type type;
 	enum wire_stream stream; /* DATA, CLOSE, CREDIT */
-	struct str data;         /* DATA; FAILED: why. Borrowed until the next call. */
+	struct str data;         /* DATA; FAILED: why; LEFT: the session's name, for another near
+				  * end. Borrowed until the next call. */
 	uint32_t n;              /* HELLO: version; CREDIT: bytes; SIGNAL: which; STARTED: pid;
 				  * FAILED and EXITED: an exit status as shells have it */
 	struct wire_start start;
@@ -85,6 +87,10 @@ int wire_put_start(struct buf *out, const struct wire_start *start, const char *
 int wire_put_failed(struct buf *out, uint8_t status, const char *why, struct err *err);
 /* len: 1 to WIRE_MAX_DATA. */
 int wire_put_data(struct buf *out, enum wire_stream stream, struct str data, struct err *err);
+/* id_z: WIRE_ID_BYTES hex digits. */
+int wire_put_left(struct buf *out, const char *id_z, struct err *err);
+/* Whether it can be a session's name. */
+bool wire_is_id(struct str id);
 int wire_put_close(struct buf *out, enum wire_stream stream, struct err *err);
 /* STARTED, CREDIT, SIGNAL, EXITED: what has a number; stream counts for CREDIT. */
 int wire_put_number(struct buf *out, enum wire_type type, enum wire_stream stream, uint32_t n,

@@ -41,9 +41,10 @@ sub processes_with {
 		map { m{^/proc/(\d+)$} } glob '/proc/[0-9]*';
 }
 
-# A session: env => {…}; auto_credit => 0: output gets no credit beyond the first.
+# A session: env => {…}; args => […]; auto_credit => 0: output gets no credit beyond the first.
 sub new {
 	my ($class, %options) = @_;
+	my @args = ('session', @{$options{args} // []});
 	pipe(my $far_in, my $to_far) or die "pipe: $!\n";
 	pipe(my $from_far, my $far_out) or die "pipe: $!\n";
 	my $err = test_dir() . '/session-' . int(time() * 1e6) . '.err';
@@ -54,7 +55,7 @@ sub new {
 		open(STDIN, '<&', $far_in) && open(STDOUT, '>&', $far_out) && open(STDERR, '>', $err)
 			or POSIX::_exit(126);
 		$ENV{$_} = $options{env}{$_} for keys %{$options{env} // {}};
-		{ no warnings 'exec'; exec { program('ipu-launcher') } 'ipu-launcher', 'session'; }
+		{ no warnings 'exec'; exec { program('ipu-launcher') } 'ipu-launcher', @args; }
 		POSIX::_exit(127);
 	}
 	close($_) for $far_in, $far_out;

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An API server's exec over WebSockets (v5.channel.k8s.io), by Python's sockets and ssl: somebody
 else's end for the launcher. A Pod is a process on this machine: what the exec names is run here.
-Some names misbehave (ANSWERS, serve_exec), some of them as often as the number behind them says. Writes "https PORT" to the ports file, and a line a request to standard output."""
+Some names misbehave (ANSWERS, serve_exec), some of them as often as the number behind them says. Writes "https PORT" to the ports file, and a line a request to standard output. At SIGUSR1 it
+loses all connections."""
 
 import argparse
 import base64
 import hashlib
 import json
 import os
+import signal
 import socket
 import ssl
 import struct
@@ -26,6 +28,7 @@ ANSWERS = {
 }
 seen = {}
 lock = threading.Lock()
+connections = set()
 print_lock = threading.Lock()
 
 
@@ -201,9 +204,19 @@ def serve_exec(peer, options):
     return peer.frame(8, struct.pack(">H", 1000))
 
 
+def drop_all(*_):
+    """As an API server that is replaced: what goes through it is lost, what it started isn't."""
+    for raw in list(connections):
+        try:
+            raw.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
 def serve(raw, context, options):
     try:
         sock = context.wrap_socket(raw, server_side=True)
+        connections.add(sock)
         serve_exec(Peer(sock), options)
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(65536):
@@ -213,6 +226,7 @@ def serve(raw, context, options):
     finally:
         raw.close()
         try:
+            connections.discard(sock)
             sock.close()
         except (OSError, NameError, UnboundLocalError):
             pass
@@ -225,12 +239,18 @@ def main():
     options = parser.parse_args()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(options.cert, options.key)
+    signal.signal(signal.SIGUSR1, drop_all)
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     with open(options.ports_file + ".new", "w") as f:
         f.write(f"https {listener.getsockname()[1]}\n")
     os.rename(options.ports_file + ".new", options.ports_file)
+    listener.settimeout(0.05)  # a signal may come to another thread: its handler runs in this one
     while True:
-        raw, _ = listener.accept()
+        try:
+            raw, _ = listener.accept()
+        except TimeoutError:
+            continue
+        raw.settimeout(None)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=serve, args=(raw, context, options), daemon=True).start()
 

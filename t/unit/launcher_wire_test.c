@@ -24,7 +24,7 @@ static struct buf put_all(void)
 	wire_put_number(&out, WIRE_SIGNAL, WIRE_STDIN, 15, NULL);
 	wire_put_number(&out, WIRE_EXITED, WIRE_STDIN, 143, NULL);
 	wire_put(&out, WIRE_PING, NULL);
-	wire_put(&out, WIRE_LEFT, NULL);
+	wire_put_left(&out, "0123456789abcdef0123456789abcdef", NULL);
 	wire_put(&out, WIRE_ENDED, NULL);
 	wire_put(&out, WIRE_END, NULL);
 	return out;
@@ -46,7 +46,7 @@ static const struct {
 	{WIRE_SIGNAL, WIRE_STDIN, 15, ""},
 	{WIRE_EXITED, WIRE_STDIN, 143, ""},
 	{WIRE_PING, WIRE_STDIN, 0, ""},
-	{WIRE_LEFT, WIRE_STDIN, 0, ""},
+	{WIRE_LEFT, WIRE_STDIN, 0, "0123456789abcdef0123456789abcdef"},
 	{WIRE_ENDED, WIRE_STDIN, 0, ""},
 	{WIRE_END, WIRE_STDIN, 0, ""},
 };
@@ -128,6 +128,8 @@ static const struct {
 	{"credit without a number", BYTES("\7\0\0\1\1"), -1},
 	{"a signal of five bytes", BYTES("\x08\0\0\5\0\0\0\x0f\0"), -1},
 	{"an exit status of 256", BYTES("\x0a\0\0\4\0\0\1\0"), -1},
+	{"a session without a name", BYTES("\x0b\0\0\0"), -1},
+	{"a session with a bad one", BYTES("\x0b\0\0\x20../../../../../../../../../etc/pass"), -1},
 	{"a failure with status 0", BYTES("\4\0\0\2\0x"), -1},
 	{"a start", BYTES("\2\0\0\x13" START_HEAD "\0\1\0\0x\0"), 1},
 	{"a start of nothing", BYTES("\2\0\0\x11" START_HEAD "\0\0\0\0"), -1},
