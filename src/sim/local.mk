@@ -67,3 +67,7 @@ ipu_sim_SOURCES = src/sim/main.c src/sim/options.h src/sim/options.c src/sim/fil
 ipu_sim_CPPFLAGS = $(AM_CPPFLAGS) -DIPU_DATA_DIR='"$(pkgdatadir)"' \
 	-DIPU_BUILD_DIR='"$(abs_top_builddir)"' -DIPU_SOURCE_DIR='"$(abs_top_srcdir)"'
 ipu_sim_LDADD = $(sim_ldadd)
+
+check_PROGRAMS += t/unit/sim_path_map_test
+t_unit_sim_path_map_test_SOURCES = t/unit/sim_path_map_test.c t/unit/tap.h
+t_unit_sim_path_map_test_LDADD = $(sim_ldadd)

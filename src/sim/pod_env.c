@@ -216,7 +216,8 @@ char **pod_words(const struct pod_env *e, const struct json *command, const stru
 	for (int i = 0; i < 2; i++) {
 		struct json_iter it = json_iter(i ? args : command);
 		while (json_next(&it)) {
-			CLEANUP_FREE char *z = expand(e, json_str(it.value));
+			CLEANUP_FREE char *z = e ? expand(e, json_str(it.value))
+						 : str_dup(json_str(it.value));
 			const char *program = n == 0 ? path_map_find(programs, z) : NULL;
 			words[n++] = program ? xstrdup(program) : path_map_apply(map, str_of(z));
 		}

@@ -17,6 +17,7 @@
 #include "kube/object.h"
 
 #define ACCOUNT_PATH "/var/run/secrets/kubernetes.io/serviceaccount"
+#define MESSAGE_PATH "/dev/termination-log"
 #define ACCOUNT_DIR  "serviceaccount"
 #define CA_CONFIGMAP "kube-root-ca.crt"
 
@@ -50,6 +51,11 @@ static char *volume_dir(const struct pod_files *f, const struct json *volume)
 	return xasprintf("%s/volumes/%.*s", f->root, STR_ARG(json_str(json_get(volume, "name"))));
 }
 
+char *pod_files_message(const char *root, struct str container)
+{
+	return xasprintf("%s/message-%.*s", root, STR_ARG(container));
+}
+
 static bool wants_account(const struct json *pod)
 {
 	return json_bool(json_at(pod, "spec", "automountServiceAccountToken", NULL), true);
@@ -72,6 +78,9 @@ void pod_files_map(const struct pod_files *f, const struct json *container, stru
 						: xstrdup(dir);
 		path_map_add(ret, path, to);
 	}
+	struct str message = json_str(json_get(container, "terminationMessagePath"));
+	CLEANUP_FREE char *file = pod_files_message(f->root, json_str(json_get(container, "name")));
+	path_map_add(ret, message.len ? message : STR(MESSAGE_PATH), file);
 	if (wants_account(f->pod)) {
 		CLEANUP_FREE char *to = xasprintf("%s/" ACCOUNT_DIR, f->root);
 		path_map_add(ret, STR(ACCOUNT_PATH), to);
@@ -380,6 +389,8 @@ static void make_sub_paths(const struct path_map *map)
 {
 	for (size_t i = 0; i < map->n; i++) {
 		struct stat st;
+		if (!strstr(map->pairs[i].to, "/volumes/"))
+			continue;
 		if (stat(map->pairs[i].to, &st) < 0)
 			make_dirs(map->pairs[i].to, NULL);
 	}

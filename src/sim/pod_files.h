@@ -25,6 +25,9 @@ void pod_files_map(const struct pod_files *f, const struct json *container, stru
 int pod_files_make(const struct pod_files *f, struct err *err);
 void pod_files_remove(const char *root); /* with all below it */
 
+/* The file for a container's termination message, the caller's to free. */
+char *pod_files_message(const char *root, struct str container);
+
 /* What a fieldRef names, the caller's to free; NULL: not known. */
 char *pod_field(const struct json *pod, struct str path);
 

@@ -19,9 +19,11 @@
 #include "sim/pod_env.h"
 #include "sim/pod_files.h"
 
-#define MAX_TASKS    1024
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#define ACCOUNT_PATH "/var/run/secrets/kubernetes.io/serviceaccount"
+#define MESSAGE_BYTES     4096 /* as a kubelet's */
+#define LOG_MESSAGE_BYTES 2048
+#define MAX_TASKS         1024
+#define DEFAULT_PATH      "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define ACCOUNT_PATH      "/var/run/secrets/kubernetes.io/serviceaccount"
 
 struct sim_run {
 	struct sim_run_config c;
@@ -42,7 +44,7 @@ struct sim_container {
 	struct sim_log *log;
 	struct list taps;
 	unsigned paused;
-	bool init, has_stdin, ended, begun;
+	bool init, has_stdin, log_is_message, ended, cant_start, begun;
 	int code;
 };
 
@@ -159,22 +161,19 @@ int sim_container_exec(struct sim_container *c, const struct sim_exec_opts *o,
 		       const struct sim_task_handler *handler, void *arg, struct sim_task **ret,
 		       struct err *err)
 {
-	static const struct path_map none = {0};
 	struct sim_run *run = c->pod->run;
 	struct sim_task_opts opts = {.loop = run->c.loop,
 				     .env = c->env.items,
 				     .dir = c->dir,
 				     .has_stdin = o->has_stdin,
 				     .tty = o->tty};
-	const struct pod_env no_env = {0};
 	struct run_exec *x;
 
 	sweep(run);
 	if (run->n_tasks + count_execs(run) >= MAX_TASKS)
 		return err_set(err, ERR_LIMIT, 0, "ipu-sim runs %d processes already", MAX_TASKS);
 	/* A kubelet replaces no $(NAME) in what is asked for here. */
-	char **words = pod_words(&no_env, o->command, NULL,
-				 c->pod->run->programs.n ? &run->programs : &none, &c->map);
+	char **words = pod_words(NULL, o->command, NULL, &run->programs, &c->map);
 	opts.argv = words;
 	x = xcalloc(1, sizeof(*x));
 	list_init(&x->link);
@@ -235,6 +234,25 @@ static void end_taps(struct sim_container *c)
 	}
 }
 
+/* What a container says of its end (Kubernetes: Determine the Reason for Pod Failure). */
+static char *message_of(const struct sim_container *c)
+{
+	CLEANUP_FREE char *path = pod_files_message(c->pod->root, str_of(c->name));
+	char text[MESSAGE_BYTES];
+	FILE *f = fopen(path, "re");
+	size_t n = f ? fread(text, 1, sizeof(text), f) : 0;
+
+	if (f)
+		fclose(f);
+	if (n == 0 && c->code != 0 && c->log_is_message) {
+		struct str log = buf_str(&c->log->text);
+		n = log.len < LOG_MESSAGE_BYTES ? log.len : LOG_MESSAGE_BYTES;
+		if (n > 0)
+			memcpy(text, log.p + log.len - n, n);
+	}
+	return n > 0 ? xstrndup(text, n) : NULL;
+}
+
 static void on_end(int status, const char *error, void *arg)
 {
 	struct sim_container *c = arg;
@@ -243,8 +261,9 @@ static void on_end(int status, const char *error, void *arg)
 	log_debug("kubelet", c->name, "ended: status=%d", status);
 	c->ended = true;
 	c->code = status;
-	if (error)
-		c->message = xasprintf("failed to create containerd task: %s", error);
+	c->cant_start = error != NULL;
+	c->message = error ? xasprintf("failed to create containerd task: %s", error)
+			   : message_of(c);
 	p->run->n_tasks--;
 	kill_execs(c);
 	c->log->ended = true;
@@ -322,6 +341,8 @@ int sim_run_pod_start(struct sim_run_pod *p, const struct json *pod, bool init, 
 		return -1;
 	char **words = pod_words(&c->env, json_get(spec, "command"), json_get(spec, "args"),
 				 &p->run->programs, &c->map);
+	c->log_is_message = str_eqz(json_str(json_get(spec, "terminationMessagePolicy")),
+				    "FallbackToLogsOnError");
 	opts.tty = json_bool(json_get(spec, "tty"), false);
 	opts.has_stdin = c->has_stdin = json_bool(json_get(spec, "stdin"), false);
 	if (opts.tty)
@@ -409,7 +430,7 @@ bool sim_run_pod_ended(const struct sim_run_pod *p, bool init, size_t place, str
 
 	if (!c->ended)
 		return false;
-	*ret = (struct sim_ended){c->code, c->message ? c->message : "", !c->message};
+	*ret = (struct sim_ended){c->code, c->message ? c->message : "", !c->cant_start};
 	return true;
 }
 

@@ -45,7 +45,7 @@ int sim_run_pod_start(struct sim_run_pod *p, const struct json *pod, bool init, 
 		      struct err *err);
 struct sim_ended {
 	int code;
-	const char *message; /* why it couldn't start; "" */
+	const char *message; /* its own, or why it couldn't start; "" */
 	bool started;
 };
 bool sim_run_pod_ended(const struct sim_run_pod *p, bool init, size_t place, struct sim_ended *ret);

@@ -83,7 +83,7 @@ sub run_one ($back, $path, $text) {
 # ---- the actors ----
 
 # Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
-# create_ms, remove_ms; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
+# create_ms, remove_ms; run_pods, Pods' commands are to run in ipu-sim too, as on real nodes; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
 # another one's text.
 sub start ($s, %option) {
 	$s->{back}->use_crd($option{crd});
@@ -96,6 +96,7 @@ sub start_controllers ($s, %option) {
 	my @args = ('--controllers', $option{controllers} // 1, '--agents', $option{agents} // 4,
 		'--create-ms', $option{create_ms} // 100, '--remove-ms', $option{remove_ms} // 50,
 		@{ $option{sim} // [] });
+	$s->{back}->run_pods($option{run_pods});
 	$s->{sim} = $s->{back}->start_sim(@args);
 	push @{ $s->{programs} }, $s->{sim};
 	$s->{controllers} = [ map { $s->{back}->address . ':' . $s->{sim}->port("vipu$_") }

@@ -89,6 +89,9 @@ sub enter ($self, $net) {
 
 sub launch ($self, $name, %option) { return $self->{c}->start_program($name, %option) }
 
+# They run wherever there are real nodes.
+sub run_pods ($self, $on) { return }
+
 sub start_sim ($self, @args) {
 	return $self->launch('ipu-sim', args => [ '--vipu-only', '--vipu-listen',
 		$self->address . ':0', @args ]);

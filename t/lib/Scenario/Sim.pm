@@ -5,7 +5,7 @@
 package Scenario::Sim;
 
 use v5.36;
-use IpuTest qw(http run slurp spit start test_dir);
+use IpuTest qw(http program run slurp spit start test_dir);
 use IpuTree qw(top_srcdir);
 
 my $count = 0;
@@ -26,7 +26,11 @@ sub launch ($self, $name, %option) { return start($name, %option) }
 # Another CRD from the next start on; undef: the project's own.
 sub use_crd ($self, $text) { return $self->{crd} = $text }
 
+# Whether Pods' commands run, as processes of this machine, from the next start on.
+sub run_pods ($self, $on) { return $self->{runs} = $on }
+
 sub start_sim ($self, @args) {
+	push @args, '--run-pods', '--program', '/ipu-launcher=' . program('ipu-launcher') if $self->{runs};
 	$self->{dir} = test_dir() . '/sim-' . ++$count;
 	my $crd = defined $self->{crd} ? spit("$self->{dir}.crd", $self->{crd})
 		: top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml';
@@ -46,9 +50,24 @@ sub kubectl ($self, $arguments, %option) {
 	return run([ 'kubectl', '--kubeconfig', $self->kubeconfig, @$arguments ], %option);
 }
 
+# A job without a command gets one that does what is asked for. All Pods have one /tmp here: what ends
+# it is in its own folder, where it begins.
+sub shape_process ($job, %option) {
+	my $spec = $job->{spec}{workers}{template}{spec};
+	my ($code, $words) = ($option{exit} // 0, $option{words} // '');
+	$spec->{terminationGracePeriodSeconds} //= 1;
+	return if $spec->{containers}[0]{command};
+	my $wait = defined $option{runs} ? "sleep $option{runs} & wait \$!"
+		: 'while [ ! -e end ]; do sleep 0.05; done; . ./end';
+	$spec->{containers}[0]{command} = [ 'sh', '-c',
+		"trap 'exit 143' TERM; code=$code; $wait; printf %s '$words' >>/dev/termination-log; exit \$code" ];
+	return;
+}
+
 # How the Pods of a job go is a rule of the simulated kubelet's.
 sub shape ($self, $job, %option) {
 	push @{ $job->{spec}{workers}{template}{spec}{readinessGates} }, { conditionType => $ready_gate } if $option{unready};
+	return shape_process($job, %option) if $self->{runs};
 	my $run_ms = defined $option{runs} ? 1 + int(1000 * $option{runs}) : 0;
 	my %rule = (name => "default/$job->{metadata}{name}-worker-*", exitCode => $option{exit} // 0,
 		message => $option{words} // '', runMs => $run_ms, %{ $option{kubelet} // {} });
@@ -59,6 +78,12 @@ sub shape ($self, $job, %option) {
 
 # The kubelet's own words, written in its place.
 sub end_pod ($self, $s, $name, $code, $words) {
+	if ($self->{runs}) {
+		my $script = "printf %s '$words' >/dev/termination-log; echo code=$code >end.new; mv end.new end";
+		my $result = $self->kubectl([ 'exec', $name, '--', 'sh', '-c', $script ]);
+		die "kubectl exec $name: $result->{err}\n" if $result->{status};
+		return;
+	}
 	my $pod = $s->get('pods', $name) // die "no Pod $name\n";
 	my @ended = map { { %$_, ready => JSON::PP::false, started => JSON::PP::false,
 		state => { terminated => { exitCode => $code, reason => $code ? 'Error' : 'Completed',
