@@ -25,8 +25,8 @@ void pod_env_done(struct pod_env *e);
 int pod_env_read(struct pod_env *e, const struct sim_objects *objects, const struct json *pod,
 		 const struct json *container, const struct path_map *map, struct err *err);
 
-/* Words with $(NAME) replaced (e NULL: without), then mount points; the first one by programs where it is one of
- * them. NULL-terminated; pod_words_free. */
+/* Words with $(NAME) replaced (e NULL: without), then mount points; the first one by programs where
+ * it is one of them. NULL-terminated; pod_words_free. */
 char **pod_words(const struct pod_env *e, const struct json *command, const struct json *args,
 		 const struct path_map *programs, const struct path_map *map);
 void pod_words_free(char **words);

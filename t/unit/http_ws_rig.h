@@ -94,10 +94,12 @@ static inline void on_connected(struct ws *ws, const struct err *err, void *arg)
 {
 	struct rec *r = arg;
 
-	if (ws)
+	if (ws) {
 		rec_take(r, ws);
-	else
-		r->err = *err, r->closes++;
+		return;
+	}
+	r->err = *err;
+	r->closes++;
 }
 
 static inline void rec_done(struct rec *r)
