@@ -134,7 +134,6 @@ struct job {
 	char *priority_class;  /* of the template; NULL: none is named */
 	int32_t priority;      /* that class's value: set by who knows the classes */
 	char *problem; /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
-	char *unsupported; /* what this version doesn't do, for people; NULL: nothing */
 
 	struct job_status status;
 };

@@ -51,6 +51,7 @@ struct job_view {
 	bool older;
 	bool supported; /* what a launcher needs is there: ConfigMap, account, Role, RoleBinding */
 	size_t held;    /* partitions that are asked for or in the tracker, orphans apart */
+	const char *unsupported; /* why this job can't be run here, for people; NULL: it can */
 	/* The API server's last word on a Pod or ConfigMap that was to be made, with an Event's
 	 * reason; NULL. */
 	const char *trouble, *trouble_event;

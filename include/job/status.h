@@ -15,12 +15,13 @@
 void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
 		    const char *reason, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* A condition beside the stages: one that was never True and isn't now isn't written. */
+void job_status_mark(struct job_status *s, enum job_condition_type type, bool on, int64_t now_ms,
+		     const char *reason, const char *fmt, ...)
+	__attribute__((format(printf, 6, 7)));
+
 /* launcherStatus and lastMessage: the columns that people see. */
 void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-
-/* The end: completionTime and the last words. */
-void job_status_end(struct job_status *s, int64_t now_ms, const char *launcher_status,
-		    const char *message);
 
 #endif

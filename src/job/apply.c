@@ -44,6 +44,7 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 		     const struct job_action *a, const struct partition_status *part,
 		     struct err *err)
 {
+	const struct job_pod_settings *settings = &ctx->c->opts.pods;
 	CLEANUP_JSON struct json_doc *spec = NULL;
 	CLEANUP_FREE char *files = job_files_name(item->job, a->instance);
 	struct job_ipus ipus = {
@@ -59,15 +60,20 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 
 	if (json_parse((struct str){item->spec, item->spec_len}, &spec, err) < 0)
 		return -1;
+	if (a->kind == JOB_CREATE_LAUNCHER)
+		return job_launcher_build(doc, item->job, json_root(spec), a->instance, &ipus,
+					  settings, err);
 	return job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus,
-			     &ctx->c->opts.pods, err);
+			     settings, err);
 }
 
 static void create_pod(struct job_ctx *ctx, const struct job_item *item, const struct job_action *a,
 		       const struct partition_status *part)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	CLEANUP_FREE char *name = job_worker_name(item->job, a->instance, a->worker);
+	CLEANUP_FREE char *name = a->kind == JOB_CREATE_LAUNCHER
+					  ? job_launcher_name(item->job, a->instance)
+					  : job_worker_name(item->job, a->instance, a->worker);
 	struct kube_request req = {
 		.verb = KUBE_CREATE,
 		.resource = &KUBE_PODS,
@@ -103,7 +109,8 @@ static void on_deleted(void *arg, const struct err *err, const struct kube_respo
 	job_call_end(call, err);
 }
 
-static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
+/* force: without its node's word. */
+static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod, bool force)
 {
 	struct kube_request req = {
 		.verb = KUBE_DELETE,
@@ -111,6 +118,7 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod)
 		.ns = pod->ns,
 		.name = pod->name,
 		.uid = pod->uid,
+		.has_grace = force,
 	};
 
 	kube_call_start(ctx->c->opts.kube, &req, on_deleted, job_call_new(ctx, pod->name),
@@ -225,6 +233,14 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	like_sent.completion_ms = ctx->sent.completion_ms;
 	for (int i = 0; i < JOB_CONDITIONS; i++)
 		like_sent.conditions[i].transition_ms = ctx->sent.conditions[i].transition_ms;
+	for (size_t i = 0; i < like_sent.n_instances && i < ctx->sent.n_instances; i++) {
+		struct job_instance *mem = &like_sent.instances[i];
+
+		mem->start_ms = ctx->sent.instances[i].start_ms;
+		mem->since_ms = ctx->sent.instances[i].since_ms;
+		mem->running_ms = ctx->sent.instances[i].running_ms;
+		mem->retry_ms = ctx->sent.instances[i].retry_ms;
+	}
 	same = job_status_equal(&like_sent, &ctx->sent);
 	job_status_done(&like_sent);
 	return same;
@@ -305,6 +321,19 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 	patch_job(ctx, job, call, "status", root);
 }
 
+static void delete_job(struct job_ctx *ctx, const struct job *job)
+{
+	struct kube_request req = {
+		.verb = KUBE_DELETE,
+		.resource = &KUBE_IPUJOBS,
+		.ns = job->ns,
+		.name = job->name,
+		.uid = job->uid,
+	};
+
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, job_call_new(ctx, NULL), &ctx->scope);
+}
+
 /* ---- the plan ---- */
 
 static void apply_action(struct job_ctx *ctx, const struct job_item *item,
@@ -334,6 +363,9 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_RELEASE_ALL:
 		ps->ops->release_all(ps, item->job->uid);
 		break;
+	case JOB_ABANDON:
+		ps->ops->abandon(ps, item->job->uid);
+		break;
 	case JOB_WRITE_FILES:
 		write_files(ctx, item, a, &partitions[a->instance]);
 		break;
@@ -341,10 +373,8 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		delete_files(ctx, a->files);
 		break;
 	case JOB_CREATE_POD:
+	case JOB_CREATE_LAUNCHER:
 		create_pod(ctx, item, a, &partitions[a->instance]);
-		break;
-	case JOB_DELETE_POD:
-		delete_pod(ctx, a->pod);
 		break;
 	case JOB_CREATE_GROUP:
 		job_group_create(ctx, item, a->instance);
@@ -352,12 +382,16 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_DELETE_GROUP:
 		job_group_delete(ctx, a->group);
 		break;
-	case JOB_ABANDON:
 	case JOB_WRITE_SUPPORT:
-	case JOB_CREATE_LAUNCHER:
+		job_support_start(ctx, item, item->job->instances);
+		break;
+	case JOB_DELETE_POD:
 	case JOB_KILL_POD:
+		delete_pod(ctx, a->pod, a->kind == JOB_KILL_POD);
+		break;
 	case JOB_DELETE_JOB:
-		break; /* nothing plans them yet */
+		delete_job(ctx, item->job);
+		break;
 	}
 }
 

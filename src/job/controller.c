@@ -16,6 +16,7 @@
 #include "core/str.h"
 #include "job/groups.h"
 #include "job/internal.h"
+#include "job/launcher.h"
 #include "kube/object.h"
 
 #define SURPLUS_AT_ONCE 64 /* the news of their release brings the next pass */
@@ -105,6 +106,12 @@ static size_t count_partitions(const struct job *job)
 	return job->problem ? 0 : job->instances;
 }
 
+/* With those that a rolling update may have beside them. */
+static size_t count_places(const struct job *job)
+{
+	return job->problem ? 0 : (size_t)job->instances + job->max_surge;
+}
+
 static void rank(struct job_ctx *ctx, struct job *job)
 {
 	bool known;
@@ -154,7 +161,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 {
 	const struct job *job = item->job;
 	struct partition_service *ps = ctx->c->opts.partitions;
-	size_t n = count_partitions(job);
+	size_t n = count_places(job);
 	CLEANUP_FREE struct partition_status *partitions = xcalloc(n + 1, sizeof(*partitions));
 	const struct job_files **files;
 	const struct job_group **groups;
@@ -176,6 +183,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	groups = job_groups_of(ctx->c->groups, str_of(ctx->key), &n_groups);
 	view = (struct job_view){
 		.job = job,
+		.timing = &ctx->c->opts.timing,
 		.now_ms = clock_wall_ms(),
 		.pods = pods.items,
 		.n_pods = pods.n,
@@ -193,6 +201,8 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 			       : 0,
 		.older = is_older(ctx, job, pods.n),
 		.held = ps->ops->held(ps, job->uid),
+		.supported = job_supported(ctx, job, job->instances),
+		.unsupported = job_launcher_problem(job, &ctx->c->opts.pods),
 		.trouble = ctx->trouble,
 		.trouble_event = ctx->trouble_event,
 	};
@@ -202,6 +212,9 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	job_group_tell(ctx, job);
 	job_tell_waiting(ctx, job, &plan);
 	job_apply(ctx, item, &plan, partitions);
+	if (plan.next_ms)
+		kube_workqueue_add_after(ctx->c->queue, str_of(ctx->key),
+					 plan.next_ms - view.now_ms);
 	job_plan_done(&plan);
 	free(pods.items);
 	free(files);
@@ -349,8 +362,8 @@ static void tell_of_pod(struct job_controller *c, struct str key, const struct j
 	struct job_ctx *ctx = map_get(c->ctxs, key);
 	const struct job_item *item = kube_store_get(c->jobs, key);
 
-	if (ctx && item && is && is->phase == JOB_POD_FAILED && !is->deleting && was &&
-	    was->phase != JOB_POD_FAILED && is->owner_uid &&
+	if (ctx && item && is && is->phase == JOB_POD_FAILED && was &&
+	    was->phase != JOB_POD_FAILED && !is->deleting && is->owner_uid &&
 	    strcmp(is->owner_uid, item->job->uid) == 0)
 		job_count_failed(ctx, is);
 }

@@ -40,7 +40,12 @@ libjob_a_SOURCES = \
 	src/job/plan_groups.h \
 	src/job/plan_groups.c \
 	src/job/rollout.c \
+	src/job/plan_impl.h \
 	src/job/plan.c \
+	src/job/plan_gang.c \
+	src/job/plan_instance.c \
+	src/job/plan_run.c \
+	src/job/plan_status.c \
 	src/job/plan_files.h \
 	src/job/plan_files.c \
 	src/job/tell.c \
@@ -58,7 +63,8 @@ job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_te
 	t/unit/job_controller_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
-t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rig.h t/unit/tap.h
+t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rows.h t/unit/job_plan_rig.h \
+	t/unit/tap.h
 t_unit_job_plan_test_LDADD = $(job_ldadd)
 t_unit_job_plan_all_test_SOURCES = t/unit/job_plan_all_test.c t/unit/job_plan_rig.h t/unit/tap.h
 t_unit_job_plan_all_test_LDADD = $(job_ldadd)

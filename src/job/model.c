@@ -16,7 +16,8 @@
 #include "job/model_spec.h"
 #include "kube/object.h"
 
-#define PROBLEM_MAX 900 /* what fits a condition's message beside its frame */
+#define PROBLEM_MAX   900   /* what fits a condition's message beside its frame */
+#define INSTANCES_MAX 20000 /* a rolling update has up to twice as many as a job */
 
 static char *text_of(const struct json *v)
 {
@@ -57,6 +58,45 @@ static int32_t int32_of(const struct json *v)
 	return n < 0 || n > INT32_MAX ? 0 : (int32_t)n;
 }
 
+static enum job_instance_phase phase_of(struct str s)
+{
+	for (int i = JOB_INSTANCE_WAITING; i <= JOB_INSTANCE_FAILED; i++) {
+		if (str_eqz(s, job_instance_phase_name(i)))
+			return i;
+	}
+	return JOB_INSTANCE_WAITING;
+}
+
+static void decode_instance(struct job_status *s, const struct json *v)
+{
+	int64_t index = json_int(json_get(v, "index"), -1);
+	struct job_instance *mem;
+
+	if (index < 0 || index >= INSTANCES_MAX)
+		return;
+	if ((size_t)index >= s->n_instances) {
+		s->instances = xrealloc(s->instances, (size_t)(index + 1) * sizeof(*s->instances));
+		memset(s->instances + s->n_instances, 0,
+		       ((size_t)index + 1 - s->n_instances) * sizeof(*s->instances));
+		s->n_instances = (size_t)index + 1;
+	}
+	mem = &s->instances[index];
+	free(mem->message);
+	*mem = (struct job_instance){
+		.phase = phase_of(json_str(json_get(v, "phase"))),
+		.run = (uint32_t)int32_of(json_get(v, "run")),
+		.restarts = (uint32_t)int32_of(json_get(v, "restarts")),
+		.complete = json_bool(json_get(v, "complete"), false),
+		.over = json_bool(json_get(v, "over"), false),
+		.yields = json_bool(json_get(v, "yields"), false),
+		.start_ms = time_of(json_get(v, "startTime")),
+		.since_ms = time_of(json_get(v, "since")),
+		.running_ms = time_of(json_get(v, "runningTime")),
+		.retry_ms = time_of(json_get(v, "retryTime")),
+		.message = text_of(json_get(v, "message")),
+	};
+}
+
 static void decode_status(struct job_status *s, const struct json *st)
 {
 	const struct json *workers = json_get(st, "workersStatus");
@@ -64,6 +104,9 @@ static void decode_status(struct job_status *s, const struct json *st)
 
 	while (json_next(&it))
 		decode_condition(s, it.value);
+	it = json_iter(json_get(st, "instances"));
+	while (json_next(&it))
+		decode_instance(s, it.value);
 	s->launcher_status = text_of(json_get(st, "launcherStatus"));
 	s->last_message = text_of(json_get(st, "lastMessage"));
 	s->selector = text_of(json_get(st, "selector"));
@@ -149,7 +192,6 @@ void job_free(struct job *job)
 	free(job->queue_name);
 	free(job->scheduler);
 	free(job->problem);
-	free(job->unsupported);
 	job_status_done(&job->status);
 	free(job);
 }
@@ -169,6 +211,13 @@ char *job_launcher_name(const struct job *job, uint32_t instance)
 bool job_has_launcher(const struct job *job)
 {
 	return job->launcher || job->interactive;
+}
+
+const struct job_instance *job_memory(const struct job *job, uint32_t instance)
+{
+	static const struct job_instance nothing;
+
+	return instance < job->status.n_instances ? &job->status.instances[instance] : &nothing;
 }
 
 char *job_selector(const struct job *job)
@@ -191,7 +240,10 @@ struct partition_ask job_ask(const struct job *job, uint32_t instance)
 		.instance = instance,
 		.ipus = job->ipus,
 		.options = job->options,
+		.attempt = job_memory(job, instance)->run,
+		.interactive = job->interactive,
 		.priority = job->priority,
+		.deadline_ms = job->interactive ? job->ttl_ms : job->deadline_ms,
 		.created_ms = job->created_ms,
 	};
 }

@@ -193,17 +193,6 @@ static void decode_times(struct job *job, const struct json *spec)
 	job->finished_ttl_ms = ms_of(json_get(spec, "ttlSecondsAfterFinished"), 0, -1);
 }
 
-static const char *find_unsupported(const struct job *job)
-{
-	if (job->launcher)
-		return "This version of the operator runs jobs without a launcher only: leave "
-		       "spec.launcher out and give the workers a command.";
-	if (job->interactive)
-		return "This version of the operator has no interactive jobs: leave "
-		       "spec.interactive out and give the workers a command.";
-	return NULL;
-}
-
 /* ---- what Pods are made from ---- */
 
 /* FNV-1a, 64 bits. Pods carry the result (JOB_ANNOTATION_TEMPLATE), so it must stay the same from
@@ -330,5 +319,4 @@ void job_decode_spec(struct job *job, const struct json *object)
 		json_str(json_at(meta, "annotations", JOB_ANNOTATION_FORCE_RELEASE, NULL)), "true");
 	job->priority_class = text_of(
 		json_at(spec, "workers", "template", "spec", "priorityClassName", NULL));
-	job->unsupported = xstrdup(find_unsupported(job));
 }

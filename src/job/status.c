@@ -64,6 +64,22 @@ static void clean(char *z)
 	*to = '\0';
 }
 
+/* Times move only with what they are the times of. */
+static void set_condition(struct job_condition *c, bool on, int64_t now_ms, const char *reason,
+			  const char *message)
+{
+	if (!c->present || c->on != on) {
+		c->transition_ms = c->update_ms = now_ms;
+		c->present = true;
+		c->on = on;
+	}
+	if (on && (!same(c->reason, reason) || !same(c->message, message))) {
+		replace(&c->reason, reason);
+		replace(&c->message, message);
+		c->update_ms = now_ms;
+	}
+}
+
 void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
 		    const char *reason, const char *fmt, ...)
 {
@@ -75,22 +91,27 @@ void job_status_set(struct job_status *s, enum job_condition_type on, int64_t no
 	va_end(ap);
 	clean(message);
 	for (int i = 0; i < JOB_STAGES; i++) {
-		struct job_condition *c = &s->conditions[i];
 		bool is_on = i == (int)on;
 
-		if (!is_on && !c->present)
-			continue;
-		if (!c->present || c->on != is_on) {
-			c->transition_ms = c->update_ms = now_ms;
-			c->present = true;
-			c->on = is_on;
-		}
-		if (is_on && (!same(c->reason, reason) || !same(c->message, message))) {
-			replace(&c->reason, reason);
-			replace(&c->message, message);
-			c->update_ms = now_ms;
-		}
+		if (is_on || s->conditions[i].present)
+			set_condition(&s->conditions[i], is_on, now_ms, reason, message);
 	}
+}
+
+void job_status_mark(struct job_status *s, enum job_condition_type type, bool on, int64_t now_ms,
+		     const char *reason, const char *fmt, ...)
+{
+	struct job_condition *c = &s->conditions[type];
+	char message[MESSAGE_MAX];
+	va_list ap;
+
+	if (!on && !c->present)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	clean(message);
+	set_condition(c, on, now_ms, reason, message);
 }
 
 void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
@@ -106,19 +127,15 @@ void job_status_say(struct job_status *s, const char *launcher_status, const cha
 	replace(&s->last_message, message);
 }
 
-void job_status_end(struct job_status *s, int64_t now_ms, const char *launcher_status,
-		    const char *message)
-{
-	s->completion_ms = now_ms;
-	job_status_say(s, launcher_status, "%s", message);
-}
-
 void job_status_done(struct job_status *s)
 {
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
 		free(s->conditions[i].reason);
 		free(s->conditions[i].message);
 	}
+	for (size_t i = 0; i < s->n_instances; i++)
+		free(s->instances[i].message);
+	free(s->instances);
 	free(s->launcher_status);
 	free(s->last_message);
 	free(s->selector);
@@ -133,6 +150,14 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 		copy.conditions[i].reason = xstrdup(from->conditions[i].reason);
 		copy.conditions[i].message = xstrdup(from->conditions[i].message);
 	}
+	copy.instances = NULL;
+	if (from->n_instances) {
+		copy.instances = xcalloc(from->n_instances, sizeof(*copy.instances));
+		memcpy(copy.instances, from->instances,
+		       from->n_instances * sizeof(*copy.instances));
+	}
+	for (size_t i = 0; i < from->n_instances; i++)
+		copy.instances[i].message = xstrdup(from->instances[i].message);
 	copy.launcher_status = xstrdup(from->launcher_status);
 	copy.last_message = xstrdup(from->last_message);
 	copy.selector = xstrdup(from->selector);
@@ -148,6 +173,34 @@ static bool conditions_equal(const struct job_condition *a, const struct job_con
 		same(a->reason, b->reason) && same(a->message, b->message));
 }
 
+static bool same_second(int64_t a_ms, int64_t b_ms)
+{
+	return a_ms / 1000 == b_ms / 1000;
+}
+
+static bool instance_equal(const struct job_instance *a, const struct job_instance *b)
+{
+	return a->phase == b->phase && a->run == b->run && a->restarts == b->restarts &&
+	       a->complete == b->complete && a->over == b->over && a->yields == b->yields &&
+	       same_second(a->start_ms, b->start_ms) && same_second(a->since_ms, b->since_ms) &&
+	       same_second(a->running_ms, b->running_ms) && same_second(a->retry_ms, b->retry_ms) &&
+	       same(a->message, b->message);
+}
+
+/* Those that aren't there have nothing to say. */
+static bool instances_equal(const struct job_status *a, const struct job_status *b)
+{
+	static const struct job_instance nothing;
+	size_t n = a->n_instances > b->n_instances ? a->n_instances : b->n_instances;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!instance_equal(i < a->n_instances ? &a->instances[i] : &nothing,
+				    i < b->n_instances ? &b->instances[i] : &nothing))
+			return false;
+	}
+	return true;
+}
+
 bool job_status_equal(const struct job_status *a, const struct job_status *b)
 {
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
@@ -155,7 +208,7 @@ bool job_status_equal(const struct job_status *a, const struct job_status *b)
 			return false;
 	}
 	/* The API keeps whole seconds. */
-	return same(a->launcher_status, b->launcher_status) &&
+	return instances_equal(a, b) && same(a->launcher_status, b->launcher_status) &&
 	       same(a->last_message, b->last_message) && same(a->selector, b->selector) &&
 	       a->partition_created == b->partition_created &&
 	       a->start_ms / 1000 == b->start_ms / 1000 &&
@@ -199,6 +252,55 @@ static struct jmut *encode_conditions(struct jmut_doc *doc, const struct job_sta
 	return arr;
 }
 
+const char *job_instance_phase_name(enum job_instance_phase phase)
+{
+	static const char *const names[] = {
+		[JOB_INSTANCE_WAITING] = "Waiting",       [JOB_INSTANCE_RUNNING] = "Running",
+		[JOB_INSTANCE_RESTARTING] = "Restarting", [JOB_INSTANCE_SUCCEEDED] = "Succeeded",
+		[JOB_INSTANCE_FAILED] = "Failed",
+	};
+	return names[phase];
+}
+
+static struct jmut *encode_instance(struct jmut_doc *doc, size_t index,
+				    const struct job_instance *mem)
+{
+	struct jmut *obj = jmut_object(doc);
+
+	jmut_set_int(doc, obj, "index", (int64_t)index);
+	jmut_set_str(doc, obj, "phase", job_instance_phase_name(mem->phase));
+	if (mem->run)
+		jmut_set_int(doc, obj, "run", mem->run);
+	if (mem->restarts)
+		jmut_set_int(doc, obj, "restarts", mem->restarts);
+	if (mem->complete)
+		jmut_set_bool(doc, obj, "complete", true);
+	if (mem->over)
+		jmut_set_bool(doc, obj, "over", true);
+	if (mem->yields)
+		jmut_set_bool(doc, obj, "yields", true);
+	encode_time(doc, obj, "startTime", mem->start_ms);
+	encode_time(doc, obj, "since", mem->since_ms);
+	encode_time(doc, obj, "runningTime", mem->running_ms);
+	encode_time(doc, obj, "retryTime", mem->retry_ms);
+	if (mem->message)
+		jmut_set_str(doc, obj, "message", mem->message);
+	return obj;
+}
+
+/* A merge patch replaces a list as a whole: what isn't in it is forgotten. */
+static struct jmut *encode_instances(struct jmut_doc *doc, const struct job_status *s)
+{
+	static const struct job_instance nothing;
+	struct jmut *arr = jmut_array(doc);
+
+	for (size_t i = 0; i < s->n_instances; i++) {
+		if (!instance_equal(&s->instances[i], &nothing))
+			jmut_push(doc, arr, encode_instance(doc, i, &s->instances[i]));
+	}
+	return arr;
+}
+
 struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
 {
 	struct jmut *root = jmut_object(doc), *st = jmut_object(doc), *workers = jmut_object(doc);
@@ -220,6 +322,7 @@ struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
 	jmut_set_str(doc, st, "lastMessage", s->last_message ? s->last_message : "");
 	jmut_set_str(doc, st, "selector", s->selector ? s->selector : "");
 	jmut_set_int(doc, st, "observedGeneration", s->observed_generation);
+	jmut_set(doc, st, "instances", encode_instances(doc, s));
 	jmut_set(doc, root, "status", st);
 	return root;
 }

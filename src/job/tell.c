@@ -144,16 +144,41 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
 	if (ctx->warned)
 		return;
 	ctx->warned = true;
-	if (item->job->restart != JOB_RESTART_NEVER)
-		job_tell(
-			ctx, item->job, KUBE_EVENT_WARNING, "NotSupported",
-			"This version of the operator doesn't restart jobs: the restartPolicy is read "
-			"and not acted on");
 	if (json_parse((struct str){item->spec, item->spec_len}, &doc, NULL) < 0)
 		return;
 	warning = job_template_warning(json_root(doc));
 	if (warning)
 		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "RestartPolicyIgnored", "%s", warning);
+}
+
+static const struct job_instance *instance_of(const struct job_status *s, size_t i)
+{
+	static const struct job_instance nothing;
+
+	return i < s->n_instances ? &s->instances[i] : &nothing;
+}
+
+/* Each end of a run, while the job goes on. */
+static void tell_instances(struct job_ctx *ctx, const struct job *job,
+			   const struct job_status *before, const struct job_status *stored)
+{
+	for (size_t i = 0; i < stored->n_instances; i++) {
+		const struct job_instance *was = instance_of(before, i),
+					  *is = instance_of(stored, i);
+		const char *message = is->message ? is->message : "";
+
+		if (is->restarts > was->restarts)
+			job_tell(ctx, job, KUBE_EVENT_WARNING, "JobRestarting",
+				 "Instance %zu is restarted (%u of at most %u times): %s", i,
+				 is->restarts, job->backoff_limit, message);
+		else if (is->over && !was->over && message[0])
+			job_tell(ctx, job, KUBE_EVENT_NORMAL, "InstanceReplaced",
+				 "Instance %zu begins anew: %s", i, message);
+		else if (is->phase == JOB_INSTANCE_FAILED && was->phase != JOB_INSTANCE_FAILED &&
+			 !stored->completion_ms)
+			job_tell(ctx, job, KUBE_EVENT_WARNING, "InstanceFailed",
+				 "Instance %zu has failed: %s", i, message);
+	}
 }
 
 void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
@@ -165,6 +190,13 @@ void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct jo
 
 	if (is[JOB_RUNNING].on && !was[JOB_RUNNING].on)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobRunning", "%s", is[JOB_RUNNING].message);
+	tell_instances(ctx, job, before, stored);
+	if (is[JOB_SUSPENDED].on && !was[JOB_SUSPENDED].on)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobSuspended", "%s",
+			 is[JOB_SUSPENDED].message);
+	if (!is[JOB_SUSPENDED].on && was[JOB_SUSPENDED].on)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobResumed", "IPUJob %s/%s is resumed.",
+			 job->ns, job->name);
 	if (is[JOB_SUCCEEDED].on && !was[JOB_SUCCEEDED].on)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobCompleted", "%s",
 			 is[JOB_SUCCEEDED].message);

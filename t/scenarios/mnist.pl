@@ -57,7 +57,9 @@ sub ($s) {
 	is_deeply([ map { uc } @$names ], [qw(NAME STATUS CURRENT DESIRED LASTMESSAGE AGE)], 'the columns');
 	is_deeply([ @$row{ @$names[ 1 .. 4 ] } ], [ 'Running', 1, 1, 'Running' ], 'what they show');
 	is_deeply([ map { [ @$_{qw(type status reason)} ] } @{ $job->{status}{conditions} } ],
-		[ [qw(Pending False IPUJobPending)], [qw(Running True IPUJobRunning)] ], 'the conditions');
+		[ [qw(Pending False IPUJobPending)], [qw(Running True IPUJobRunning)],
+			[qw(Created True IPUJobCreated)], [qw(Reconciling False IPUJobPending)] ],
+		'the conditions');
 	is(Scenario::condition($job)->{message}, 'IPUJob default/mnist-training is running.', 'in words');
 	ok($job->{status}{iPUPartitionCreated}, 'the status knows of the partition');
 	is_deeply($job->{metadata}{finalizers}, ['ipu.finalizers.graphcore.ai'], 'the finalizer');

@@ -17,10 +17,10 @@ static void describe(const struct world *w, char *z, size_t size)
 					     "unknown"};
 	size_t len;
 
-	len = (size_t)snprintf(z, size, "%ux%u%s%s [%d %d %d %d]%s:", w->instances, w->workers,
+	len = (size_t)snprintf(z, size, "%ux%u%s%s%s%s%s:", w->instances, w->workers,
+			       w->launcher ? " launcher" : "", w->suspend ? " suspend" : "",
 			       w->deleting ? " deleting" : "", w->finalizer ? "" : " no-finalizer",
-			       w->status.desired_replicas, w->status.active, w->status.succeeded,
-			       w->status.failed, w->status.completion_ms ? " ended" : "");
+			       w->status.completion_ms ? " ended" : "");
 	for (unsigned i = 0; i < MAX_INSTANCES; i++)
 		len += (size_t)snprintf(z + len, size - len, " %s%s",
 					partition_state_name(w->parts[i].state),
@@ -31,12 +31,23 @@ static void describe(const struct world *w, char *z, size_t size)
 			w->parts[i].fetched ? "fetched" : "unfetched",
 			w->files[i].there ? "/files" : "", w->files[i].foreign ? "x" : "",
 			w->files[i].other ? "o" : "", w->files[i].deleting ? "!" : "");
+	for (size_t i = 0; i < w->status.n_instances; i++) {
+		const struct job_instance *mem = &w->status.instances[i];
+
+		len += (size_t)snprintf(z + len, size - len, " {%s %u/%u%s%s%s}",
+					job_instance_phase_name(mem->phase), mem->run,
+					w->parts[i].run, mem->complete ? " complete" : "",
+					mem->over ? " over" : "", mem->yields ? " yields" : "");
+	}
 	for (unsigned n = 0; n < MAX_PODS; n++) {
 		const struct wpod *pod = &w->pods[n];
 
 		if (pod->there)
 			len += (size_t)snprintf(z + len, size - len, " %u:%s%s%s%s", n,
-						phases[pod->phase], pod->deleting ? "!" : "",
+						phases[pod->phase],
+						pod->stuck      ? "k"
+						: pod->deleting ? "!"
+								: "",
 						pod->stale ? "s" : "", pod->foreign ? "x" : "");
 	}
 }
@@ -75,25 +86,62 @@ static bool lacks_files(const struct world *w, unsigned instance)
 	return w->by_file && (!f->there || f->foreign || f->other || f->deleting);
 }
 
+static bool is_anybody_there(const struct world *w, unsigned instance)
+{
+	for (unsigned n = 0; n < MAX_PODS; n++) {
+		if (w->pods[n].there && instance_of_pod(w, n) == instance)
+			return true;
+	}
+	return false;
+}
+
+static bool are_workers_ready(const struct world *w, unsigned instance)
+{
+	for (unsigned k = 0; k < w->workers; k++) {
+		const struct wpod *pod = &w->pods[instance * w->workers + k];
+
+		if (!pod->there || pod->phase != JOB_POD_RUNNING || pod->unready || pod->deleting)
+			return false;
+	}
+	return true;
+}
+
 static const char *wrong_action(const struct world *w, const struct job_action *a)
 {
 	const struct wpart *part = &w->parts[a->instance];
 	bool ended = w->status.completion_ms != 0;
 
 	switch (a->kind) {
+	case JOB_CREATE_LAUNCHER:
 	case JOB_CREATE_POD:
 		if (part->state != PARTITION_STATE_ACTIVE)
 			return "a Pod without an active partition";
+		if (part->run != run_of(w, a->instance) && !is_anybody_there(w, a->instance))
+			return "a run on a partition that wasn't reset";
+		if (a->kind == JOB_CREATE_LAUNCHER && !are_workers_ready(w, a->instance))
+			return "a launcher before its workers";
+		if (w->suspend)
+			return "a Pod of a suspended job";
 		if (w->pods[number_of_action(w, a)].there)
 			return "a Pod whose name is taken";
 		if (lacks_files(w, a->instance))
 			return "a Pod without its configuration";
 		return ended || w->deleting ? "a Pod after the end" : NULL;
+	case JOB_KILL_POD:
+		if (!w->pods[number_of_action(w, a)].stuck &&
+		    !w->pods[number_of_action(w, a)].deleting)
+			return "a Pod is removed without having been told to end";
+		part = &w->parts[instance_of_pod(w, number_of_action(w, a)) % MAX_INSTANCES];
+		if (part->state != PARTITION_STATE_NONE && !w->pods[number_of_action(w, a)].stale)
+			return "a Pod on a silent node goes before its IPUs";
+		return NULL;
 	case JOB_DELETE_POD:
 		return w->pods[number_of_action(w, a)].foreign ? "somebody else's Pod goes" : NULL;
 	case JOB_ENSURE:
 		if (is_used(w, a->instance))
 			return "another partition while a Pod may run";
+		if (w->suspend)
+			return "a partition for a suspended job";
 		return ended || w->deleting ? "a partition after the end" : NULL;
 	case JOB_ADOPT:
 		if (part->state != PARTITION_STATE_NONE)
@@ -140,13 +188,24 @@ static const char *wrong_status(const struct world *w, const struct job_plan *pl
 		job_status_done(&kept);
 		return same ? NULL : "an ended job's status changes";
 	}
+	for (size_t i = 0; i < plan->status.n_instances; i++) {
+		if (plan->status.instances[i].restarts > w->limit)
+			return "more restarts than it may have";
+	}
 	if (!plan->status.conditions[JOB_SUCCEEDED].on)
 		return NULL;
-	for (unsigned n = 0; n < w->instances * w->workers; n++) {
+	for (unsigned n = has_launcher(w) ? MAX_WORKERS : 0;
+	     n < (has_launcher(w) ? MAX_WORKERS + w->instances : w->instances * w->workers); n++) {
 		if (w->pods[n].there && w->pods[n].phase != JOB_POD_SUCCEEDED)
 			return "Completed while a Pod hasn't succeeded";
 	}
 	return NULL;
+}
+
+static bool is_about_a_pod(const struct job_action *a)
+{
+	return a->kind == JOB_CREATE_POD || a->kind == JOB_CREATE_LAUNCHER ||
+	       a->kind == JOB_DELETE_POD || a->kind == JOB_KILL_POD;
 }
 
 static const char *wrong_names(const struct world *w, const struct job_plan *plan)
@@ -155,8 +214,7 @@ static const char *wrong_names(const struct world *w, const struct job_plan *pla
 		for (size_t k = 0; k < i; k++) {
 			const struct job_action *a = &plan->actions[i], *b = &plan->actions[k];
 
-			if ((a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD) &&
-			    (b->kind == JOB_CREATE_POD || b->kind == JOB_DELETE_POD) &&
+			if (is_about_a_pod(a) && is_about_a_pod(b) &&
 			    number_of_action(w, a) == number_of_action(w, b))
 				return "two actions on one name";
 		}
@@ -284,7 +342,7 @@ static void set_files(struct world *w, unsigned kind)
 	w->files[0] = kinds[kind];
 }
 
-enum before { NEVER_THERE, WAS_THERE, ENDED, N_BEFORES };
+enum before { NEVER_THERE, WAS_THERE, IS_OVER, ENDED, N_BEFORES };
 
 static void set_before(struct world *w, enum before before)
 {
@@ -292,49 +350,84 @@ static void set_before(struct world *w, enum before before)
 
 	if (before == NEVER_THERE)
 		return;
-	s->desired_replicas = (int32_t)w->instances;
-	s->active = (int32_t)(w->instances * w->workers);
 	s->partition_created = true;
 	job_status_set(s, before == ENDED ? JOB_FAILED : JOB_RUNNING, NOW - 5000, "X", "x");
-	if (before == ENDED)
-		job_status_end(s, NOW - 5000, "Failed", "x");
+	if (before == ENDED) {
+		job_status_say(s, "Failed", "x");
+		s->completion_ms = NOW - 5000;
+		return;
+	}
+	s->n_instances = w->instances;
+	s->instances = xcalloc(w->instances, sizeof(*s->instances));
+	for (unsigned i = 0; i < w->instances; i++) {
+		s->instances[i].phase = before == IS_OVER ? JOB_INSTANCE_RESTARTING
+							  : JOB_INSTANCE_RUNNING;
+		s->instances[i].complete = true;
+		s->instances[i].over = before == IS_OVER;
+	}
 }
 
-/* by_file: with each kind of ConfigMap, the configuration fetched or not; else without. */
-static void test_every_world(unsigned instances, unsigned workers, bool by_file)
+struct variant {
+	const char *name;
+	unsigned instances, workers;
+	bool by_file; /* with each kind of ConfigMap, the configuration fetched or not; else without
+		       */
+	bool launcher, suspend;
+	enum job_restart restart;
+};
+
+static void set_world(struct world *w, const struct variant *v, unsigned k)
 {
-	unsigned n_pods = instances * workers, kinds = 1;
-	unsigned ends = by_file && n_pods > 1 ? 1 : 4; /* deletion, and what is cleaned then */
+	unsigned n_workers = v->instances * v->workers;
+	unsigned ends = v->by_file && n_workers > 1 ? 1 : 4;
+
+	*w = (struct world){
+		.instances = v->instances,
+		.workers = v->workers,
+		.launcher = v->launcher,
+		.suspend = v->suspend,
+		.restart = v->restart,
+		.limit = 2,
+		.finalizer = true,
+	};
+	for (unsigned i = 0; i < MAX_PODS; i++)
+		w->pods[i].instance = -1;
+	for (unsigned i = 0; i < n_workers; i++, k /= POD_KINDS)
+		set_pod(&w->pods[i], k % POD_KINDS);
+	if (v->launcher) {
+		set_pod(&w->pods[MAX_WORKERS], k % POD_KINDS);
+		k /= POD_KINDS;
+	}
+	w->parts[0] = part_kinds[k % PART_KINDS];
+	k /= PART_KINDS;
+	set_before(w, (enum before)(k % N_BEFORES));
+	k /= N_BEFORES;
+	w->deleting = ends > 1 && k & 1; /* and what is cleaned then */
+	w->clean = ends > 1 && k & 2 ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
+	k /= ends;
+	set_files(w, v->by_file ? k % FILES_KINDS : 0);
+	w->parts[0].fetched = k / FILES_KINDS;
+}
+
+static void test_every_world(const struct variant *v)
+{
+	unsigned n_pods = v->instances * v->workers + v->launcher, kinds = 1;
+	unsigned ends = v->by_file && n_pods > 1 ? 1 : 4;
 	bool good = true;
 
 	worlds = 0;
 	for (unsigned i = 0; i < n_pods; i++)
 		kinds *= POD_KINDS;
-	if (by_file)
+	if (v->by_file)
 		kinds *= FILES_KINDS * 2;
 	for (unsigned k = 0; k < kinds * PART_KINDS * N_BEFORES * ends && good; k++) {
-		struct world w = {.instances = instances, .workers = workers};
-		unsigned rest = k;
+		struct world w;
 
-		for (unsigned i = 0; i < n_pods; i++, rest /= POD_KINDS)
-			set_pod(&w.pods[i], rest % POD_KINDS);
-		for (unsigned i = n_pods; i < MAX_PODS; i++)
-			w.pods[i].instance = -1;
-		w.parts[0] = part_kinds[rest % PART_KINDS];
-		rest /= PART_KINDS;
-		set_before(&w, (enum before)(rest % N_BEFORES));
-		rest /= N_BEFORES;
-		w.deleting = ends > 1 && rest & 1;
-		w.clean = ends > 1 && rest & 2 ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
-		rest /= ends;
-		set_files(&w, by_file ? rest % FILES_KINDS : 0);
-		w.parts[0].fetched = rest / FILES_KINDS;
-		w.finalizer = true;
+		set_world(&w, v, k);
 		good = try_world(&w);
 		job_status_done(&w.status);
 	}
-	ok(good, "%ux%u%s: %lu worlds, %lu plans so far", instances, workers,
-	   by_file ? " by file" : "", worlds, plans);
+	ok(good, "%s: %lu worlds, %lu plans so far", v->name, worlds, plans);
 }
 
 /* ---- ways through a world that moves ---- */
@@ -370,7 +463,7 @@ static void move_part(struct world *w, unsigned i, bool kindly)
 		break;
 	case PARTITION_STATE_CREATING:
 	case PARTITION_STATE_RESETTING:
-		*p = (struct wpart){.state = PARTITION_STATE_ACTIVE};
+		*p = (struct wpart){.state = PARTITION_STATE_ACTIVE, .run = p->run};
 		break;
 	case PARTITION_STATE_RELEASING:
 		p->state = PARTITION_STATE_NONE;
@@ -379,11 +472,12 @@ static void move_part(struct world *w, unsigned i, bool kindly)
 		p->fetched |= kindly || roll(2);
 		if (kindly || roll(4))
 			break;
-		*p = (struct wpart){.state = PARTITION_STATE_FAILED, .broken = roll(2)};
+		*p = (struct wpart){
+			.state = PARTITION_STATE_FAILED, .broken = roll(2), .run = p->run};
 		break;
 	case PARTITION_STATE_FAILED:
 		if (p->broken && !kindly)
-			*p = (struct wpart){.state = PARTITION_STATE_ACTIVE};
+			*p = (struct wpart){.state = PARTITION_STATE_ACTIVE, .run = p->run};
 		break;
 	default:
 		break;
@@ -394,7 +488,7 @@ static void move_pod(struct world *w, unsigned n, bool kindly)
 {
 	struct wpod *pod = &w->pods[n];
 
-	if (!pod->there)
+	if (!pod->there || pod->stuck)
 		return;
 	if (!kindly && roll(10) == 0)
 		pod->deleting = true; /* somebody's kubectl */
@@ -402,6 +496,11 @@ static void move_pod(struct world *w, unsigned n, bool kindly)
 		*pod = (struct wpod){.instance = -1};
 	} else if (pod->phase == JOB_POD_PENDING) {
 		pod->phase = JOB_POD_RUNNING;
+		pod->unready = !kindly && roll(3) == 0;
+	} else if (pod->unready) {
+		pod->unready = false;
+	} else if (has_launcher(w) && n < MAX_WORKERS && (kindly || roll(6))) {
+		pod->phase = JOB_POD_RUNNING; /* it waits for its launcher's processes */
 	} else if (pod->phase == JOB_POD_RUNNING || pod->phase == JOB_POD_UNKNOWN) {
 		pod->phase = kindly || roll(3) ? JOB_POD_SUCCEEDED : JOB_POD_FAILED;
 		if (!kindly && roll(8) == 0)
@@ -409,11 +508,16 @@ static void move_pod(struct world *w, unsigned n, bool kindly)
 	}
 }
 
+static void silence(struct wpod *pod)
+{
+	pod->stuck = pod->deleting = pod->there && !pod->foreign;
+}
+
 static void move_people(struct world *w)
 {
 	struct wfiles *files;
 
-	switch (roll(12)) {
+	switch (roll(16)) {
 	case 0:
 		w->instances = 1 + roll(3);
 		break;
@@ -435,6 +539,17 @@ static void move_people(struct world *w)
 	case 5: /* … or deletes one */
 		w->files[roll(3)] = (struct wfiles){.there = false};
 		break;
+	case 6:
+		w->suspend = !w->suspend;
+		break;
+	case 7: /* another template */
+		for (unsigned n = 0; n < MAX_PODS; n++)
+			w->pods[n].outdated = w->pods[n].there;
+		break;
+	case 8: /* a node falls silent */
+		if (roll(3) == 0)
+			silence(&w->pods[roll(MAX_PODS)]);
+		break;
 	default:
 		break;
 	}
@@ -455,9 +570,11 @@ static bool take_turn(struct world *w, bool whole)
 static bool finish(struct world *w)
 {
 	w->problem = NULL;
-	for (int step = 0; step < 200 && !w->gone; step++) {
+	w->suspend = false;
+	for (int step = 0; step < 400 && !w->gone; step++) {
 		if (!take_turn(w, true))
 			return false;
+		w->later_ms += 20000;
 		for (unsigned i = 0; i < MAX_INSTANCES; i++)
 			move_part(w, i, true);
 		for (unsigned n = 0; n < MAX_PODS; n++)
@@ -465,11 +582,13 @@ static bool finish(struct world *w)
 	}
 	for (unsigned i = 0; i < MAX_INSTANCES && !w->gone; i++) {
 		if (w->parts[i].state != PARTITION_STATE_NONE || !w->status.completion_ms ||
-		    w->files[i].there) {
-			char now[512];
+		    (w->files[i].there && !has_launcher(w))) { /* waiting workers mount it */
+			struct job_plan plan;
+			struct sight s;
 
-			describe(w, now, sizeof(now));
-			fail("no end: %s", now);
+			plan_world(w, &s, &plan);
+			broken(w, &plan, "no end");
+			job_plan_done(&plan);
 			return false;
 		}
 	}
@@ -483,10 +602,19 @@ static bool walk(void)
 
 	w.clean = roll(2) ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
 	w.by_file = roll(2);
+	w.launcher = roll(2);
+	w.restart = (enum job_restart)roll(3);
+	w.limit = roll(4);
+	w.surge = roll(2);
+	w.unavailable = w.surge ? roll(2) : 1;
+	w.recreate = roll(4) == 0;
+	w.unsupporting = roll(2);
 	for (unsigned n = 0; n < MAX_PODS; n++)
 		w.pods[n].instance = -1;
 	for (int step = 0; step < 60 && good && !w.gone; step++) {
 		unsigned what = roll(8);
+
+		w.later_ms += roll(3) ? 0 : 20000;
 
 		if (what < 4)
 			good = take_turn(&w, what < 3);
@@ -515,10 +643,20 @@ static void test_walks(unsigned n)
 
 int main(void)
 {
-	test_every_world(1, 1, false);
-	test_every_world(1, 2, false);
-	test_every_world(1, 1, true);
-	test_every_world(1, 2, true);
+	static const struct variant variants[] = {
+		{"one", 1, 1, false, false, false, JOB_RESTART_NEVER},
+		{"two", 1, 2, false, false, false, JOB_RESTART_NEVER},
+		{"one by file", 1, 1, true, false, false, JOB_RESTART_NEVER},
+		{"two by file", 1, 2, true, false, false, JOB_RESTART_NEVER},
+		{"one with a launcher", 1, 1, false, true, false, JOB_RESTART_NEVER},
+		{"one that may restart", 1, 1, false, false, false, JOB_RESTART_ON_FAILURE},
+		{"with a launcher, and may restart", 1, 1, false, true, false, JOB_RESTART_ALWAYS},
+		{"suspended", 1, 1, false, false, true, JOB_RESTART_NEVER},
+		{"suspended, with a launcher", 1, 1, false, true, true, JOB_RESTART_ON_FAILURE},
+	};
+
+	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)
+		test_every_world(&variants[i]);
 	test_walks(3000);
 	return done_testing();
 }

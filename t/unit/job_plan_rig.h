@@ -12,7 +12,9 @@
 #include "tap.h"
 
 #define MAX_INSTANCES 4
-#define MAX_PODS      8
+#define MAX_WORKERS   8
+#define MAX_PODS      (MAX_WORKERS + MAX_INSTANCES) /* the launchers are the last ones */
+#define RUN_OF_JOB    UINT32_MAX
 #define NOW           INT64_C(1700000000000)
 #define FILES         UINT64_C(42) /* the hash of any partition's files */
 #define TEXT(z)       ((char *)(uintptr_t)(z))
@@ -22,6 +24,7 @@ struct wpart {
 	bool broken;    /* failed, and still there: PS_ERROR */
 	bool otherwise; /* asked for with another size */
 	bool adopting;  /* being looked for, or taken over */
+	uint32_t run;   /* which it was made or reset for; RUN_OF_JOB: the one that it should be */
 	bool draining;
 	bool fetched; /* its IPUoF configuration has come, for those who need it as files */
 };
@@ -32,15 +35,24 @@ struct wfiles { /* the ConfigMap of an instance */
 };
 
 struct wpod {
-	bool there, deleting, stale, foreign, unlabelled, cant_start;
+	bool there, deleting, stale, foreign, unlabelled, cant_start, nowhere, unready;
+	bool stuck;    /* its node has been silent since long after its grace period */
+	bool outdated; /* made from another template */
 	enum job_pod_phase phase;
 	int instance; /* of its label; -1: by its number */
 };
 
 struct world {
 	unsigned instances, workers;
-	bool deleting, finalizer, launcher, older, keeps, gone;
+	bool deleting, finalizer, launcher, interactive, older, keeps, gone, suspend, recreate;
+	bool unsupported, unsupporting;     /* not run here; the launcher's objects aren't there */
+	bool force, deadline, ttl, foreign; /* foreign: managed by another controller */
+	unsigned surge, unavailable;
+	int64_t later_ms; /* since NOW */
 	enum job_clean clean;
+	enum job_restart restart;
+	unsigned limit;
+	int32_t codes; /* the exit code that leads to a restart; 0: none */
 	const char *problem;
 	const char *trouble;
 	struct wpart parts[MAX_INSTANCES];
@@ -81,7 +93,9 @@ static inline unsigned instance_of_pod(const struct world *w, unsigned number)
 {
 	const struct wpod *pod = &w->pods[number];
 
-	return pod->instance >= 0 ? (unsigned)pod->instance : number / w->workers;
+	return pod->instance >= 0      ? (unsigned)pod->instance
+	       : number >= MAX_WORKERS ? number - MAX_WORKERS
+				       : number / w->workers;
 }
 
 static inline bool is_live(const struct wpod *pod)
@@ -90,10 +104,16 @@ static inline bool is_live(const struct wpod *pod)
 	       pod->phase != JOB_POD_FAILED;
 }
 
+static inline bool has_launcher(const struct world *w)
+{
+	return w->launcher || w->interactive;
+}
+
+/* A worker that waits for its launcher's processes uses nothing; nor does what nobody reaches. */
 static inline bool is_used(const struct world *w, unsigned instance)
 {
-	for (unsigned n = 0; n < MAX_PODS; n++) {
-		if (is_live(&w->pods[n]) && instance_of_pod(w, n) == instance)
+	for (unsigned n = has_launcher(w) ? MAX_WORKERS : 0; n < MAX_PODS; n++) {
+		if (is_live(&w->pods[n]) && !w->pods[n].stuck && instance_of_pod(w, n) == instance)
 			return true;
 	}
 	return false;
@@ -104,7 +124,12 @@ static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
 	const struct wpod *pod = &w->pods[n];
 	struct job_pod *out = &s->pods[n];
 
-	snprintf(s->names[n], sizeof(s->names[n]), "j-worker-%u", n);
+	if (n == MAX_WORKERS)
+		snprintf(s->names[n], sizeof(s->names[n]), "j-launcher");
+	else if (n > MAX_WORKERS)
+		snprintf(s->names[n], sizeof(s->names[n]), "j-launcher-%u", n - MAX_WORKERS);
+	else
+		snprintf(s->names[n], sizeof(s->names[n]), "j-worker-%u", n);
 	*out = (struct job_pod){
 		.ns = TEXT("ns"),
 		.name = s->names[n],
@@ -114,9 +139,18 @@ static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
 					: s->ids[instance_of_pod(w, n) % MAX_INSTANCES],
 		.instance = pod->unlabelled ? -1 : (int64_t)instance_of_pod(w, n),
 		.phase = pod->phase,
-		.deleting = pod->deleting,
-		.fault = pod->cant_start ? JOB_POD_FAULT_OWN : JOB_POD_FAULT_NONE,
-		.message = pod->cant_start ? TEXT("ImagePullBackOff") : TEXT("exited with 3"),
+		.deleting = pod->deleting || pod->stuck,
+		.deletion_ms = s->view.now_ms - (pod->stuck ? 61000 : 0),
+		.launcher = n >= MAX_WORKERS,
+		.ready = pod->phase == JOB_POD_RUNNING && !pod->unready,
+		.exit_code = pod->phase == JOB_POD_FAILED ? 3 : 0,
+		.template_hash = pod->outdated ? 1 : 2,
+		.fault = pod->cant_start ? JOB_POD_FAULT_OWN
+			 : pod->nowhere  ? JOB_POD_FAULT_NODE
+					 : JOB_POD_FAULT_NONE,
+		.message = pod->cant_start ? TEXT("ImagePullBackOff")
+			   : pod->nowhere  ? TEXT("no node takes it")
+					   : TEXT("exited with 3"),
 	};
 	s->listed[s->view.n_pods++] = out;
 }
@@ -145,6 +179,8 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 	snprintf(s->ids[i], sizeof(s->ids[i]), "p%u", i);
 	s->asks[i] = job_ask(&s->job, i);
 	s->asks[i].ipus *= p->otherwise ? 2 : 1;
+	if (p->run != RUN_OF_JOB)
+		s->asks[i].attempt = p->run;
 	*out = (struct partition_status){
 		.state = p->state,
 		.adopting = p->adopting && p->state == PARTITION_STATE_WAITING,
@@ -162,15 +198,24 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 	} else if (p->state == PARTITION_STATE_FAILED) {
 		out->why = p->broken ? PARTITION_WHY_ERROR : PARTITION_WHY_VANISHED;
 		snprintf(out->message, sizeof(out->message), p->broken ? "in PS_ERROR" : "is gone");
+	} else if (p->state == PARTITION_STATE_RELEASING && p->broken) {
+		snprintf(out->message, sizeof(out->message), "c:8090 doesn't answer");
 	}
 	s->view.held += p->state != PARTITION_STATE_NONE;
-	if (i >= w->instances && is_asked(p))
+	if (i >= w->instances + w->surge && is_asked(p))
 		s->surplus[s->view.n_surplus++] = i;
 }
 
+static const struct job_timing timing = {
+	.backoff_ms = 10000,
+	.backoff_max_ms = 300000,
+	.start_deadline_ms = 900000,
+	.unreachable_ms = 60000,
+};
+
 static inline void look(const struct world *w, struct sight *s)
 {
-	*s = (struct sight){0};
+	*s = (struct sight){.view.now_ms = NOW + w->later_ms};
 	s->job = (struct job){
 		.ns = TEXT("ns"),
 		.name = TEXT("j"),
@@ -184,9 +229,24 @@ static inline void look(const struct world *w, struct sight *s)
 		.clean = w->clean,
 		.keeps_partitions = w->keeps,
 		.problem = TEXT(w->problem),
-		.unsupported = w->launcher ? TEXT("no launcher in this version") : NULL,
+		.launcher = w->launcher,
+		.interactive = w->interactive,
+		.ttl_ms = w->interactive ? 3600000 : 0,
+		.restart = w->restart,
+		.backoff_limit = w->limit,
+		.suspend = w->suspend,
+		.strategy = w->recreate ? JOB_RECREATE : JOB_ROLLING_UPDATE,
+		.max_surge = w->surge,
+		.max_unavailable = w->unavailable,
+		.template_hash = 2,
+		.deadline_ms = w->deadline ? 60000 : 0,
+		.finished_ttl_ms = w->ttl ? 1000 : -1,
+		.managed_by = w->foreign ? TEXT("example.com/other") : NULL,
+		.force_release = w->force,
 		.status = w->status,
 	};
+	if (w->codes)
+		s->job.restart_codes[w->codes / 8] |= (uint8_t)(1u << (w->codes % 8));
 	for (unsigned i = 0; i < MAX_INSTANCES; i++)
 		see_part(w, i, s);
 	for (unsigned n = 0; n < MAX_PODS; n++) {
@@ -198,11 +258,13 @@ static inline void look(const struct world *w, struct sight *s)
 			see_files(w, i, s);
 	}
 	s->view.job = &s->job;
+	s->view.timing = &timing;
+	s->view.supported = !w->unsupporting;
+	s->view.unsupported = w->unsupported ? "no launcher here" : NULL;
 	s->view.files = s->listed_files;
-	s->view.now_ms = NOW;
 	s->view.pods = s->listed;
 	s->view.partitions = s->parts;
-	s->view.n_partitions = w->instances;
+	s->view.n_partitions = w->problem ? 0 : w->instances + w->surge;
 	s->view.surplus = s->surplus;
 	s->view.older = w->older;
 	s->view.trouble = w->trouble;
@@ -215,10 +277,15 @@ static inline unsigned number_of_action(const struct world *w, const struct job_
 		return a->instance * w->workers + a->worker;
 	if (a->kind == JOB_DELETE_FILES)
 		return (unsigned)strtoul(a->files->name + strlen("j-ipuof-"), NULL, 10);
+	if (a->kind == JOB_CREATE_LAUNCHER)
+		return MAX_WORKERS + a->instance;
+	if (a->pod->launcher)
+		return MAX_WORKERS + (unsigned)(a->pod->name[10] ? atoi(a->pod->name + 11) : 0);
 	return (unsigned)strtoul(a->pod->name + strlen("j-worker-"), NULL, 10);
 }
 
-/* "ensure/0 create-pod/1 delete-pod/0": instances, and Pods' numbers. */
+/* "ensure/0 create-pod/1 delete-pod/L0": instances, and Pods' numbers, those of launchers with L.
+ */
 static inline void say_plan(const struct world *w, const struct job_plan *plan, char *z,
 			    size_t size)
 {
@@ -230,11 +297,15 @@ static inline void say_plan(const struct world *w, const struct job_plan *plan, 
 		const char *name = job_action_name(a->kind);
 
 		len += (size_t)snprintf(z + len, size - len, "%s%s", len ? " " : "", name);
-		if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD ||
-		    a->kind == JOB_DELETE_FILES)
+		if ((a->kind == JOB_DELETE_POD || a->kind == JOB_KILL_POD) && a->pod->launcher)
+			len += (size_t)snprintf(z + len, size - len, "/L%u",
+						number_of_action(w, a) - MAX_WORKERS);
+		else if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD ||
+			 a->kind == JOB_KILL_POD || a->kind == JOB_DELETE_FILES)
 			len += (size_t)snprintf(z + len, size - len, "/%u", number_of_action(w, a));
 		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_RELEASE ||
-			 a->kind == JOB_WRITE_FILES)
+			 a->kind == JOB_WRITE_FILES || a->kind == JOB_WRITE_SUPPORT ||
+			 a->kind == JOB_CREATE_LAUNCHER)
 			len += (size_t)snprintf(z + len, size - len, "/%u", a->instance);
 	}
 }
@@ -250,6 +321,21 @@ static inline void release_part(struct wpart *p)
 						  : PARTITION_STATE_NONE};
 }
 
+static inline uint32_t run_of(const struct world *w, unsigned instance)
+{
+	return instance < w->status.n_instances ? w->status.instances[instance].run : 0;
+}
+
+/* An active one is reset for another run. */
+static inline void ensure_part(struct wpart *p, uint32_t run)
+{
+	if (!is_asked(p) || p->otherwise)
+		*p = (struct wpart){.state = PARTITION_STATE_WAITING};
+	else if (p->state == PARTITION_STATE_ACTIVE && p->run != run)
+		p->state = PARTITION_STATE_RESETTING;
+	p->run = run;
+}
+
 static inline void do_action(struct world *w, const struct job_action *a)
 {
 	struct wpod *pod;
@@ -263,12 +349,12 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		w->gone = w->deleting;
 		break;
 	case JOB_ENSURE:
-		if (!is_asked(&w->parts[a->instance]) || w->parts[a->instance].otherwise)
-			w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING};
+		ensure_part(&w->parts[a->instance], run_of(w, a->instance));
 		break;
 	case JOB_ADOPT:
 		w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING,
-						       .adopting = true};
+						       .adopting = true,
+						       .run = run_of(w, a->instance)};
 		break;
 	case JOB_RELEASE:
 		release_part(&w->parts[a->instance]);
@@ -277,6 +363,13 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		for (unsigned i = 0; i < MAX_INSTANCES; i++)
 			release_part(&w->parts[i]);
 		break;
+	case JOB_ABANDON:
+		for (unsigned i = 0; i < MAX_INSTANCES; i++)
+			w->parts[i] = (struct wpart){.state = PARTITION_STATE_NONE};
+		break;
+	case JOB_WRITE_SUPPORT:
+		w->unsupporting = false;
+		break;
 	case JOB_WRITE_FILES:
 		w->files[a->instance] = (struct wfiles){.there = true};
 		break;
@@ -284,6 +377,7 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		w->files[number_of_action(w, a)] = (struct wfiles){.there = false};
 		break;
 	case JOB_CREATE_POD:
+	case JOB_CREATE_LAUNCHER:
 		w->pods[number_of_action(w, a)] = (struct wpod){.there = true, .instance = -1};
 		break;
 	case JOB_DELETE_POD:
@@ -293,7 +387,15 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		else
 			*pod = (struct wpod){.instance = -1};
 		break;
-	default:
+	case JOB_KILL_POD:
+		w->pods[number_of_action(w, a)] = (struct wpod){.instance = -1};
+		break;
+	case JOB_CREATE_GROUP:
+	case JOB_DELETE_GROUP:
+		break;
+	case JOB_DELETE_JOB:
+		w->deleting = true;
+		w->gone = !w->finalizer;
 		break;
 	}
 }

@@ -1,278 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job planner against its tables in doc/design/job-states.md: rows in their order, in words.
- * Partitions: a word an instance, "*" behind it: asked for with another size; "+" and "-": by file,
- * which has come or hasn't. ConfigMaps: "INSTANCE", behind it as with Pods, "o" other content.
- * Pods: "NUMBER:phase", behind it "!" in deletion, "s" stale, "x" not ours, "u" label lost, "c"
- * can't start.
+ * The job planner against its tables in doc/design/job-states.md; job_plan_rows.h has the rows, and
+ * says how they are to be read.
  */
 #include "job_plan_rig.h"
-
-struct row {
-	const char *name;
-	const char *job; /* "1x2", then words: deleting, no-finalizer, launcher, all, broken */
-	const char *was; /* the stored status: "", or "DESIRED active succeeded failed", "done" */
-	const char *parts;
-	const char *pods;
-	const char *does;
-	const char *shows; /* launcherStatus; "-": the status is left alone */
-	const char *says;  /* part of lastMessage */
-	const char *files; /* ConfigMaps; NULL: none */
-};
-
-#define WAITS "Waiting for resources"
-
-static const struct row job_rows[] = {
-	{"deletion, not ours to end", "1x1 deleting no-finalizer", "", "active", "0:running", "",
-	 "-", ""},
-	{"deletion, Pods", "1x2 deleting", "", "active", "0:running 1:succeeded",
-	 "delete-pod/0 delete-pod/1", "-", ""},
-	{"deletion, Pods in deletion", "1x1 deleting", "", "active", "0:running!", "", "-", ""},
-	{"deletion, somebody else's Pod", "1x1 deleting", "", "active", "0:running x",
-	 "release-all", "-", ""},
-	{"deletion, no Pod", "1x1 deleting", "", "waiting", "", "release-all", "-", ""},
-	{"deletion, being released", "1x1 deleting", "", "releasing", "", "release-all", "-", ""},
-	{"deletion, vanished", "1x1 deleting", "", "vanished", "", "release-all", "-", ""},
-	{"deletion, nothing held", "1x1 deleting", "", "none", "", "remove-finalizer", "-", ""},
-	{"deletion of a broken one", "1x1 deleting broken", "", "none", "", "remove-finalizer", "-",
-	 ""},
-	{"deletion of an ended one", "1x1 deleting", "done", "active", "0:succeeded",
-	 "delete-pod/0", "-", ""},
-
-	{"older, running", "1x1 older", "", "none", "", "", "-", ""},
-	{"older, running, taken over", "1x1 older", "", "active", "", "", "-", ""},
-	{"older, ended", "1x1 older", "done", "active", "", "release-all", "-", ""},
-	{"older, ended, nothing held", "1x1 older", "done", "none", "", "", "-", ""},
-	{"older, deletion", "1x1 older deleting", "", "active", "", "release-all", "-", ""},
-	{"ended, a Pod runs", "1x2", "done", "active", "0:failed 1:running", "delete-pod/1", "-",
-	 ""},
-	{"ended, a Pod is leaving", "1x2", "done", "active", "0:failed 1:running!", "", "-", ""},
-	{"ended, none runs", "1x1", "done", "active", "0:succeeded", "release-all", "-", ""},
-	{"ended, keeps its partitions", "1x1 keeps", "done", "active", "0:succeeded", "", "-", ""},
-	{"deletion, keeps its partitions", "1x1 keeps deleting", "done", "active", "",
-	 "release-all", "-", ""},
-	{"ended, clean all", "1x1 all", "done", "active", "0:succeeded", "delete-pod/0 release-all",
-	 "-", ""},
-	{"ended, being released", "1x1", "done", "releasing", "", "release-all", "-", ""},
-	{"ended, nothing held", "1x1", "done", "none", "0:succeeded", "", "Completed", "done"},
-	{"ended, nothing held, said", "1x1", "done-released", "none", "0:succeeded", "", "-", ""},
-	{"ended, its spec broken since", "1x1 broken", "done-released", "none", "", "", "-", ""},
-	{"ended, no finalizer", "1x1 no-finalizer", "done-released", "none", "", "", "-", ""},
-
-	{"broken, Pods run", "1x1 broken", "1 1 0 0", "active", "0:running", "", "Failed",
-	 "it is broken"},
-	{"broken, none runs", "1x1 broken", "", "active", "0:failed", "release-all", "Failed",
-	 "it is broken"},
-	{"broken, nothing held", "1x1 broken no-finalizer", "", "none", "", "", "Failed",
-	 "it is broken"},
-	{"not in this version", "1x1 launcher no-finalizer", "", "none", "", "", "Pending",
-	 "no launcher in this version"},
-	{"not in this version, Pods run", "1x1 launcher", "1 1 0 0", "active", "0:running", "",
-	 "Pending", "no launcher in this version"},
-	{"not in this version, none runs", "1x1 launcher", "1 1 0 0", "active", "", "release-all",
-	 "Pending", "no launcher in this version"},
-	{"no finalizer", "1x1 no-finalizer", "", "none", "", "add-finalizer", "-", ""},
-	{"no finalizer, although it runs", "1x1 no-finalizer", "1 1 0 0", "active", "0:running",
-	 "add-finalizer", "-", ""},
-};
-
-static const struct row instance_rows[] = {
-	{"any: conflict", "1x1", "", "none", "0:running x", "", "Pending", "isn't this job's"},
-	{"active: conflict", "1x2", "", "active", "0:running 1:running x", "", "Pending",
-	 "Pod j-worker-1 exists"},
-	{"waiting: stale", "1x1", "1 1 0 0", "waiting", "0:running s", "delete-pod/0", "Pending",
-	 "an earlier partition"},
-	{"creating: stale", "1x2", "", "creating", "0:running!s 1:failed s", "delete-pod/1",
-	 "Pending", "an earlier partition"},
-	{"active: stale", "1x2", "", "active", "0:pending s", "delete-pod/0", "Pending",
-	 "an earlier partition"},
-	{"in error: stale", "1x1", "", "error", "0:running s", "delete-pod/0", "Pending",
-	 "an earlier partition"},
-
-	{"none: a Pod failed", "1x2", "1 1 0 0", "none", "0:failed 1:succeeded", "", "Failed",
-	 "Pod j-worker-0 failed: exited with 3"},
-	{"releasing: a Pod failed, another runs", "1x2", "", "releasing", "0:failed 1:running",
-	 "delete-pod/1", "Failed", "exited with 3"},
-	{"none: all succeeded", "1x2", "1 1 1 0", "none", "0:succeeded 1:succeeded", "",
-	 "Completed", "All instances done"},
-	{"none: lost", "1x1", "1 1 0 0", "none", "", "", "Failed", "was deleted before it ended"},
-	{"none: one lost, one runs", "1x2", "1 2 0 0", "none", "0:running", "delete-pod/0",
-	 "Failed", "was deleted before it ended"},
-	{"none: some made, others never", "1x2", "", "none", "1:running", "delete-pod/1", "Pending",
-	 "an earlier partition"},
-	{"none: Pods go on", "1x1", "1 1 0 0", "none", "0:running", "adopt/0", "Running",
-	 "Running"},
-	{"none: one of two goes on", "1x2", "1 2 0 0", "none", "0:succeeded 1:running", "adopt/0",
-	 "Running", "Running"},
-	{"adopting: Pods go on", "1x1", "1 1 0 0", "waiting@", "0:running", "", "Running",
-	 "Running"},
-	{"adopting: one failed", "1x2", "1 2 0 0", "waiting@", "0:running 1:failed", "delete-pod/0",
-	 "Failed", "exited with 3"},
-	{"adopting: lost", "1x1", "1 1 0 0", "waiting@", "", "", "Failed",
-	 "was deleted before it ended"},
-	{"adopted, not recorded yet", "1x1", "1 1 0 0", "creating@", "0:running", "", "Running",
-	 "Running"},
-	{"releasing: Pods go on", "1x1", "1 1 0 0", "releasing", "0:running!", "", "Running", ""},
-	{"none", "1x1", "", "none", "", "ensure/0", "Pending", WAITS},
-	{"releasing", "1x1", "", "releasing", "", "ensure/0", "Pending", WAITS},
-
-	{"waiting", "1x1", "", "waiting", "", "", "Pending", "no room"},
-	{"waiting for another size", "1x1", "", "waiting*", "", "ensure/0", "Pending", "no room"},
-	{"creating", "1x1", "", "creating", "", "", "Pending", WAITS},
-	{"creating with another size", "1x1", "", "creating*", "", "ensure/0", "Pending", WAITS},
-	{"creating, read back after a restart", "1x1", "1 1 0 0", "creating", "0:running", "",
-	 "Pending", WAITS},
-	{"resetting", "1x1", "1 1 0 0", "resetting", "0:running", "", "Pending", WAITS},
-
-	{"vanished: none was there", "1x1", "", "vanished", "", "release/0", "Pending", "is gone"},
-	{"vanished: all ended well", "1x1", "1 1 0 0", "vanished", "0:succeeded", "", "Completed",
-	 ""},
-	{"vanished: all ended, one badly", "1x2", "1 2 0 0", "vanished", "0:succeeded 1:failed", "",
-	 "Failed", "exited with 3"},
-	{"vanished: a Pod runs", "1x1", "1 1 0 0", "vanished", "0:running", "delete-pod/0",
-	 "Failed", "is gone"},
-	{"vanished: it was there", "1x1", "1 1 0 0", "vanished", "", "", "Failed", "is gone"},
-
-	{"active: one failed", "1x1", "1 1 0 0", "active", "0:failed", "", "Failed",
-	 "Pod j-worker-0 failed: exited with 3"},
-	{"active: one failed, one runs", "1x2", "1 2 0 0", "active", "0:running 1:failed",
-	 "delete-pod/0", "Failed", "Pod j-worker-1 failed"},
-	{"active: one failed, one never made", "1x2", "", "active", "0:failed", "", "Failed",
-	 "Pod j-worker-0 failed"},
-	{"active: all succeeded", "1x2", "", "active", "0:succeeded 1:succeeded", "", "Completed",
-	 "All instances done"},
-	{"active: lost", "1x1", "1 1 0 0", "active", "", "", "Failed", "deleted before it ended"},
-	{"active: lost, with another that runs", "1x2", "1 2 0 0", "active", "1:running",
-	 "delete-pod/1", "Failed", "deleted before it ended"},
-	{"active: lost, with another that is leaving", "1x2", "1 2 0 0", "active", "1:running!", "",
-	 "Failed", "deleted before it ended"},
-	{"active: one leaving, one never made", "1x2", "", "active", "1:running!", "", "Pending",
-	 "in deletion"},
-	{"active: one not made", "1x1", "", "active", "", "create-pod/0", "Pending", WAITS},
-	{"active: one of two not made", "1x2", "", "active", "0:running", "create-pod/1", "Pending",
-	 WAITS},
-	{"active: one refused", "1x1 trouble", "", "active", "", "create-pod/0", "Pending",
-	 "quota is used up"},
-	{"active with another size, none there", "1x1", "", "active*", "", "ensure/0", "Pending",
-	 WAITS},
-	{"active with another size, in use", "1x1", "1 1 0 0", "active*", "0:running", "",
-	 "Running", ""},
-	{"active: not running yet", "1x2", "", "active", "0:running 1:pending", "", "Pending",
-	 WAITS},
-	{"active: can't start", "1x1", "", "active", "0:pending c", "", "Pending",
-	 "Pod j-worker-0: ImagePullBackOff"},
-	{"active: leaving before it ran", "1x1", "1 1 0 0", "active", "0:pending!", "", "Pending",
-	 "in deletion"},
-	{"active: unknown", "1x1", "1 1 0 0", "active", "0:unknown", "", "Pending",
-	 "its node doesn't answer"},
-	{"active: running", "1x2", "", "active", "0:running 1:succeeded", "", "Running", "Running"},
-	{"active: running, its controller is drained", "1x1", "1 1 0 0", "active%", "0:running", "",
-	 "Running", "c:8090 is being emptied"},
-	{"active: running, leaving", "1x1", "1 1 0 0", "active", "0:running!", "", "Running", ""},
-	{"active: running, label lost", "1x1", "1 1 0 0", "active", "0:running u", "", "Running",
-	 ""},
-	{"in error: in use", "1x1", "1 1 0 0", "error", "0:running", "", "Running", "in PS_ERROR"},
-	{"in error: one failed", "1x1", "1 1 0 0", "error", "0:failed", "", "Failed",
-	 "exited with 3"},
-	{"in error: none was there", "1x1", "", "error", "", "release/0", "Pending", "in PS_ERROR"},
-	{"in error: some made, others never", "1x2", "", "error", "1:pending", "delete-pod/1",
-	 "Pending", "in PS_ERROR"},
-};
-
-static const struct row files_rows[] = {
-	{"creating", "1x1", "", "creating-", "", "", "Pending", WAITS, NULL},
-	{"active: not fetched", "1x1", "", "active-", "", "", "Pending",
-	 "waiting for the IPUoF configuration", NULL},
-	{"active: not fetched, of an earlier one", "1x1", "", "active-", "", "", "Pending",
-	 "waiting for the IPUoF configuration", "0o"},
-	{"active: not fetched, all run", "1x1", "1 1 0 0", "active-", "0:running", "", "Running",
-	 "Running", NULL},
-	{"active: none", "1x2", "", "active+", "", "write-files/0", "Pending", WAITS, NULL},
-	{"active: another content", "1x1", "", "active+", "", "write-files/0", "Pending", WAITS,
-	 "0o"},
-	{"active: another content, some made", "1x2", "", "active+", "0:running", "write-files/0",
-	 "Pending", WAITS, "0o"},
-	{"active: another content, all made", "1x1", "1 1 0 0", "active+", "0:running", "",
-	 "Running", "Running", "0o"},
-	{"active: not ours", "1x1", "", "active+", "", "", "Pending",
-	 "ConfigMap j-ipuof-0 exists and isn't this job's", "0x"},
-	{"active: in deletion", "1x1", "", "active+", "", "", "Pending",
-	 "waiting for the IPUoF configuration", "0!"},
-	{"active: refused", "1x1 trouble", "", "active+", "", "write-files/0", "Pending",
-	 "quota is used up", NULL},
-	{"active: written", "1x2", "", "active+", "", "create-pod/0 create-pod/1", "Pending", WAITS,
-	 "0"},
-	{"active: not needed", "1x1", "", "active", "", "create-pod/0", "Pending", WAITS, "0x"},
-	{"active: one failed", "1x1", "1 0 0 1", "active+", "0:failed", "", "Failed",
-	 "exited with 3", "0"},
-
-	{"releasing: ended", "2x1", "2 1 1 0", "releasing active+", "0:succeeded 1:running",
-	 "delete-files/0", "Running", "", "0 1"},
-	{"releasing: a Pod may run", "1x1", "", "releasing", "0:running!", "", "Running", "", "0"},
-	{"waiting again", "1x1", "", "waiting", "", "delete-files/0", "Pending", "no room", "0"},
-	{"not ours", "1x1", "", "waiting", "", "", "Pending", "no room", "0x"},
-	{"going already", "1x1", "", "waiting", "", "", "Pending", "no room", "0!"},
-	{"fewer instances: its Pod is leaving", "1x1", "1 1 0 0", "active+ active+",
-	 "0:running 1:running!", "", "Running", "", "0 1"},
-	{"fewer instances: none runs", "1x1", "1 1 0 0", "active+ active+", "0:running",
-	 "release/1 delete-files/1", "Running", "", "0 1"},
-	{"the job has ended", "1x1", "done", "releasing", "0:succeeded",
-	 "release-all delete-files/0", "-", "", "0"},
-	{"the job has ended, a Pod is leaving", "1x2", "done", "active+", "0:failed 1:running!", "",
-	 "-", "", "0"},
-	{"in deletion: left to the owner reference", "1x1 deleting", "", "none", "",
-	 "remove-finalizer", "-", "", "0"},
-};
-
-static const struct row several_rows[] = {
-	{"each for itself", "3x1", "", "none waiting active", "", "ensure/0 create-pod/2",
-	 "Pending", "no room"},
-	{"one runs, one waits", "2x1", "", "active waiting", "0:running", "", "Pending", "no room"},
-	{"both run", "2x2", "", "active active", "0:running 1:running 2:running 3:running", "",
-	 "Running", "Running"},
-	{"one ends well: it's said first", "2x1", "2 2 0 0", "active active",
-	 "0:succeeded 1:running", "", "Running", ""},
-	{"one ends well, one runs", "2x1", "2 1 1 0", "active active", "0:succeeded 1:running",
-	 "release/0", "Running", ""},
-	{"one has ended well, one runs", "2x1", "2 1 1 0", "none active", "0:succeeded 1:running",
-	 "", "Running", ""},
-	{"one has ended well and is cleared away", "2x1", "2 1 1 0", "none active", "1:running", "",
-	 "Running", ""},
-	{"cleared away, and the other ends well", "2x1", "2 1 1 0", "none active", "1:succeeded",
-	 "", "Completed", "All instances done"},
-	{"one has ended well and keeps its partition", "2x1 keeps", "2 1 1 0", "active active",
-	 "0:succeeded 1:running", "", "Running", ""},
-	{"one has failed and keeps its partition", "2x1 keeps", "2 1 0 1", "active active",
-	 "0:failed 1:running", "", "Running", ""},
-	{"one fails, one runs", "2x1", "2 1 0 1", "active active", "0:failed 1:running",
-	 "release/0", "Running", ""},
-	{"one has failed, the other ends well", "2x1", "2 1 0 1", "none active",
-	 "0:failed 1:succeeded", "", "Failed", "Pod j-worker-0 failed"},
-	{"one is lost, one runs", "2x1", "2 1 0 1", "active active", "1:running", "release/0",
-	 "Running", ""},
-	{"one was lost, one runs", "2x1", "2 1 0 1", "none active", "1:running", "", "Running", ""},
-	{"one was lost, the other ends well", "2x1", "2 1 0 1", "none active", "1:succeeded", "",
-	 "Failed", "of instance 0 was deleted"},
-	{"a gang fails alone", "2x2", "2 4 0 0", "active active",
-	 "0:running 1:failed 2:running 3:running", "delete-pod/0", "Running", ""},
-
-	{"fewer instances: Pods go first", "1x1", "2 2 0 0", "active active", "0:running 1:running",
-	 "delete-pod/1", "Running", ""},
-	{"fewer instances: its Pod is leaving", "1x1", "1 1 0 0", "active active",
-	 "0:running 1:running!", "", "Running", ""},
-	{"fewer instances: then the partition", "1x1", "1 1 0 0", "active active", "0:running",
-	 "release/1", "Running", ""},
-	{"fewer instances: ended Pods too", "1x1", "1 1 0 0", "active none", "0:running 1:failed",
-	 "delete-pod/1", "Running", ""},
-	{"fewer instances: those that waited", "1x1", "1 1 0 0", "active waiting waiting",
-	 "0:running", "release/1 release/2", "Running", ""},
-	{"fewer instances: going already", "1x1", "1 1 0 0", "active releasing", "0:running", "",
-	 "Running", ""},
-	{"more instances", "2x1", "1 1 0 0", "active none", "0:running", "ensure/1", "Pending",
-	 WAITS},
-	{"fewer, while one isn't made", "1x1", "2 0 0 2", "active none", "", "create-pod/0",
-	 "Pending", WAITS},
-};
+#include "job_plan_rows.h"
 
 /* ---- from words ---- */
 
@@ -288,33 +20,66 @@ static const char *word(const char *z, char *to, size_t size)
 	return z + n;
 }
 
+/* Words that say yes to something. */
+static void read_job_word(struct world *w, const char *text)
+{
+	const struct {
+		const char *word;
+		bool *flag;
+	} flags[] = {
+		{"deleting", &w->deleting},
+		{"launcher", &w->launcher},
+		{"interactive", &w->interactive},
+		{"older", &w->older},
+		{"keeps", &w->keeps},
+		{"suspend", &w->suspend},
+		{"recreate", &w->recreate},
+		{"unsupported", &w->unsupported},
+		{"force", &w->force},
+		{"unsupporting", &w->unsupporting},
+		{"deadline", &w->deadline},
+		{"ttl", &w->ttl},
+		{"foreign", &w->foreign},
+	};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (strcmp(text, flags[i].word) == 0) {
+			*flags[i].flag = true;
+			return;
+		}
+	}
+	if (strcmp(text, "no-finalizer") == 0)
+		w->finalizer = false;
+	else if (strcmp(text, "all") == 0)
+		w->clean = JOB_CLEAN_ALL;
+	else if (strcmp(text, "workers") == 0)
+		w->clean = JOB_CLEAN_WORKERS;
+	else if (strcmp(text, "broken") == 0)
+		w->problem = "it is broken";
+	else if (strcmp(text, "trouble") == 0)
+		w->trouble = "quota is used up";
+	else if (strcmp(text, "onfailure") == 0)
+		w->restart = JOB_RESTART_ON_FAILURE;
+	else if (strcmp(text, "always") == 0)
+		w->restart = JOB_RESTART_ALWAYS;
+	else if (sscanf(text, "code%d", &w->codes) == 1)
+		w->restart = JOB_RESTART_EXIT_CODE;
+	else if (sscanf(text, "limit%u", &w->limit) != 1 &&
+		 sscanf(text, "surge%u", &w->surge) != 1 &&
+		 sscanf(text, "unavailable%u", &w->unavailable) != 1)
+		bail_out("a word of a row's job");
+}
+
 static void read_job(struct world *w, const char *z)
 {
 	char text[32];
 
 	w->finalizer = true;
+	w->limit = 3;
 	if (sscanf(z, "%ux%u", &w->instances, &w->workers) != 2)
 		bail_out("a row's job");
-	for (z = word(z, text, sizeof(text)); *(z = word(z, text, sizeof(text))) || text[0];) {
-		if (strcmp(text, "deleting") == 0)
-			w->deleting = true;
-		else if (strcmp(text, "no-finalizer") == 0)
-			w->finalizer = false;
-		else if (strcmp(text, "launcher") == 0)
-			w->launcher = true;
-		else if (strcmp(text, "older") == 0)
-			w->older = true;
-		else if (strcmp(text, "keeps") == 0)
-			w->keeps = true;
-		else if (strcmp(text, "all") == 0)
-			w->clean = JOB_CLEAN_ALL;
-		else if (strcmp(text, "broken") == 0)
-			w->problem = "it is broken";
-		else if (strcmp(text, "trouble") == 0)
-			w->trouble = "quota is used up";
-		else
-			bail_out("a word of a row's job");
-	}
+	for (z = word(z, text, sizeof(text)); *(z = word(z, text, sizeof(text))) || text[0];)
+		read_job_word(w, text);
 }
 
 static void read_parts(struct world *w, const char *z)
@@ -332,11 +97,15 @@ static void read_parts(struct world *w, const char *z)
 		w->by_file |= p->fetched || (len && text[len - 1] == '-');
 		p->adopting = len && text[len - 1] == '@';
 		p->draining = len && text[len - 1] == '%';
+		p->run = len && text[len - 1] == '~' ? 7 : RUN_OF_JOB;
+		if (p->run != RUN_OF_JOB || (len && text[len - 1] == '!'))
+			text[--len] = '\0';
+		p->broken = len && z[-1] == '!';
 		if (p->otherwise || p->adopting || p->fetched || p->draining ||
 		    (len && text[len - 1] == '-'))
 			text[len - 1] = '\0';
-		p->broken = strcmp(text, "error") == 0;
-		if (p->broken || strcmp(text, "vanished") == 0) {
+		p->broken |= strcmp(text, "error") == 0;
+		if (strcmp(text, "error") == 0 || strcmp(text, "vanished") == 0) {
 			p->state = PARTITION_STATE_FAILED;
 			continue;
 		}
@@ -356,20 +125,28 @@ static void read_pods(struct world *w, const char *z)
 		w->pods[i].instance = -1;
 	while (*(z = word(z, text, sizeof(text))) || text[0]) {
 		const char *flags = text;
+		bool launcher = text[0] == 'L';
 
-		if (sscanf(text, "%u:%15[a-z]", &n, phase) == 2) {
+		if (sscanf(text + launcher, "%u:%15[a-z]", &n, phase) == 2) {
+			n += launcher ? MAX_WORKERS : 0;
 			w->pods[n].there = true;
+			if (strchr(text, '@'))
+				w->pods[n].instance = atoi(strchr(text, '@') + 1);
 			for (size_t k = 0; k < 5; k++) {
 				if (strcmp(phase, phases[k]) == 0)
 					w->pods[n].phase = (enum job_pod_phase)k;
 			}
-			flags = text + strcspn(text, "!");
+			flags = text + strcspn(text, "!@");
 		}
 		w->pods[n].deleting |= strchr(flags, '!') != NULL;
 		w->pods[n].stale |= strchr(flags, 's') != NULL;
 		w->pods[n].foreign |= strchr(flags, 'x') != NULL;
 		w->pods[n].unlabelled |= strchr(flags, 'u') != NULL;
 		w->pods[n].cant_start |= strchr(flags, 'c') != NULL;
+		w->pods[n].nowhere |= strchr(flags, 'w') != NULL;
+		w->pods[n].unready |= strchr(flags, 'n') != NULL;
+		w->pods[n].stuck |= strchr(flags, 'k') != NULL;
+		w->pods[n].outdated |= strchr(flags, 'o') != NULL;
 	}
 }
 
@@ -388,18 +165,71 @@ static void read_files(struct world *w, const char *z)
 	}
 }
 
+/* A word of letters: r, R, S, F the phase; c complete, o over, t has had its partition for an hour,
+ * y yields, b backs off; and the run's number. "." nothing. */
+static void read_memory(struct job_instance *mem, const char *z)
+{
+	static const char phases_of[] = {'.', 'r', 'R', 'S', 'F'};
+
+	for (size_t i = 0; i < sizeof(phases_of); i++) {
+		if (strchr(z, phases_of[i]))
+			mem->phase = (enum job_instance_phase)i;
+	}
+	mem->complete = strchr(z, 'c') != NULL;
+	mem->over = strchr(z, 'o') != NULL;
+	mem->yields = strchr(z, 'y') != NULL;
+	mem->start_ms = mem->since_ms = strchr(z, 't') ? NOW - 3600000 : 0;
+	mem->running_ms = strchr(z, 'r') ? NOW - 7200000 : 0;
+	mem->retry_ms = strchr(z, 'b') ? NOW + 5000 : 0;
+	mem->run = (uint32_t)strtoul(z + strcspn(z, "0123456789"), NULL, 10);
+	mem->message = strchr(z, 'F') ? xstrdup("it ended badly") : NULL;
+}
+
+static void say_memory(const struct job_instance *mem, char *z, size_t size)
+{
+	static const char *const phases_of[] = {"", "r", "R", "S", "F"};
+
+	snprintf(z, size, "%s%s%s%s%s%s", phases_of[mem->phase], mem->complete ? "c" : "",
+		 mem->over ? "o" : "", mem->since_ms ? "t" : "", mem->yields ? "y" : "",
+		 mem->retry_ms > NOW ? "b" : "");
+	if (mem->run)
+		snprintf(z + strlen(z), size - strlen(z), "%u", mem->run);
+	else if (!z[0])
+		snprintf(z, size, ".");
+}
+
+static void say_memories(const struct job_status *s, char *z, size_t size)
+{
+	size_t n = s->n_instances, len = 0;
+	char text[16];
+
+	for (; n; n--) { /* what has nothing to say at the end isn't there */
+		say_memory(&s->instances[n - 1], text, sizeof(text));
+		if (strcmp(text, ".") != 0)
+			break;
+	}
+	z[0] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		say_memory(&s->instances[i], text, sizeof(text));
+		len += (size_t)snprintf(z + len, size - len, "%s%s", i ? " " : "", text);
+	}
+}
+
 static void read_status(struct world *w, const char *z)
 {
 	struct job_status *s = &w->status;
+	char text[32];
 
-	if (sscanf(z, "%d %d %d %d", &s->desired_replicas, &s->active, &s->succeeded, &s->failed) ==
-	    4)
+	if (strncmp(z, "done", 4) == 0) {
+		s->partition_created = strcmp(z, "done") == 0;
+		job_status_set(s, JOB_SUCCEEDED, NOW - 5000, "IPUJobSucceeded", "done");
+		job_status_say(s, "Completed", "done");
+		s->completion_ms = NOW - 5000;
 		return;
-	if (strncmp(z, "done", 4) != 0)
-		return;
-	s->partition_created = strcmp(z, "done") == 0;
-	job_status_set(s, JOB_SUCCEEDED, NOW - 5000, "IPUJobSucceeded", "done");
-	job_status_end(s, NOW - 5000, "Completed", "done");
+	}
+	s->instances = xcalloc(MAX_INSTANCES, sizeof(*s->instances));
+	while (*(z = word(z, text, sizeof(text))) || text[0])
+		read_memory(&s->instances[s->n_instances++], text);
 }
 
 /* ---- the rows ---- */
@@ -409,7 +239,7 @@ static void run_row(const struct row *r)
 	struct world w = {0};
 	struct sight s;
 	struct job_plan plan;
-	char does[256];
+	char does[256], was[64], becomes[64];
 
 	row_begin("%s", r->name);
 	read_job(&w, r->job);
@@ -417,13 +247,20 @@ static void run_row(const struct row *r)
 	read_pods(&w, r->pods);
 	read_files(&w, r->files);
 	read_status(&w, r->was);
+	say_memories(&w.status, was, sizeof(was));
 	look(&w, &s);
 	job_plan(&s.view, &plan);
 	say_plan(&w, &plan, does, sizeof(does));
 	is_str(does, r->does, "actions");
-	is_str(plan.has_status ? plan.status.launcher_status : "-", r->shows, "launcherStatus");
-	if (plan.has_status)
+	is_str(!plan.has_status              ? "-"
+	       : plan.status.launcher_status ? plan.status.launcher_status
+					     : "",
+	       r->shows, "launcherStatus");
+	if (plan.has_status) {
 		has_str(plan.status.last_message, r->says, "lastMessage");
+		say_memories(&plan.status, becomes, sizeof(becomes));
+		is_str(becomes, r->becomes ? r->becomes : was, "what is remembered");
+	}
 	job_plan_done(&plan);
 	job_status_done(&w.status);
 	row_end();
@@ -474,19 +311,19 @@ static void test_status(void)
 	job_plan_done(&plan);
 
 	row_begin("lost ones are counted as failed, cleared ones as succeeded");
-	plan_of("3x1", "3 2 1 0", "none active active", "2:running", &plan);
+	plan_of("3x1", "Sct Fct rct", "none none active", "2:running", &plan);
 	is_int(s->active, 1, "active");
 	is_int(s->succeeded, 1, "succeeded");
 	is_int(s->failed, 1, "failed");
 	job_plan_done(&plan);
 
 	row_begin("stale ones aren't counted");
-	plan_of("1x1", "1 1 0 0", "waiting", "0:running s", &plan);
+	plan_of("1x1", "rct", "waiting", "0:running s", &plan);
 	is_int(s->active + s->succeeded + s->failed, 0, "none");
 	job_plan_done(&plan);
 
 	row_begin("an end");
-	plan_of("1x1", "1 1 0 0", "active", "0:failed", &plan);
+	plan_of("1x1", "rct", "active", "0:failed", &plan);
 	is_int(s->completion_ms, NOW, "completionTime");
 	ok(s->conditions[JOB_FAILED].on, "Failed is True");
 	is_str(s->conditions[JOB_FAILED].reason, "IPUJobFailed", "its reason");
@@ -494,10 +331,9 @@ static void test_status(void)
 	job_plan_done(&plan);
 
 	row_begin("a broken one");
-	plan_of("1x1 broken", "3 3 0 0", "active", "0:running", &plan);
+	plan_of("1x1 broken", "rct", "active", "0:running", &plan);
 	is_str(s->conditions[JOB_FAILED].reason, "InvalidSpec", "reason");
 	is_int(s->completion_ms, 0, "it hasn't ended");
-	is_int(s->desired_replicas, 3, "what was wanted isn't forgotten");
 	job_plan_done(&plan);
 	row_end();
 }
@@ -570,6 +406,9 @@ int main(void)
 {
 	test_rows(job_rows, sizeof(job_rows) / sizeof(job_rows[0]));
 	test_rows(instance_rows, sizeof(instance_rows) / sizeof(instance_rows[0]));
+	test_rows(launcher_rows, sizeof(launcher_rows) / sizeof(launcher_rows[0]));
+	test_rows(run_rows, sizeof(run_rows) / sizeof(run_rows[0]));
+	test_rows(rollout_rows, sizeof(rollout_rows) / sizeof(rollout_rows[0]));
 	test_rows(files_rows, sizeof(files_rows) / sizeof(files_rows[0]));
 	test_rows(several_rows, sizeof(several_rows) / sizeof(several_rows[0]));
 	test_status();
