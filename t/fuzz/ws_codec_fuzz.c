@@ -15,7 +15,8 @@ struct run {
 	enum ws_role role;
 	uint64_t limit;
 	bool rewrite;
-	size_t message_at; /* where in the transcript the message begins */
+	bool in_message;
+	size_t message_at; /* where in the transcript the message begins, or the next one will */
 };
 
 /* The other side writes it, and it's read again. */
@@ -52,10 +53,8 @@ static void add_event(struct run *run, const struct ws_event *e, struct buf *out
 {
 	if (e->type == WS_EVENT_PIECE) {
 		MUST(e->piece.data.len > 0 || e->piece.last);
-		if (e->piece.first) {
-			run->message_at = out->len;
+		if (e->piece.first)
 			fuzz_add(out, "<%d", e->piece.binary);
-		}
 		fuzz_add_str(out, e->piece.data);
 		if (e->piece.last)
 			fuzz_add(out, ">");
@@ -65,6 +64,10 @@ static void add_event(struct run *run, const struct ws_event *e, struct buf *out
 		fuzz_add_str(out, e->control);
 		fuzz_add(out, "}");
 	}
+	if (e->type == WS_EVENT_PIECE)
+		run->in_message = !e->piece.last;
+	if (!run->in_message)
+		run->message_at = out->len;
 }
 
 /* False after an error, which is in the transcript then. */
@@ -105,6 +108,7 @@ static struct buf transcript(struct run *run, struct str s, int way)
 	struct str piece;
 	bool fine = true;
 
+	run->in_message = false;
 	run->message_at = 0;
 	ws_codec_init(&c, run->role, run->limit);
 	while (fuzz_pieces_next(&it, &piece))
