@@ -15,6 +15,9 @@
 #include "job/internal.h"
 #include "kube/object.h"
 
+#define COUNTS_WAIT_MS     1000  /* doubled with each write of counts alone, … */
+#define COUNTS_WAIT_MAX_MS 32000 /* … to this */
+
 /* ---- Pods ---- */
 
 static void on_pod_created(void *arg, const struct err *err, const struct kube_response *response)
@@ -395,6 +398,39 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	}
 }
 
+/* How many Pods there are of each kind, and nothing else, is news. */
+static bool only_counts_differ(const struct job_status *want, const struct job_status *have)
+{
+	struct job_status like;
+	bool same;
+
+	job_status_copy(&like, want);
+	like.active = have->active;
+	like.succeeded = have->succeeded;
+	like.failed = have->failed;
+	same = job_status_equal(&like, have);
+	job_status_done(&like);
+	return same;
+}
+
+/* A gang of 64 that comes or goes one by one isn't told one by one: doc/design/api-writes.md. */
+static void write_status(struct job_ctx *ctx, const struct job *job,
+			 const struct job_status *status)
+{
+	int64_t now = clock_mono_ms();
+
+	if (!only_counts_differ(status, &job->status)) {
+		ctx->counts_wait_ms = COUNTS_WAIT_MS;
+	} else if (now < ctx->counts_at_ms) {
+		kube_workqueue_add_after(ctx->c->queue, str_of(ctx->key), ctx->counts_at_ms - now);
+		return;
+	} else if (ctx->counts_wait_ms < COUNTS_WAIT_MAX_MS) {
+		ctx->counts_wait_ms *= 2;
+	}
+	ctx->counts_at_ms = now + ctx->counts_wait_ms;
+	patch_status(ctx, job, status);
+}
+
 void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
 	       const struct partition_status *partitions)
 {
@@ -402,5 +438,5 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 		apply_action(ctx, item, &plan->actions[i], partitions);
 	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status) &&
 	    !is_sent(ctx, &plan->status, &item->job->status))
-		patch_status(ctx, item->job, &plan->status);
+		write_status(ctx, item->job, &plan->status);
 }

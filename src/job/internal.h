@@ -54,6 +54,9 @@ struct job_ctx {
 	const char *told_wait; /* the last Event's reason of waiting; static */
 	char *trouble;         /* the API server's last word on what was to be made */
 	const char *trouble_event;
+	/* Monotonic: counts of Pods alone aren't written before, and the time to the next of them.
+	 */
+	int64_t counts_at_ms, counts_wait_ms;
 	bool warned; /* of the template */
 	struct job_supported support;
 	bool told_group;              /* that there is nobody for its schedulingPolicy */
