@@ -389,6 +389,17 @@ static void test_deletions(void)
 	end();
 }
 
+/* Runs, of the template with annotation v: that. */
+static bool is_version(const char *pod, const char *version)
+{
+	const struct sim_object *o = pod_object(pod);
+	const char *v = o ? json_cstr(json_at(sim_object_json(o), "metadata", "annotations", "v",
+					      NULL))
+			  : NULL;
+
+	return is_pod(pod, "Running") && v && strcmp(v, version) == 0;
+}
+
 static void test_scale(void)
 {
 	row_begin("up and down");
@@ -407,6 +418,49 @@ static void test_scale(void)
 	ok(WITHIN(40000, vipu_sim_len(sim) == 1 && n_entries() == 1), "and one partition");
 	ok(is_pod("j-worker-0", "Running") && is_job("j", "Running"), "which runs on");
 	end();
+}
+
+/* A new template where no IPUs are free for a surge instance: after a minute it goes on without. */
+static void test_full_pod(void)
+{
+	static const char *const change =
+		"{\"spec\":{\"workers\":{\"template\":{\"metadata\":{\"annotations\":{\"v\":\"2\"}}}}}}";
+	static const struct {
+		const char *name, *spec;
+		int instances;
+	} rows[] = {
+		{"one instance", "{\"spec\":{\"ipusPerJobInstance\":\"64\"}}", 1},
+		{"four",
+		 "{\"spec\":{\"ipusPerJobInstance\":\"16\",\"jobInstances\":4,\"workers\":{"
+		 "\"strategy\":{\"type\":\"RollingUpdate\",\"rollingUpdate\":{\"maxSurge\":1,"
+		 "\"maxUnavailable\":0}}}}}",
+		 4},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_FREE char *last = xasprintf("j-worker-%d", rows[i].instances - 1);
+
+		row_begin("a full pod: %s", rows[i].name);
+		begin();
+		set_kubelet("{\"runMs\":0}");
+		make_job("j", "");
+		edit_job("j", rows[i].spec);
+		edit_job("j",
+			 "{\"spec\":{\"workers\":{\"template\":{\"metadata\":{\"annotations\":{"
+			 "\"v\":\"1\"}}}}}}");
+		ok(WITHIN(60000, is_version("j-worker-0", "1") && is_version(last, "1")),
+		   "Running");
+		WITHIN(5000, false);
+		edit_job("j", change);
+		ok(WITHIN(20000, n_waits() == 1), "a surge instance waits");
+		ok(!WITHIN(50000, !is_version("j-worker-0", "1")), "the old ones run on");
+		ok(WITHIN(120000, is_version("j-worker-0", "2") && is_version(last, "2")),
+		   "after a minute they are replaced without it");
+		ok(WITHIN(20000, n_waits() == 0), "and nobody waits any more");
+		is_int((int)vipu_sim_len(sim), rows[i].instances, "no more partitions than before");
+		ok(WITHIN(5000, is_job("j", "Running")), "Running");
+		end();
+	}
 }
 
 static void test_conflict(void)
@@ -670,6 +724,7 @@ int main(void)
 	test_waits();
 	test_deletions();
 	test_scale();
+	test_full_pod();
 	test_conflict();
 	test_broken_spec();
 	test_refusals();
