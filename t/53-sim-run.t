@@ -309,8 +309,8 @@ subtest 'terminals' => sub {
 	ws_send($s, "\4" . '{"Width":77,"Height":33}');
 	ws_send($s, "\0stty size; tty | sed s/[0-9]*//g; exit 4\n");
 	my ($on) = ws_all($s);
-	like($on->{1}, qr{^33 77\r$}m, 'its size');
-	like($on->{1}, qr{^/dev/pts/\r$}m, 'it is one');
+	like($on->{1}, qr{\b33 77\r$}m, 'its size');
+	like($on->{1}, qr{/dev/pts/\r$}m, 'it is one');
 	is(json_decode($on->{3})->{details}{causes}[0]{message}, 4, 'its exit code');
 };
 

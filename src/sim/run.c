@@ -290,6 +290,7 @@ static void base_env(const struct sim_run *run, struct sim_container *c, const s
 	static const char *const passed[] = {"IPU_CLOCK_PAGE", "ASAN_OPTIONS", "LSAN_OPTIONS",
 					     "UBSAN_OPTIONS"};
 	const char *account = path_map_find(&c->map, ACCOUNT_PATH);
+	const struct json *spec = json_get(pod, "spec");
 	struct pod_env *e = &c->env;
 	char port[16];
 
@@ -298,7 +299,11 @@ static void base_env(const struct sim_run *run, struct sim_container *c, const s
 		pass_on(e, passed[i]);
 	pod_env_set(e, STR("PATH"), STR(DEFAULT_PATH));
 	pod_env_set(e, STR("HOME"), str_of(c->dir));
-	pod_env_set(e, STR("HOSTNAME"), kube_name(pod));
+	/* In the host's network a container has the host's name. */
+	pod_env_set(e, STR("HOSTNAME"),
+		    json_bool(json_get(spec, "hostNetwork"), false)
+			    ? json_str(json_get(spec, "nodeName"))
+			    : kube_name(pod));
 	pod_env_set(e, STR("KUBERNETES_SERVICE_HOST"), str_of(run->api_host));
 	pod_env_set(e, STR("KUBERNETES_SERVICE_PORT"), str_of(port));
 	pod_env_set(e, STR("KUBERNETES_SERVICE_PORT_HTTPS"), str_of(port));
