@@ -739,12 +739,14 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry)
 {
 	const struct item *item = map_get(p->items, str_of(entry->id));
-	const struct vipu_controller *c = vipu_fleet_find(p->fleet, entry->controller);
-	bool orphan = entry->phase == PARTITION_ORPHAN;
+	const struct vipu_controller *c;
 
-	if (orphan && (!c || !c->configured))
+	if (entry->phase != PARTITION_RELEASING && entry->phase != PARTITION_ORPHAN)
+		return true; /* most of them, and asked for each in every pass */
+	c = vipu_fleet_find(p->fleet, entry->controller);
+	if (entry->phase == PARTITION_ORPHAN && (!c || !c->configured))
 		return false;
-	return !item || (!orphan && entry->phase != PARTITION_RELEASING) || !item_is_unlisted(item);
+	return !item || !item_is_unlisted(item);
 }
 
 size_t partitions_waiting(const struct partitions *p)
