@@ -17,7 +17,7 @@ use Test::More;
 my $kubectl = program_or_skip('kubectl');
 watchdog(240);
 my $folder = test_dir() . '/sim';
-my $sim = start('ipu-sim', args => ['--dir', $folder, '--run-pods', '--pod-schedule-ms=10', '--pod-start-ms=10',
+my $sim = start('ipu-sim', env => {TMPDIR => test_dir() . ''}, args => ['--dir', $folder, '--run-pods', '--pod-schedule-ms=10', '--pod-start-ms=10',
 	'--program', '/the-program=/bin/echo']);
 my $token = slurp("$folder/token");
 my %env = (HOME => test_dir() . '', KUBECONFIG => "$folder/kubeconfig", KUBECTL_REMOTE_COMMAND_WEBSOCKETS => 'true');
