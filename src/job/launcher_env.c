@@ -16,17 +16,20 @@
 
 #define SCRIPT      JOB_MPI_DIR "/" JOB_MPI_SCRIPT
 #define HOSTFILE    JOB_MPI_DIR "/" JOB_MPI_HOSTFILE
+#define CONCURRENT  "100000"
 #define MACHINEFILE JOB_MPI_DIR "/" JOB_MPI_MACHINEFILE
 
 /* The launcher starts every daemon itself (no_tree_spawn): a worker may start nothing in another.
  * Then the daemons would go to the background, and one that fails there fails unheard, with mpirun
- * waiting for it: they stay (leave_session_attached).
- * hydra hands its host names on to the programs as addresses to connect to, which a Pod's name
+ * waiting for it: they stay (leave_session_attached). As none of those calls returns then, there
+ * must be no limit on how many there are at a time (num_concurrent; 128 else, and no job beyond
+ * it). hydra hands its host names on to the programs as addresses to connect to, which a Pod's name
  * isn't: they find their own (HYDRA_HOSTNAME_PROPAGATION). As rsh, it adds no option of ssh's. */
 static const char *const always[][2] = {
 	{"OMPI_MCA_plm_rsh_agent", SCRIPT},
 	{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
 	{"OMPI_MCA_orte_leave_session_attached", "1"},
+	{"OMPI_MCA_plm_rsh_num_concurrent", CONCURRENT},
 	{"OMPI_MCA_orte_default_hostfile", HOSTFILE},
 	{"OMPI_MCA_orte_keep_fqdn_hostnames", "1"},
 	{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
@@ -34,6 +37,7 @@ static const char *const always[][2] = {
 	{"PRTE_MCA_plm_ssh_agent", SCRIPT},
 	{"PRTE_MCA_plm_ssh_no_tree_spawn", "1"},
 	{"PRTE_MCA_prte_leave_session_attached", "1"},
+	{"PRTE_MCA_plm_ssh_num_concurrent", CONCURRENT},
 	{"PRTE_MCA_prte_default_hostfile", HOSTFILE},
 	{"PRTE_MCA_prte_keep_fqdn_hostnames", "1"},
 	{"PRTE_ALLOW_RUN_AS_ROOT", "1"},
