@@ -280,8 +280,8 @@ static bool try_world(const struct world *w)
 	bool good = plan_world(w, &s, &plan) && comes_to_rest(w);
 
 	worlds++;
-	/* A crash behind each action, the status written or not. */
-	for (size_t n = 0; n <= plan.n_actions && good; n++) {
+	/* A crash behind each action, before the status was written. */
+	for (size_t n = 1; n <= plan.n_actions && good; n++) {
 		struct world after = copy_world(w);
 
 		do_plan(&after, &plan, n);
@@ -376,10 +376,16 @@ struct variant {
 	enum job_restart restart;
 };
 
+/* Deletion, and what is cleaned then; where there are worlds enough, neither. */
+static unsigned n_ends(const struct variant *v)
+{
+	return v->instances * v->workers + v->launcher > 1 && (v->by_file || v->launcher) ? 1 : 4;
+}
+
 static void set_world(struct world *w, const struct variant *v, unsigned k)
 {
 	unsigned n_workers = v->instances * v->workers;
-	unsigned ends = v->by_file && n_workers > 1 ? 1 : 4;
+	unsigned ends = n_ends(v);
 
 	*w = (struct world){
 		.instances = v->instances,
@@ -402,7 +408,7 @@ static void set_world(struct world *w, const struct variant *v, unsigned k)
 	k /= PART_KINDS;
 	set_before(w, (enum before)(k % N_BEFORES));
 	k /= N_BEFORES;
-	w->deleting = ends > 1 && k & 1; /* and what is cleaned then */
+	w->deleting = ends > 1 && k & 1;
 	w->clean = ends > 1 && k & 2 ? JOB_CLEAN_ALL : JOB_CLEAN_NONE;
 	k /= ends;
 	set_files(w, v->by_file ? k % FILES_KINDS : 0);
@@ -412,7 +418,7 @@ static void set_world(struct world *w, const struct variant *v, unsigned k)
 static void test_every_world(const struct variant *v)
 {
 	unsigned n_pods = v->instances * v->workers + v->launcher, kinds = 1;
-	unsigned ends = v->by_file && n_pods > 1 ? 1 : 4;
+	unsigned ends = n_ends(v);
 	bool good = true;
 
 	worlds = 0;
