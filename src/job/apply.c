@@ -66,8 +66,13 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 	if (a->kind == JOB_CREATE_LAUNCHER)
 		return job_launcher_build(doc, item->job, json_root(spec), a->instance, &ipus,
 					  settings, err);
-	return job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus,
-			     settings, err);
+	if (job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus, settings,
+			  err) < 0)
+		return -1;
+	if (item->job->group_hash)
+		job_group_mark(doc, item->job, a->instance,
+			       job_groups_api(ctx->c->groups, item->job));
+	return 0;
 }
 
 static void create_pod(struct job_ctx *ctx, const struct job_item *item, const struct job_action *a,

@@ -13,6 +13,7 @@
 
 #include "core/str.h"
 #include "job/plan_files.h"
+#include "job/plan_groups.h"
 #include "job/plan_impl.h"
 #include "job/rollout.h"
 #include "job/status.h"
@@ -344,8 +345,10 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 	} else {
 		plan_instances(&w);
 	}
-	if (!job->deleting && job->has_finalizer)
+	if (!job->deleting && job->has_finalizer) {
 		job_plan_clear_files(view, ret);
+		job_plan_clear_groups(view, ret);
+	}
 }
 
 void job_plan_done(struct job_plan *plan)

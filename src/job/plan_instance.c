@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "job/plan_files.h"
+#include "job/plan_groups.h"
 #include "job/plan_impl.h"
 
 #define KILLED       137   /* 128 + SIGKILL: of what ended without a word */
@@ -241,6 +242,33 @@ static bool plan_files(struct work *w, const struct gang *g)
 	}
 }
 
+/* Before Pods: the PodGroup that they belong to. True: it's there, or there is to be none. */
+static bool plan_group(struct work *w, const struct gang *g)
+{
+	const struct job_group *group;
+
+	switch (job_group_look_at(w->v, g->instance, &group)) {
+	case JOB_GROUP_READY:
+		return true;
+	case JOB_GROUP_COMING:
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "waiting for its PodGroup");
+		return false;
+	case JOB_GROUP_CONFLICT:
+		w->unwell = true;
+		job_plan_wait(w, "NameConflict", PARTITION_WHY_NONE,
+			      "PodGroup %s exists and isn't this job's: remove it, or give the "
+			      "job another name",
+			      group->name);
+		return false;
+	case JOB_GROUP_OLD:
+		job_plan_add(w, JOB_DELETE_GROUP, g->instance)->group = group;
+		return false;
+	default:
+		job_plan_add(w, JOB_CREATE_GROUP, g->instance);
+		return false;
+	}
+}
+
 static void create_launcher(struct work *w, struct gang *g)
 {
 	if (g->ready < w->job->workers) {
@@ -267,7 +295,7 @@ static void plan_missing(struct work *w, struct gang *g)
 	}
 	if (w->v->trouble)
 		await_start(w, g, true, w->v->trouble_event, w->v->trouble);
-	if (g->mem->over || !plan_files(w, g))
+	if (g->mem->over || !plan_files(w, g) || !plan_group(w, g))
 		return;
 	if (has_launcher && !w->v->supported)
 		job_plan_add(w, JOB_WRITE_SUPPORT, g->instance);

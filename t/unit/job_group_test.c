@@ -290,6 +290,147 @@ static void test_looks(void)
 	row_end();
 }
 
+/* ---- the whole planner ---- */
+
+/* The PodGroup of the instance. */
+enum state { UNWANTED, UNKNOWN, NOBODY, LACKING, THERE, FOREIGN, OLD, LEAVING };
+
+static const struct row {
+	const char *name;
+	enum state group;
+	enum partition_state part;
+	bool pod;         /* the first of two runs */
+	const char *word; /* of the job: "suspend", "done", "deleting", "files" */
+	const char *does, *says;
+} plans[] = {
+	{"not wanted", UNWANTED, PARTITION_STATE_ACTIVE, false, "", "create-pod create-pod",
+	 "Waiting for resources"},
+	{"nobody knows by whom", UNKNOWN, PARTITION_STATE_ACTIVE, false, "", "",
+	 "waiting for its PodGroup"},
+	{"by nobody", NOBODY, PARTITION_STATE_ACTIVE, false, "", "create-pod create-pod",
+	 "Waiting for resources"},
+	{"no partition yet", LACKING, PARTITION_STATE_WAITING, false, "", "", "no room"},
+	{"files first", LACKING, PARTITION_STATE_ACTIVE, false, "files", "write-files",
+	 "Waiting for resources"},
+	{"none is there", LACKING, PARTITION_STATE_ACTIVE, false, "", "create-group",
+	 "Waiting for resources"},
+	{"it is there", THERE, PARTITION_STATE_ACTIVE, false, "", "create-pod create-pod",
+	 "Waiting for resources"},
+	{"somebody else's", FOREIGN, PARTITION_STATE_ACTIVE, false, "", "",
+	 "PodGroup j-0 exists and isn't this job's"},
+	{"an earlier policy's", OLD, PARTITION_STATE_ACTIVE, false, "", "delete-group",
+	 "Waiting for resources"},
+	{"an earlier policy's, used", OLD, PARTITION_STATE_ACTIVE, true, "", "create-pod",
+	 "Waiting for resources"},
+	{"it's going", LEAVING, PARTITION_STATE_ACTIVE, false, "", "", "waiting for its PodGroup"},
+	{"nobody uses it", THERE, PARTITION_STATE_WAITING, false, "", "delete-group", "no room"},
+	{"suspended", THERE, PARTITION_STATE_NONE, false, "suspend", "delete-group", ""},
+	{"the job has ended", THERE, PARTITION_STATE_NONE, false, "done", "delete-group", ""},
+	{"in deletion", THERE, PARTITION_STATE_NONE, false, "deleting", "remove-finalizer", ""},
+};
+
+struct sight {
+	struct job job;
+	struct job_instance memory[1];
+	struct partition_ask ask;
+	struct partition_status part;
+	struct job_pod pod;
+	struct job_group group;
+	const struct job_pod *pods[1];
+	const struct job_group *groups[1];
+	struct job_view view;
+};
+
+static void look(struct sight *s, const struct row *row)
+{
+	static const struct job_timing timing = {.backoff_ms = 10000, .backoff_max_ms = 300000};
+	bool active = row->part == PARTITION_STATE_ACTIVE, done = strcmp(row->word, "done") == 0;
+
+	*s = (struct sight){
+		.job = {.ns = TEXT("ns"),
+			.name = TEXT("j"),
+			.uid = TEXT("uid-of-j"),
+			.generation = 1,
+			.has_finalizer = true,
+			.instances = 1,
+			.workers = 2,
+			.ipus = 4,
+			.slots = 1,
+			.backoff_limit = 3,
+			.finished_ttl_ms = -1,
+			.group_hash = row->group == UNWANTED ? 0 : 7,
+			.suspend = strcmp(row->word, "suspend") == 0,
+			.deleting = strcmp(row->word, "deleting") == 0},
+		.memory = {{.since_ms = active ? 1 : 0, .start_ms = active ? 1 : 0}},
+		.pod = {.name = TEXT("j-worker-0"),
+			.uid = TEXT("p0"),
+			.owner_uid = TEXT("uid-of-j"),
+			.partition = TEXT("p"),
+			.phase = JOB_POD_RUNNING,
+			.ready = true},
+		.group = {.name = TEXT("j-0"),
+			  .api = JOB_GROUP_VOLCANO,
+			  .owner_uid = row->group == FOREIGN ? TEXT("other") : TEXT("uid-of-j"),
+			  .hash = row->group == OLD ? 8 : 7,
+			  .deleting = row->group == LEAVING},
+	};
+	s->job.status.instances = s->memory;
+	s->job.status.n_instances = 1;
+	s->job.status.conditions[JOB_SUCCEEDED] = (struct job_condition){.present = done,
+									 .on = done};
+	s->job.status.completion_ms = done ? 1 : 0;
+	s->ask = job_ask(&s->job, 0);
+	s->part = (struct partition_status){
+		.state = row->part,
+		.id = active ? TEXT("p") : NULL,
+		.ask = row->part == PARTITION_STATE_NONE ? NULL : &s->ask,
+		.by_file = strcmp(row->word, "files") == 0,
+		.files = strcmp(row->word, "files") == 0 ? 42 : 0,
+	};
+	snprintf(s->part.message, sizeof(s->part.message), "%s", active ? "" : "no room");
+	s->pods[0] = &s->pod;
+	s->groups[0] = &s->group;
+	s->view = (struct job_view){
+		.job = &s->job,
+		.timing = &timing,
+		.now_ms = 1000,
+		.pods = s->pods,
+		.n_pods = row->pod,
+		.partitions = &s->part,
+		.n_partitions = 1,
+		.supported = true,
+		.group_known = row->group != UNKNOWN,
+		.group_api = row->group <= NOBODY && row->group != UNWANTED ? JOB_GROUP_NONE
+									    : JOB_GROUP_VOLCANO,
+		.groups = s->groups,
+		.n_groups = row->group >= THERE,
+	};
+}
+
+static void test_plans(void)
+{
+	for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		struct sight s;
+		struct job_plan plan;
+		char does[256] = "";
+		size_t len = 0;
+
+		row_begin("%s", plans[i].name);
+		look(&s, &plans[i]);
+		job_plan(&s.view, &plan);
+		for (size_t k = 0; k < plan.n_actions; k++)
+			len += (size_t)snprintf(does + len, sizeof(does) - len, "%s%s",
+						len ? " " : "",
+						job_action_name(plan.actions[k].kind));
+		is_str(does, plans[i].does, "what is done");
+		if (plans[i].says[0])
+			has_str(plan.status.last_message ? plan.status.last_message : "",
+				plans[i].says, "what is said");
+		job_plan_done(&plan);
+	}
+	row_end();
+}
+
 int main(void)
 {
 	test_choice();
@@ -297,5 +438,6 @@ int main(void)
 	test_odd_objects();
 	test_members();
 	test_looks();
+	test_plans();
 	return done_testing();
 }
