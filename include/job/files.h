@@ -28,6 +28,16 @@ int job_files_decode(const struct json *object, struct job_files **ret, struct e
 void job_files_free(struct job_files *f);
 bool job_files_equal(const struct job_files *a, const struct job_files *b);
 
+/* What is in it beside the files: nothing, but for a job whose Pods are made before their partition
+ * (job/queue.h), which read the variables of pod.h's JOB_VALUES_KEYS from it. */
+typedef void job_files_value_fn(void *arg, const char *key, const char *value);
+void job_files_values(const struct job *job, const struct partition_status *part,
+		      job_files_value_fn *fn, void *arg);
+/* Whether there is to be one while the partition is active, and its hash; 0: its contents haven't
+ * come yet. */
+bool job_files_needed(const struct job *job, const struct partition_status *part);
+uint64_t job_files_wanted(const struct job *job, const struct partition_status *part);
+
 char *job_files_name(const struct job *job, uint32_t instance); /* the caller frees */
 /* The object without its data: that's added to *ret_data. before: what it replaces, or NULL. The
  * root of doc. */

@@ -72,6 +72,8 @@ enum job_action_kind {
 	JOB_WRITE_SUPPORT,   /* what a launcher needs */
 	JOB_CREATE_POD,      /* instance, worker */
 	JOB_CREATE_LAUNCHER, /* instance */
+	JOB_OPEN_POD,        /* instance, pod: it has waited for its partition */
+	JOB_DELETE_WORKLOAD, /* pod: of its group; Kueue lets its Pods go then */
 	JOB_DELETE_POD,      /* pod */
 	JOB_KILL_POD,        /* pod: removed without its node's word */
 	JOB_DELETE_JOB,

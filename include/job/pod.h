@@ -19,8 +19,10 @@
 /* How a container learns where its IPUs are (decisions.md, "Values for a Pod"). */
 enum job_values {
 	JOB_VALUES_LITERAL, /* in the Pod itself: people read them in `kubectl describe` */
-	JOB_VALUES_KEYS,    /* references to keys of a ConfigMap that is filled in later */
-	JOB_VALUES_FILE,    /* the IPUoF configuration as a mounted file, and its path */
+	/* References to keys of a ConfigMap that is filled in later: either the variables by their
+	 * names, or IPUOF_CONFIG_PATH and the files. The GCD is known now. */
+	JOB_VALUES_KEYS,
+	JOB_VALUES_FILE, /* the IPUoF configuration as a mounted file, and its path */
 };
 
 struct job_pod_settings { /* worker.* of the configuration */
@@ -36,12 +38,11 @@ struct job_pod_settings { /* worker.* of the configuration */
 
 struct job_ipus {
 	enum job_values values;
-	const char *partition_id;
-	const char *host; /* literal */
+	const char *partition_id; /* NULL with KEYS: there's none yet */
+	const char *host;         /* literal */
 	uint16_t port;
 	uint32_t gcd;
-	const char *config_map; /* KEYS and FILE: its name; keys are the variables' names, or
-				 * "ipuof-<gcd>.conf" */
+	const char *config_map; /* KEYS and FILE: its name; a file's key is "ipuof-<gcd>.conf" */
 	const char *label_key, *label_value; /* node selector of the controller, NULL: any node */
 };
 
@@ -90,6 +91,10 @@ struct job_pod {
 	bool launcher;          /* label graphcore.ai/role */
 	enum job_pod_phase phase;
 	bool deleting, scheduled, ready;
+	char *queue_group;   /* label: the Pod group of Kueue that it belongs to; NULL: none */
+	bool gated;          /* behind our gate (job/queue.h) */
+	bool queued;         /* behind another one: Kueue's */
+	bool preempted;      /* Kueue takes its place away from it */
 	int64_t deletion_ms; /* deleting: when its grace period is over, wall clock */
 	/* Of the container, init containers included, that failed first; 137 where it was killed
 	 * and nobody knows its code (evicted, its node lost); 0 else. */

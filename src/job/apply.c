@@ -12,6 +12,7 @@
 #include "core/str.h"
 #include "job/call.h"
 #include "job/groups.h"
+#include "job/queue.h"
 #include "job/internal.h"
 #include "kube/object.h"
 
@@ -43,6 +44,21 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 	job_call_end(call, NULL);
 }
 
+static struct job_ipus ipus_of(const struct partition_status *part, const char *files,
+			       uint32_t worker)
+{
+	return (struct job_ipus){
+		.values = part->by_file ? JOB_VALUES_FILE : JOB_VALUES_LITERAL,
+		.config_map = files,
+		.partition_id = part->id,
+		.host = part->host,
+		.port = part->port,
+		.gcd = worker,
+		.label_key = part->label_key,
+		.label_value = part->label_value,
+	};
+}
+
 static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const struct job_item *item,
 		     const struct job_action *a, const struct partition_status *part,
 		     struct err *err)
@@ -50,25 +66,22 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 	const struct job_pod_settings *settings = &ctx->c->opts.pods;
 	CLEANUP_JSON struct json_doc *spec = NULL;
 	CLEANUP_FREE char *files = job_files_name(item->job, a->instance);
-	struct job_ipus ipus = {
-		.values = part->by_file ? JOB_VALUES_FILE : JOB_VALUES_LITERAL,
-		.config_map = files,
-		.partition_id = part->id,
-		.host = part->host,
-		.port = part->port,
-		.gcd = a->worker,
-		.label_key = part->label_key,
-		.label_value = part->label_value,
-	};
+	struct job_ipus ipus = ipus_of(part, files, a->worker);
+	bool queued = item->job->queue_name && a->kind == JOB_CREATE_POD;
 
 	if (json_parse((struct str){item->spec, item->spec_len}, &spec, err) < 0)
 		return -1;
+	if (queued)
+		ipus = (struct job_ipus){
+			.values = JOB_VALUES_KEYS, .config_map = files, .gcd = a->worker};
 	if (a->kind == JOB_CREATE_LAUNCHER)
 		return job_launcher_build(doc, item->job, json_root(spec), a->instance, &ipus,
 					  settings, err);
 	if (job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus, settings,
 			  err) < 0)
 		return -1;
+	if (queued)
+		job_queue_mark(doc, item->job, a->instance);
 	if (item->job->group_hash)
 		job_group_mark(doc, item->job, a->instance,
 			       job_groups_api(ctx->c->groups, item->job));
@@ -90,7 +103,8 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	struct err err;
 
 	/* The controller left the fleet between plan and now: the next pass sees it. */
-	if (!part->id || !part->host)
+	if ((!part->id || !part->host) &&
+	    (a->kind == JOB_CREATE_LAUNCHER || !item->job->queue_name))
 		return;
 	if (build_pod(doc, ctx, item, a, part, &err) < 0) {
 		job_set_trouble(ctx, "PodRefused",
@@ -133,6 +147,54 @@ static void delete_pod(struct job_ctx *ctx, const struct job_pod *pod, bool forc
 			&ctx->scope);
 }
 
+static void on_pod_opened(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct job_call *call = arg;
+
+	if (!err)
+		kube_store_note(call->ctx->c->pods, response->json);
+	else if (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT)
+		err = NULL; /* gone, or another one by now: the watch says which */
+	else if (!err_is_retryable(err))
+		job_set_trouble(call->ctx, "PodRefused",
+				xasprintf("Pod %s can't be let go: %s", call->object, err->msg));
+	job_call_end(call, err);
+}
+
+static void open_pod(struct job_ctx *ctx, const struct job_pod *pod,
+		     const struct partition_status *part)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct job_ipus ipus = ipus_of(part, NULL, 0);
+	struct kube_request req = {
+		.verb = KUBE_PATCH,
+		.resource = &KUBE_PODS,
+		.ns = pod->ns,
+		.name = pod->name,
+		.patch = KUBE_PATCH_MERGE,
+	};
+
+	if (!part->id)
+		return; /* gone between plan and now */
+	job_queue_open(doc, pod, &ipus);
+	req.json = jmut_root(doc);
+	kube_call_start(ctx->c->opts.kube, &req, on_pod_opened, job_call_new(ctx, pod->name),
+			&ctx->scope);
+}
+
+static void delete_workload(struct job_ctx *ctx, const struct job_pod *pod)
+{
+	struct kube_request req = {
+		.verb = KUBE_DELETE,
+		.resource = &JOB_WORKLOADS,
+		.ns = pod->ns,
+		.name = pod->queue_group,
+	};
+
+	kube_call_start(ctx->c->opts.kube, &req, on_deleted, job_call_new(ctx, pod->queue_group),
+			&ctx->scope);
+}
+
 /* ---- ConfigMaps with IPUoF configuration ---- */
 
 static void on_files_written(void *arg, const struct err *err, const struct kube_response *response)
@@ -168,6 +230,11 @@ static void add_file(const char *name, struct str text, void *arg)
 	jmut_set(data->doc, data->object, name, jmut_str(data->doc, text));
 }
 
+static void add_value(void *arg, const char *key, const char *value)
+{
+	add_file(key, str_of(value), arg);
+}
+
 /* Whole: made, or put in the place of the one that was looked at and of no other. */
 static void write_files(struct job_ctx *ctx, const struct job_item *item,
 			const struct job_action *a, const struct partition_status *part)
@@ -184,7 +251,9 @@ static void write_files(struct job_ctx *ctx, const struct job_item *item,
 	};
 
 	job_files_build(doc, item->job, a->instance, part->id, a->files, &data.object);
-	ps->ops->ipuof_files(ps, item->job->uid, a->instance, add_file, &data);
+	if (part->by_file)
+		ps->ops->ipuof_files(ps, item->job->uid, a->instance, add_file, &data);
+	job_files_values(item->job, part, add_value, &data);
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_files_written, job_call_new(ctx, name),
 			&ctx->scope);
@@ -383,6 +452,12 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_CREATE_POD:
 	case JOB_CREATE_LAUNCHER:
 		create_pod(ctx, item, a, &partitions[a->instance]);
+		break;
+	case JOB_DELETE_WORKLOAD:
+		delete_workload(ctx, a->pod);
+		break;
+	case JOB_OPEN_POD:
+		open_pod(ctx, a->pod, &partitions[a->instance]);
 		break;
 	case JOB_CREATE_GROUP:
 		job_group_create(ctx, item, a->instance);

@@ -5,6 +5,7 @@
 #include "job/files.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,46 @@ void job_files_build(struct jmut_doc *doc, const struct job *job, uint32_t insta
 	jmut_set(doc, root, "metadata", meta);
 	jmut_set(doc, root, "data", *ret_data);
 	jmut_set_root(doc, root);
+}
+
+/* The path that JOB_VALUES_KEYS mounts its file at. */
+#define LATER_PATH "/etc/ipuof.conf.d/partition.conf"
+
+void job_files_values(const struct job *job, const struct partition_status *part,
+		      job_files_value_fn *fn, void *arg)
+{
+	char port[8];
+
+	if (!job->queue_name || !part->id)
+		return;
+	if (part->by_file) {
+		fn(arg, "IPUOF_CONFIG_PATH", LATER_PATH);
+		return;
+	}
+	snprintf(port, sizeof(port), "%u", part->port);
+	fn(arg, "IPUOF_VIPU_API_HOST", part->host ? part->host : "");
+	fn(arg, "IPUOF_VIPU_API_PORT", port);
+	fn(arg, "IPUOF_VIPU_API_PARTITION_ID", part->id);
+}
+
+bool job_files_needed(const struct job *job, const struct partition_status *part)
+{
+	return part->by_file || (job->queue_name && part->id);
+}
+
+static void add_hash(void *arg, const char *key, const char *value)
+{
+	*(uint64_t *)arg += partition_file_hash(str_of(key), str_of(value));
+}
+
+uint64_t job_files_wanted(const struct job *job, const struct partition_status *part)
+{
+	uint64_t hash = part->files;
+
+	if (part->by_file && !hash)
+		return 0;
+	job_files_values(job, part, add_hash, &hash);
+	return hash;
 }
 
 static char *dup_or_null(struct str s)

@@ -9,6 +9,7 @@ libjob_a_SOURCES = \
 	include/job/pod.h \
 	include/job/files.h \
 	include/job/group.h \
+	include/job/queue.h \
 	include/job/plan.h \
 	include/job/rollout.h \
 	include/job/launcher.h \
@@ -34,6 +35,8 @@ libjob_a_SOURCES = \
 	src/job/support_write.c \
 	src/job/files.c \
 	src/job/group.c \
+	src/job/queue.c \
+	src/job/plan_queue.c \
 	src/job/groups.h \
 	src/job/groups.c \
 	src/job/apply_groups.c \
@@ -59,7 +62,7 @@ libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
-	t/unit/job_model_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_pod_test t/unit/job_launcher_test \
+	t/unit/job_model_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_launcher_test \
 	t/unit/job_controller_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
@@ -74,6 +77,8 @@ t_unit_job_model_test_SOURCES = t/unit/job_model_test.c t/unit/tap.h
 t_unit_job_model_test_LDADD = $(job_ldadd)
 t_unit_job_group_test_SOURCES = t/unit/job_group_test.c t/unit/tap.h
 t_unit_job_group_test_LDADD = $(job_ldadd)
+t_unit_job_queue_test_SOURCES = t/unit/job_queue_test.c t/unit/tap.h
+t_unit_job_queue_test_LDADD = $(job_ldadd)
 t_unit_job_groups_test_SOURCES = t/unit/job_groups_test.c t/unit/partition_rig.h t/unit/tap.h
 t_unit_job_groups_test_LDADD = $(sim_ldadd)
 t_unit_job_pod_test_SOURCES = t/unit/job_pod_test.c t/unit/tap.h

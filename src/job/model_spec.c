@@ -310,11 +310,12 @@ void job_decode_spec(struct job *job, const struct json *object)
 	decode_strategy(job, json_at(spec, "workers", "strategy", NULL));
 	decode_times(job, spec);
 	job->template_hash = template_hash(spec);
-	job->group_hash = group_hash(spec, job->workers);
 	job->scheduler = text_of(
 		json_at(spec, "workers", "template", "spec", "schedulerName", NULL));
 	job->managed_by = is_others(manager) ? str_dup(manager) : NULL;
 	job->queue_name = text_of(json_at(meta, "labels", JOB_LABEL_QUEUE, NULL));
+	/* In a queue of Kueue's it's Kueue that lets them go together. */
+	job->group_hash = job->queue_name ? 0 : group_hash(spec, job->workers);
 	job->force_release = str_eqz(
 		json_str(json_at(meta, "annotations", JOB_ANNOTATION_FORCE_RELEASE, NULL)), "true");
 	job->priority_class = text_of(

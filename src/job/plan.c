@@ -349,6 +349,7 @@ void job_plan(const struct job_view *view, struct job_plan *ret)
 		job_plan_clear_files(view, ret);
 		job_plan_clear_groups(view, ret);
 	}
+	job_plan_leave_queue(&w);
 }
 
 void job_plan_done(struct job_plan *plan)
@@ -375,6 +376,8 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_WRITE_SUPPORT] = "write-support",
 		[JOB_CREATE_POD] = "create-pod",
 		[JOB_CREATE_LAUNCHER] = "create-launcher",
+		[JOB_OPEN_POD] = "open-pod",
+		[JOB_DELETE_WORKLOAD] = "delete-workload",
 		[JOB_DELETE_POD] = "delete-pod",
 		[JOB_KILL_POD] = "kill-pod",
 		[JOB_DELETE_JOB] = "delete-job",

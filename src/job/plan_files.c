@@ -32,18 +32,19 @@ enum job_files_look job_files_look_at(const struct job_view *v, uint32_t instanc
 {
 	const struct partition_status *part = &v->partitions[instance];
 	CLEANUP_FREE char *name = job_files_name(v->job, instance);
+	uint64_t hash = job_files_wanted(v->job, part);
 	const struct job_files *f = NULL;
 
 	for (size_t i = 0; i < v->n_files && !f; i++)
 		f = strcmp(v->files[i]->name, name) == 0 ? v->files[i] : NULL;
 	*ret = f;
-	if (!part->by_file)
+	if (!job_files_needed(v->job, part))
 		return JOB_FILES_READY;
 	if (f && !is_ours(v, f))
 		return JOB_FILES_CONFLICT;
-	if (!part->files || (f && f->deleting))
+	if (!hash || (f && f->deleting))
 		return JOB_FILES_COMING;
-	return f && f->hash == part->files && f->partition && part->id &&
+	return f && f->hash == hash && f->partition && part->id &&
 			       strcmp(f->partition, part->id) == 0
 		       ? JOB_FILES_READY
 		       : JOB_FILES_LACKING;

@@ -129,6 +129,10 @@ static bool look_at(struct work *w, struct gang *g, const struct job_pod *pod)
 		g->failed = pod;
 	if (live && pod->phase != JOB_POD_RUNNING && !g->waiting)
 		g->waiting = pod;
+	g->gated += live && pod->gated;
+	g->queued += live && pod->queued;
+	if (pod->preempted && !g->preempted)
+		g->preempted = pod;
 	g->outdated |= pod->template_hash && pod->template_hash != w->job->template_hash;
 	return true;
 }

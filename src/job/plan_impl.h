@@ -23,6 +23,8 @@ struct gang { /* one instance, and its Pods */
 	const struct job_pod *early;         /* a worker that has ended before its launcher */
 	const struct job_pod *waiting;       /* the first one that neither runs nor has ended */
 	const struct job_pod *stuck;         /* in deletion, and its node says nothing */
+	const struct job_pod *preempted;     /* Kueue takes its place away */
+	uint32_t gated, queued;              /* workers behind our gate; behind Kueue's */
 	const struct job_pod *conflict, *on; /* on: may run, and says on which partition */
 	bool outdated; /* a Pod is made from another template than the job has now */
 	bool running_now;
@@ -91,6 +93,22 @@ void job_run_next(struct gang *g); /* over, and nothing is left of it */
 
 void job_plan_instance(struct work *w, struct gang *g);
 void job_plan_outgrown(struct work *w, struct gang *g); /* the job doesn't have it any more */
+
+/* Before Pods: the ConfigMap that they mount. True: they find what they need. */
+bool job_plan_files(struct work *w, const struct gang *g);
+/* Asked for otherwise than the job wants it now, or for another run. */
+bool job_plan_wants_otherwise(const struct work *w, const struct gang *g);
+bool job_plan_is_for_this_run(const struct gang *g);
+void job_plan_say_broken(struct work *w, const struct gang *g);
+
+/* ---- plan_queue.c ---- */
+
+/* The gang of a job in a queue of Kueue's, until its gates are open. False: they are, and it's like
+ * any other. */
+bool job_plan_queue(struct work *w, struct gang *g);
+
+/* Pods that never started, and are to go: Kueue holds them until their group's Workload goes. */
+void job_plan_leave_queue(struct work *w);
 
 /* ---- plan_status.c ---- */
 

@@ -14,7 +14,7 @@
 #define KILLED       137   /* 128 + SIGKILL: of what ended without a word */
 #define TTL_GRACE_MS 30000 /* an interactive launcher ends by itself; later it's ended */
 
-static void say_broken(struct work *w, const struct gang *g)
+void job_plan_say_broken(struct work *w, const struct gang *g)
 {
 	job_plan_wait(w, partition_why_name(g->part->why), g->part->why, "%.240s",
 		      g->part->message);
@@ -102,6 +102,8 @@ static bool find_end(struct work *w, struct gang *g)
 	if (has_launcher && launcher && job_pod_is_ours(w, launcher) &&
 	    launcher->phase == JOB_POD_SUCCEEDED)
 		job_run_succeeded(w, g);
+	else if (g->preempted && g->mem->complete)
+		job_run_renew(g, true, "Kueue needs its place for others");
 	else if (g->failed)
 		end_by_pod(w, g);
 	else if (g->early)
@@ -202,22 +204,22 @@ static void await_pod(struct work *w, struct gang *g, const struct job_pod *pod)
 
 /* ---- Pods are wanted ---- */
 
-static bool is_for_this_run(const struct gang *g)
+bool job_plan_is_for_this_run(const struct gang *g)
 {
 	return g->part->ask && g->part->ask->attempt == g->mem->run;
 }
 
 /* What was asked for isn't what the job wants now: only where no Pod uses it. */
-static bool wants_otherwise(const struct work *w, const struct gang *g)
+bool job_plan_wants_otherwise(const struct work *w, const struct gang *g)
 {
 	struct partition_ask ask = job_ask(w->job, g->instance);
 
 	return g->part->ask &&
-	       (!partition_ask_same_need(g->part->ask, &ask) || !is_for_this_run(g));
+	       (!partition_ask_same_need(g->part->ask, &ask) || !job_plan_is_for_this_run(g));
 }
 
 /* Before Pods: the ConfigMap that they mount. True: they find what they need. */
-static bool plan_files(struct work *w, const struct gang *g)
+bool job_plan_files(struct work *w, const struct gang *g)
 {
 	const struct job_files *files;
 
@@ -285,7 +287,7 @@ static void plan_missing(struct work *w, struct gang *g)
 {
 	bool has_launcher = job_has_launcher(w->job);
 
-	if (g->there == 0 && wants_otherwise(w, g)) {
+	if (g->there == 0 && job_plan_wants_otherwise(w, g)) {
 		job_plan_add(w, JOB_ENSURE, g->instance);
 		return;
 	}
@@ -295,7 +297,7 @@ static void plan_missing(struct work *w, struct gang *g)
 	}
 	if (w->v->trouble)
 		await_start(w, g, true, w->v->trouble_event, w->v->trouble);
-	if (g->mem->over || !plan_files(w, g) || !plan_group(w, g))
+	if (g->mem->over || !job_plan_files(w, g) || !plan_group(w, g))
 		return;
 	if (has_launcher && !w->v->supported)
 		job_plan_add(w, JOB_WRITE_SUPPORT, g->instance);
@@ -313,7 +315,7 @@ static void plan_going_on(struct work *w, struct gang *g)
 	struct job_instance *mem = g->mem;
 
 	if (g->part->state == PARTITION_STATE_FAILED && g->part->id)
-		say_broken(w, g);
+		job_plan_say_broken(w, g);
 	else if (g->part->draining)
 		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
 			      "V-IPU controller %s is being emptied: this job should end or move",
@@ -338,7 +340,7 @@ static void plan_active(struct work *w, struct gang *g)
 {
 	struct job_instance *mem = g->mem;
 
-	if (is_for_this_run(g) || g->there) {
+	if (job_plan_is_for_this_run(g) || g->there) {
 		mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
 		if (!mem->since_ms && w->v->now_ms >= mem->retry_ms)
 			mem->since_ms = w->v->now_ms;
@@ -361,7 +363,7 @@ static void plan_broken(struct work *w, struct gang *g)
 	}
 	if (job_plan_stop(w, g, NULL) == 0)
 		job_plan_release(w, g);
-	say_broken(w, g);
+	job_plan_say_broken(w, g);
 }
 
 /* Nothing is asked for: it hasn't begun, or the tracker has lost it. */
@@ -403,8 +405,8 @@ static void plan_waiting(struct work *w, struct gang *g)
 {
 	const struct partition_status *part = g->part;
 
-	if (g->there == 0 &&
-	    (wants_otherwise(w, g) || (part->ask && part->ask->priority != w->job->priority)))
+	if (g->there == 0 && (job_plan_wants_otherwise(w, g) ||
+			      (part->ask && part->ask->priority != w->job->priority)))
 		job_plan_add(w, JOB_ENSURE, g->instance);
 	if (part->adopted && g->live && !is_missing_some(w, g)) {
 		plan_going_on(w, g); /* its Pods run while it's being recorded */
@@ -461,7 +463,8 @@ static void plan_living(struct work *w, struct gang *g)
 			      "waiting for Pods of an earlier partition to end");
 		return;
 	}
-	plan_by_partition(w, g);
+	if (!w->job->queue_name || !job_plan_queue(w, g))
+		plan_by_partition(w, g);
 }
 
 void job_plan_instance(struct work *w, struct gang *g)

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/str.h"
+#include "job/queue.h"
 #include "kube/object.h"
 
 #define WORDS_MAX 256
@@ -176,6 +177,18 @@ static void explain_waiting(struct job_pod *pod, const struct json *status)
 
 /* ---- the projection ---- */
 
+static void find_gates(struct job_pod *pod, const struct json *gates)
+{
+	struct json_iter it = json_iter(gates);
+
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "name")), JOB_GATE))
+			pod->gated = true;
+		else
+			pod->queued = true;
+	}
+}
+
 static int64_t instance_of(const struct json *object)
 {
 	int64_t n;
@@ -227,6 +240,9 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->phase = phase_of(json_str(json_get(status, "phase")));
 	pod->scheduled = condition_is(status, "PodScheduled", "True", NULL);
 	pod->ready = condition_is(status, "Ready", "True", NULL);
+	pod->preempted = condition_is(status, "TerminationTarget", "True", NULL);
+	pod->queue_group = dup_or_null(kube_label(object, JOB_QUEUE_GROUP));
+	find_gates(pod, json_at(object, "spec", "schedulingGates", NULL));
 	if (pod->phase == JOB_POD_FAILED)
 		explain_failure(pod, status);
 	else if (pod->phase == JOB_POD_PENDING || pod->phase == JOB_POD_RUNNING)
@@ -245,6 +261,7 @@ void job_pod_free(struct job_pod *pod)
 	free(pod->job_key);
 	free(pod->owner_uid);
 	free(pod->partition);
+	free(pod->queue_group);
 	free(pod->why);
 	free(pod->message);
 	free(pod);
@@ -262,7 +279,8 @@ bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
 	       same(a->partition, b->partition) && a->instance == b->instance &&
 	       a->phase == b->phase && a->deleting == b->deleting && a->scheduled == b->scheduled &&
 	       a->ready == b->ready && a->exit_code == b->exit_code && same(a->why, b->why) &&
-	       same(a->message, b->message) && a->fault == b->fault &&
+	       same(a->message, b->message) && a->fault == b->fault && a->gated == b->gated &&
+	       a->queued == b->queued && a->preempted == b->preempted &&
 	       a->template_hash == b->template_hash && a->launcher == b->launcher &&
 	       a->deletion_ms == b->deletion_ms;
 }

@@ -38,6 +38,7 @@ static void put_env(struct jmut_doc *doc, struct jmut *env, size_t at, const str
 		ref = jmut_object(doc);
 		jmut_set_str(doc, ref, "name", config_map);
 		jmut_set_str(doc, ref, "key", var->name);
+		jmut_set_bool(doc, ref, "optional", true);
 		jmut_set(doc, from, "configMapKeyRef", ref);
 		jmut_set(doc, item, "valueFrom", from);
 	} else {
@@ -49,6 +50,23 @@ static void put_env(struct jmut_doc *doc, struct jmut *env, size_t at, const str
 static const char *file_name(const struct job_ipus *ipus)
 {
 	return ipus->partition_id ? ipus->partition_id : "partition";
+}
+
+/* What comes of the two is known when there is a partition: variables, or the path of a file. What
+ * has no key then isn't set. */
+static void apply_keys(struct jmut_doc *doc, struct jmut *container, struct jmut *env,
+		       const struct job_ipus *ipus)
+{
+	static const char *const names[] = {"IPUOF_CONFIG_PATH", "IPUOF_VIPU_API_HOST",
+					    "IPUOF_VIPU_API_PORT", "IPUOF_VIPU_API_PARTITION_ID"};
+	struct variable gcd = {.name = "IPUOF_VIPU_API_GCD_ID"};
+	size_t n = sizeof(names) / sizeof(names[0]);
+
+	for (size_t i = 0; i < n; i++)
+		put_env(doc, env, i, &(struct variable){.name = names[i]}, ipus->config_map);
+	snprintf(gcd.value, sizeof(gcd.value), "%" PRIu32, ipus->gcd);
+	put_env(doc, env, n, &gcd, NULL);
+	job_mount(doc, container, IPUOF_VOLUME, IPUOF_DIRECTORY, true);
 }
 
 static void apply_file(struct jmut_doc *doc, struct jmut *container, struct jmut *env,
@@ -71,7 +89,6 @@ void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct jo
 	};
 	struct variable timeout = {.name = "IPUOF_VIPU_API_TIMEOUT", .value = IPUOF_TIMEOUT};
 	struct jmut *env = jmut_need_array(doc, container, "env");
-	const char *config_map = ipus->values == JOB_VALUES_KEYS ? ipus->config_map : NULL;
 	size_t n = sizeof(vars) / sizeof(vars[0]);
 
 	if (!env)
@@ -80,14 +97,17 @@ void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct jo
 		apply_file(doc, container, env, ipus);
 		return;
 	}
-	if (!config_map) {
+	if (ipus->values == JOB_VALUES_KEYS) {
+		apply_keys(doc, container, env, ipus);
+		n = 5;
+	} else {
 		snprintf(vars[0].value, sizeof(vars[0].value), "%s", ipus->host);
 		snprintf(vars[1].value, sizeof(vars[1].value), "%u", ipus->port);
 		snprintf(vars[2].value, sizeof(vars[2].value), "%s", ipus->partition_id);
 		snprintf(vars[3].value, sizeof(vars[3].value), "%" PRIu32, ipus->gcd);
+		for (size_t i = 0; i < n; i++)
+			put_env(doc, env, i, &vars[i], NULL);
 	}
-	for (size_t i = 0; i < n; i++)
-		put_env(doc, env, i, &vars[i], config_map);
 	if (!job_env_has(env, timeout.name))
 		put_env(doc, env, n, &timeout, NULL);
 }
@@ -96,7 +116,7 @@ void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct 
 {
 	struct jmut *volumes, *volume, *source, *items, *item;
 
-	if (ipus->values != JOB_VALUES_FILE)
+	if (ipus->values == JOB_VALUES_LITERAL)
 		return;
 	volumes = jmut_need_array(doc, pod_spec, "volumes");
 	if (!volumes)
@@ -110,6 +130,8 @@ void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct 
 	jmut_push(doc, items, item);
 	jmut_set_str(doc, source, "name", ipus->config_map);
 	jmut_set(doc, source, "items", items);
+	if (ipus->values == JOB_VALUES_KEYS)
+		jmut_set_bool(doc, source, "optional", true);
 	jmut_set_str(doc, volume, "name", IPUOF_VOLUME);
 	jmut_set(doc, volume, "configMap", source);
 	jmut_push(doc, volumes, volume);

@@ -390,6 +390,8 @@ static inline void do_action(struct world *w, const struct job_action *a)
 	case JOB_KILL_POD:
 		w->pods[number_of_action(w, a)] = (struct wpod){.instance = -1};
 		break;
+	case JOB_OPEN_POD:
+	case JOB_DELETE_WORKLOAD:
 	case JOB_CREATE_GROUP:
 	case JOB_DELETE_GROUP:
 		break;

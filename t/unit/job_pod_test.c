@@ -253,25 +253,32 @@ static void test_values(void)
 	row_begin("keys");
 	ipus.values = JOB_VALUES_KEYS;
 	ipus.config_map = "cm";
+	ipus.partition_id = NULL;
 	ok(build(doc, spec, &ipus, &none, &err) == 0, "built");
 	pod = jmut_get(jmut_root(doc), "spec");
 	is_yaml(jmut_view(jmut_get(jmut_item(jmut_get(pod, "containers"), 0), "env")),
+		"- name: IPUOF_CONFIG_PATH\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_CONFIG_PATH, optional: true}}\n"
 		"- name: IPUOF_VIPU_API_HOST\n"
-		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_HOST}}\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_HOST, optional: true}}\n"
 		"- name: IPUOF_VIPU_API_PORT\n"
-		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PORT}}\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PORT, optional: true}}\n"
 		"- name: IPUOF_VIPU_API_PARTITION_ID\n"
-		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PARTITION_ID}}\n"
-		"- name: IPUOF_VIPU_API_GCD_ID\n"
-		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_GCD_ID}}\n"
+		"  valueFrom: {configMapKeyRef: {name: cm, key: IPUOF_VIPU_API_PARTITION_ID, optional: "
+		"true}}\n"
+		"- {name: IPUOF_VIPU_API_GCD_ID, value: '1'}\n"
 		"- {name: IPUOF_VIPU_API_TIMEOUT, value: '120'}\n",
 		"environment");
-	ok(!jmut_get(pod, "volumes"), "no volume");
+	is_yaml(jmut_view(jmut_get(pod, "volumes")),
+		"[{name: ipuof-config, configMap: {name: cm, optional: true, items: [{key: "
+		"ipuof-1.conf, path: partition.conf}]}}]",
+		"the file, if there is one");
 	jmut_doc_free(doc);
 
 	row_begin("file");
 	doc = jmut_doc_new();
 	ipus.values = JOB_VALUES_FILE;
+	ipus.partition_id = "part-1";
 	snprintf(spec, sizeof(spec), PLAIN, ", env: [{name: IPUOF_CONFIG_PATH, value: x}]",
 		 ", volumes: [{name: v}]");
 	ok(build(doc, spec, &ipus, &none, &err) == 0, "built");
@@ -607,6 +614,48 @@ static void test_identity(void)
 	job_pod_free(pod);
 }
 
+/* What Kueue says of a Pod, and our own gate. */
+static void test_queues(void)
+{
+	static const struct {
+		const char *pod, *group;
+		bool gated, queued, preempted;
+	} rows[] = {
+		{"{metadata: {name: a, namespace: b, uid: c}}", NULL, false, false, false},
+		{"{metadata: {name: a, namespace: b, uid: c, labels: {kueue.x-k8s.io/pod-group-name: "
+		 "j-0-1}}, spec: {schedulingGates: [{name: graphcore.ai/partition}]}}",
+		 "j-0-1", true, false, false},
+		{"{metadata: {name: a, namespace: b, uid: c}, spec: {schedulingGates: [{name: "
+		 "kueue.x-k8s.io/admission}, {name: graphcore.ai/partition}]}}",
+		 NULL, true, true, false},
+		{"{metadata: {name: a, namespace: b, uid: c}, spec: {schedulingGates: [{name: x}]}}",
+		 NULL, false, true, false},
+		{"{metadata: {name: a, namespace: b, uid: c}, status: {conditions: [{type: "
+		 "TerminationTarget, status: 'True'}]}}",
+		 NULL, false, false, true},
+	};
+	struct job_pod *pods[sizeof(rows) / sizeof(rows[0])];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_YAML struct yaml *y = parse(rows[i].pod);
+		struct err err = ERR_INIT;
+
+		row_begin("%s", rows[i].pod);
+		if (job_pod_decode(yaml_doc(y, 0), &pods[i], &err) < 0)
+			bail_out(err.msg);
+		is_str(pods[i]->queue_group ? pods[i]->queue_group : "none",
+		       rows[i].group ? rows[i].group : "none", "its group");
+		ok(pods[i]->gated == rows[i].gated, "our gate");
+		ok(pods[i]->queued == rows[i].queued, "another one");
+		ok(pods[i]->preempted == rows[i].preempted, "its place is taken away");
+		for (size_t k = 0; k < i; k++)
+			ok(!job_pod_equal(pods[k], pods[i]), "news after row %zu", k);
+	}
+	row_end();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		job_pod_free(pods[i]);
+}
+
 int main(void)
 {
 	test_whole();
@@ -618,5 +667,6 @@ int main(void)
 	test_warning();
 	test_seen();
 	test_identity();
+	test_queues();
 	return done_testing();
 }
