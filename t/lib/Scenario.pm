@@ -107,7 +107,7 @@ sub start_controllers ($s, %option) {
 # Starts the daemon: set, more KEY=VALUE; label, the nodes' label of the controllers (KEY=VALUE).
 sub start_operator ($s, %option) {
 	my $behind = $option{label} ? ":$option{label}" : '';
-	my %set = ('operatorNamespace' => $tracker_ns, 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
+	my %set = ('operatorNamespace' => $tracker_ns, 'launcher.image' => 'localhost/ipu-launcher:test', 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
 		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
 		map({ ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),

@@ -13,6 +13,7 @@ use IpuTree qw(top_srcdir);
 
 my $clone_newnet = 0x40000000;
 my $busybox = 'localhost/busybox:test';
+my $mpi = 'localhost/mpi:test';
 
 # Brings the cluster up (or skips the test) and installs the CRD. $shape: nodes or scale.
 sub new ($class, $shape, %option) {
@@ -27,6 +28,7 @@ sub new ($class, $shape, %option) {
 	$self->use_crd(undef);
 	$c->kubectl(qw(wait --for=condition=Established --timeout=30s crd/ipujobs.graphcore.ai));
 	$c->kubectl(qw(create namespace ipu-operator));
+	$self->load_launcher if $shape eq 'nodes';
 	$self->{resources} = { 'rdma/rdma_shared_device_a' => '1000' };
 	$self->add_resources;
 	return $self;
@@ -62,6 +64,37 @@ sub add_resources ($self) {
 		die "PATCH $path: $answer->{content}\n" if !$answer->{success};
 	}
 	return;
+}
+
+# What launcher.image names in every scenario: the program and nothing else.
+sub load_launcher ($self) {
+	my $folder = IpuTest::test_dir() . '/launcher-image';
+	mkdir($folder);
+	IpuTest::run([ 'cp', IpuTest::program('ipu-launcher'), "$folder/ipu-launcher" ])->{status} == 0
+		or die "no ipu-launcher\n";
+	$self->{c}->load_image('localhost/ipu-launcher:test', $folder);
+	return;
+}
+
+# The image with Open MPI, on all nodes: its name. Skips the subtest where its packages can't be had.
+sub mpi_image ($self) {
+	if (!$self->{has_mpi}) {
+		my $made = IpuTest::run([ top_srcdir() . '/t/cluster/mpi-image' ], seconds => 300);
+		my ($why) = $made->{err} =~ /([^\n]*)\n*\z/;
+		Test::More::plan(skip_all => $why) if $made->{status} == 77 && !$ENV{IPU_REQUIRE_CLUSTER};
+		die "mpi-image: $made->{err}\n" if $made->{status};
+		chomp(my $folder = $made->{out});
+		$self->{c}->load_image($mpi, $folder);
+		$self->{has_mpi} = 1;
+	}
+	return $mpi;
+}
+
+# What runs in Pods and daemons with such a command line: process ids of this machine.
+sub processes ($self, $pattern) {
+	return grep {
+		((slurp("/proc/$_/cmdline") // '') =~ tr/\0/ /r) =~ $pattern;
+	} sort { $a <=> $b } keys %{ Cluster::Sandbox->new($self->{c}->dir)->processes };
 }
 
 # Another CRD from now on; undef: the project's own.
@@ -101,6 +134,11 @@ sub request ($self, $method, $path, %option) { return http($method, "$self->{url
 
 sub kubectl ($self, $arguments, %option) {
 	return $self->{c}->kubectl_result($arguments, %option);
+}
+
+# The words of a person's kubectl, for what needs more than its output.
+sub kubectl_words ($self) {
+	return ($self->{c}->programs . '/kubectl', '--kubeconfig', $self->{c}->host_kubeconfig);
 }
 
 # On real nodes a job is a process; KWOK goes by annotations.
