@@ -122,10 +122,14 @@ static bool find_end(struct work *w, struct gang *g)
 	return true;
 }
 
+/* A session's time counts from Running: for the queue its partition was asked for with its ttl as
+ * deadline, which isn't one to fail by. */
 static int64_t deadline_of(const struct work *w, const struct gang *g)
 {
 	int64_t own_ms = w->job->deadline_ms, policy_ms = g->part->deadline_ms;
 
+	if (!own_ms && w->job->interactive)
+		return 0;
 	return own_ms ? own_ms : policy_ms;
 }
 

@@ -191,6 +191,7 @@ static inline void see_part(const struct world *w, unsigned i, struct sight *s)
 		.by_file = w->by_file && has_id(p),
 		.files = w->by_file && p->state == PARTITION_STATE_ACTIVE && p->fetched ? FILES : 0,
 		.ask = is_asked(p) ? &s->asks[i] : NULL,
+		.deadline_ms = is_asked(p) ? s->asks[i].deadline_ms : 0,
 	};
 	if (p->state == PARTITION_STATE_WAITING) {
 		out->why = PARTITION_WHY_NO_ROOM;
