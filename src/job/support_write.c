@@ -46,8 +46,11 @@ static void note_good(struct job_call *call, const struct json *object)
 		kube_store_note(ctx->c->files, object);
 	}
 	ctx->support.good |= 1U << call->support;
-	if (ctx->support.good == ALL_OF_THEM)
+	/* Only the ConfigMap is watched: no news of the others would bring the next pass. */
+	if (ctx->support.good == ALL_OF_THEM) {
 		job_set_trouble(ctx, NULL, NULL);
+		kube_workqueue_add(ctx->c->queue, str_of(ctx->key));
+	}
 	job_call_end(call, NULL);
 }
 

@@ -19,6 +19,7 @@ my %collection = (
 	ipujobs => '/apis/graphcore.ai/v1alpha1',
 	priorityclasses => '/apis/scheduling.k8s.io/v1',
 	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
+	map({ $_ => '/apis/rbac.authorization.k8s.io/v1' } qw(roles rolebindings)),
 	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces serviceaccounts),
 );
 my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces priorityclasses);
@@ -109,6 +110,7 @@ sub start_operator ($s, %option) {
 	my $behind = $option{label} ? ":$option{label}" : '';
 	my %set = ('operatorNamespace' => $tracker_ns, 'launcher.image' => 'localhost/ipu-launcher:test', 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
 		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
+		'launcher.image' => 'localhost/ipu-launcher:test', 'jobs.restartBackoffSeconds' => 1,
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
 		map({ ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		map { split /=/, $_, 2 } @{ $option{set} // [] });

@@ -52,7 +52,8 @@ static void process_begin(void)
 {
 	struct partitions_config config = {
 		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default};
-	struct job_controller_opts opts = {.loop = loop, .kube = kube, .ns = only_ns};
+	struct job_controller_opts opts = {
+		.loop = loop, .kube = kube, .ns = only_ns, .pods = {.launcher_image = "l"}};
 	CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u:pod=a", vipu_sim_port(sim));
 	struct vipu_address_list list;
 	struct vipu_fleet_entry entry;
@@ -541,6 +542,31 @@ static void test_refusals(void)
 	}
 }
 
+/* What a launcher needs isn't taken: one object, and no more than that is asked for again. */
+static void test_launcher_refused(void)
+{
+	int64_t writes;
+
+	row_begin("a launcher's Role is refused");
+	begin();
+	set_kubelet("{\"runMs\":0}"); /* for ever */
+	turns(50, 10);
+	inject_api("{\"verb\":\"create\",\"resource\":\"roles\",\"count\":0,\"kind\":\"status\","
+		   "\"status\":403,\"message\":\"attempting to grant extra privileges\"}");
+	make_job("j", ",\"launcher\":{\"command\":[\"m\"]}");
+	ok(WITHIN(20000, strstr(job_status("j", "lastMessage"), "Role j-launcher isn't taken by")),
+	   "said");
+	is_uint(n_events("LauncherObjectRefused"), 1, "told");
+	writes = all_writes() + api_calls("create roles");
+	WITHIN(300000, false);
+	writes = all_writes() + api_calls("create roles") - writes;
+	ok(writes <= 40, "%" PRId64 " writes in five minutes", writes);
+	ok(!pod_object("j-launcher"), "no launcher without it");
+	sim_api_clear_faults(api);
+	ok(WITHIN(200000, is_pod("j-launcher", "Running")), "it goes on by itself");
+	end();
+}
+
 static void test_lost_answers(void)
 {
 	static const char *const faults[] = {
@@ -728,6 +754,7 @@ int main(void)
 	test_conflict();
 	test_broken_spec();
 	test_refusals();
+	test_launcher_refused();
 	test_lost_answers();
 	test_older_crd();
 	test_crashes();
