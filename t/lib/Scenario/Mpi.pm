@@ -15,7 +15,8 @@ our $any_of_mpi = qr{^(?:/mpi_check|orted|mpirun|mpiexec|hydra_pmi_proxy|/\.ipu/
 our $rank = qr{^/mpi_check\b};
 
 # Makes a job whose launcher runs a command. Options: command, its words; workers (4), slots, ranks a
-# worker (2), an IPU each; old, in the first generation's spelling; image; spec, more of the job's.
+# worker (2), an IPU each; old, in the first generation's spelling; image; folders of
+# the node's, by where they are mounted; spec, more of the job's.
 sub create_launcher_job ($s, $name, %option) {
 	my ($workers, $slots) = ($option{workers} // 4, $option{slots} // 2);
 	my $job = $s->job($name, template => {
@@ -25,6 +26,7 @@ sub create_launcher_job ($s, $name, %option) {
 	my $spec = $job->{spec};
 	$spec->{workers}{template}{spec}{containers}[0] = { name => 'main', imagePullPolicy => 'Never',
 		image => $option{image} // 'localhost/busybox:test' };
+	mount($spec->{workers}{template}{spec}, $option{folders} // {});
 	delete @$spec{qw(jobInstances ipusPerJobInstance)};
 	if ($option{old}) {
 		@$spec{qw(modelReplicas ipusPerModelReplica)} = ('' . $workers * $slots, '1');
@@ -36,6 +38,14 @@ sub create_launcher_job ($s, $name, %option) {
 	$spec->{launcher}{command} = $option{command} if $option{command};
 	$spec->{$_} = $option{spec}{$_} for keys %{ $option{spec} // {} };
 	return $s->create('ipujobs', $job);
+}
+
+sub mount ($pod, $folders) {
+	my @paths = sort keys %$folders;
+	return if !@paths;
+	$pod->{volumes} = [ map { { name => "folder-$_", hostPath => { path => $folders->{ $paths[$_] } } } } 0 .. $#paths ];
+	$pod->{containers}[0]{volumeMounts} = [ map { { name => "folder-$_", mountPath => $paths[$_] } } 0 .. $#paths ];
+	return;
 }
 
 # What the launcher has written so far; '' before it runs.
