@@ -28,6 +28,8 @@ struct job_told {
 	enum partition_state state;
 	char *id, *controller;
 	bool draining;
+	uint32_t attempt; /* which run it was active for */
+	bool delayed;     /* that its release takes long */
 };
 
 /* Pods of which one Event tells, when the pass ends: a gang of 64 would use up what a job may say.

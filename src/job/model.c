@@ -120,7 +120,10 @@ static void decode_status(struct job_status *s, const struct json *st)
 	s->failed = int32_of(json_get(workers, "failed"));
 	s->current_replicas = int32_of(json_get(st, "currentReplicas"));
 	s->desired_replicas = int32_of(json_get(st, "desiredReplicas"));
+	/* The CRD says -1 of a job that nobody has seen. */
 	s->observed_generation = json_int(json_get(st, "observedGeneration"), 0);
+	if (s->observed_generation < 0)
+		s->observed_generation = 0;
 }
 
 /* ---- the object ---- */

@@ -18,6 +18,8 @@
 #include "job/rollout.h"
 #include "job/status.h"
 
+#define RELEASE_DELAYED "ReleaseDelayed" /* reason of Stalled, and of an Event */
+
 struct job_action *job_plan_add(struct work *w, enum job_action_kind kind, uint32_t instance)
 {
 	struct job_action *a = job_plan_act(w->out, kind);
@@ -104,9 +106,12 @@ static void plan_release_all(struct work *w)
 		job_status_copy(&w->out->status, &w->job->status);
 		w->out->has_status = true;
 	}
-	job_status_mark(&w->out->status, JOB_STALLED, true, w->v->now_ms, "ReleaseDelayed", "%s",
+	job_status_mark(&w->out->status, JOB_STALLED, true, w->v->now_ms, RELEASE_DELAYED, "%s",
 			delayed->message);
-	job_status_say(&w->out->status, w->job->status.launcher_status, "%s", delayed->message);
+	/* Of a job that has ended, the last word is how. */
+	if (w->job->deleting)
+		job_status_say(&w->out->status, w->job->status.launcher_status, "%s",
+			       delayed->message);
 }
 
 static void plan_deletion(struct work *w)
@@ -141,6 +146,24 @@ static void clean_pods(struct work *w)
 		stop_pods(w, is_a_worker, &stuck);
 }
 
+/* Nothing is held any more, and nothing delays that. */
+static void say_released(struct work *w)
+{
+	const struct job_condition *stalled = &w->job->status.conditions[JOB_STALLED];
+	const struct job_condition *failed = &w->job->status.conditions[JOB_FAILED];
+	bool delayed = stalled->on && str_eqz(str_of(stalled->reason), RELEASE_DELAYED);
+
+	if (!w->job->status.partition_created && !delayed)
+		return;
+	job_status_copy(&w->out->status, &w->job->status);
+	w->out->status.partition_created = false;
+	w->out->has_status = true;
+	if (delayed)
+		job_status_mark(&w->out->status, JOB_STALLED, failed->on, w->v->now_ms,
+				failed->on ? failed->reason : "IPUJobSucceeded", "%s",
+				w->job->status.last_message ? w->job->status.last_message : "");
+}
+
 static void plan_finished(struct work *w)
 {
 	const struct job *job = w->job;
@@ -160,10 +183,8 @@ static void plan_finished(struct work *w)
 	if (w->v->held > 0) {
 		if (!job->keeps_partitions)
 			plan_release_all(w);
-	} else if (job->status.partition_created) {
-		job_status_copy(&w->out->status, &job->status);
-		w->out->status.partition_created = false;
-		w->out->has_status = true;
+	} else {
+		say_released(w);
 	}
 }
 

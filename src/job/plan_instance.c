@@ -6,13 +6,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "job/plan_files.h"
 #include "job/plan_groups.h"
 #include "job/plan_impl.h"
 
-#define KILLED       137   /* 128 + SIGKILL: of what ended without a word */
-#define TTL_GRACE_MS 30000 /* an interactive launcher ends by itself; later it's ended */
+#define KILLED           137 /* 128 + SIGKILL: of what ended without a word */
+#define CONFLICT_LOOK_MS 30000
+#define TTL_GRACE_MS     30000 /* an interactive launcher ends by itself; later it's ended */
 
 void job_plan_say_broken(struct work *w, const struct gang *g)
 {
@@ -190,6 +192,16 @@ static void await_start(struct work *w, struct gang *g, bool counts, const char 
 		job_plan_wake(w, g->mem->since_ms + patience_ms);
 }
 
+/* What the API server has said no to. Nobody tells when a name that is taken comes free. */
+static void await_mending(struct work *w, struct gang *g)
+{
+	if (w->v->trouble_event && strcmp(w->v->trouble_event, "NameConflict") == 0) {
+		w->unwell = true;
+		job_plan_wake(w, w->v->now_ms + CONFLICT_LOOK_MS);
+	}
+	await_start(w, g, true, w->v->trouble_event, w->v->trouble);
+}
+
 static void await_pod(struct work *w, struct gang *g, const struct job_pod *pod)
 {
 	char why[300];
@@ -300,7 +312,7 @@ static void plan_missing(struct work *w, struct gang *g)
 		return;
 	}
 	if (w->v->trouble)
-		await_start(w, g, true, w->v->trouble_event, w->v->trouble);
+		await_mending(w, g);
 	if (g->mem->over || !job_plan_files(w, g) || !plan_group(w, g))
 		return;
 	if (has_launcher && !w->v->supported)

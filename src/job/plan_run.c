@@ -29,6 +29,14 @@ static int64_t back_off_ms(const struct job_timing *t, uint32_t n)
 	return ms < t->backoff_max_ms ? ms : t->backoff_max_ms;
 }
 
+/* The status has whole seconds: upwards, since a back-off is what is waited at least. */
+static int64_t retry_ms(const struct work *w, uint32_t n)
+{
+	int64_t at_ms = w->v->now_ms + back_off_ms(w->v->timing, n);
+
+	return (at_ms + 999) / 1000 * 1000;
+}
+
 static void end_run(struct gang *g, enum job_instance_phase phase, bool yields)
 {
 	g->mem->phase = phase;
@@ -65,7 +73,7 @@ static void restart(struct work *w, struct gang *g, bool yields, const char *mes
 
 	end_run(g, JOB_INSTANCE_RESTARTING, yields);
 	mem->restarts++;
-	mem->retry_ms = w->v->now_ms + back_off_ms(w->v->timing, long_run ? 1 : mem->restarts);
+	mem->retry_ms = retry_ms(w, long_run ? 1 : mem->restarts);
 	say(mem, message);
 }
 
@@ -130,7 +138,7 @@ void job_run_unstartable(struct work *w, struct gang *g, bool counts, const char
 	}
 	end_run(g, JOB_INSTANCE_RESTARTING, true);
 	mem->restarts += counts;
-	mem->retry_ms = w->v->now_ms + back_off_ms(w->v->timing, mem->run + 1);
+	mem->retry_ms = retry_ms(w, mem->run + 1);
 	say(mem, why);
 }
 

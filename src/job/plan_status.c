@@ -37,7 +37,7 @@ struct job_status *job_plan_begin_status(struct work *w)
 		s->desired_replicas = (int32_t)job->instances;
 	free(s->selector);
 	s->selector = job_selector(job);
-	if (!s->start_ms || resumes)
+	if (!job->suspend && (!s->start_ms || resumes))
 		s->start_ms = w->v->now_ms;
 	if (!s->conditions[JOB_CREATED].present)
 		job_status_mark(s, JOB_CREATED, true, w->v->now_ms, "IPUJobCreated",
@@ -160,6 +160,7 @@ static void end(struct work *w, const struct sums *sums)
 	struct job_status *s = &w->out->status;
 
 	s->completion_ms = w->v->now_ms;
+	s->active = 0; /* what may still run is ended now, or waits for a launcher that is gone */
 	w->out->wait_event = NULL;
 	w->unwell = w->rolling = false;
 	if (sums->failed == 0)

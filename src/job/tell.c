@@ -40,10 +40,18 @@ static void forget_told(struct job_told *t)
 	*t = (struct job_told){0};
 }
 
+static bool is_delayed(const struct partition_status *st)
+{
+	return st->state == PARTITION_STATE_RELEASING && st->message[0];
+}
+
 static void remember(struct job_told *t, const struct partition_status *st)
 {
 	t->state = st->state;
 	t->draining = st->draining;
+	t->delayed = is_delayed(st);
+	if (st->state == PARTITION_STATE_ACTIVE && st->ask)
+		t->attempt = st->ask->attempt;
 	if (!st->id)
 		return; /* releasing: what it was stays known until it's gone */
 	if (t->id && strcmp(t->id, st->id) == 0)
@@ -62,11 +70,28 @@ static void tell_gone(struct job_ctx *ctx, const struct job *job, struct job_tol
 	forget_told(t);
 }
 
+/* A reset may have begun and ended between two looks: the run that it's for tells. */
+static void tell_active(struct job_ctx *ctx, const struct job *job, const struct job_told *t,
+			const struct partition_status *st)
+{
+	bool same_id = t->id && st->id && strcmp(t->id, st->id) == 0;
+	bool reset = same_id && (t->state == PARTITION_STATE_RESETTING ||
+				 (st->ask && st->ask->attempt != t->attempt));
+
+	if (reset)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionReset",
+			 "Partition %s with %u IPU%s on %s was reset", st->id, job->ipus,
+			 job->ipus == 1 ? "" : "s", st->controller);
+	else if (!same_id || t->state != PARTITION_STATE_ACTIVE)
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionActive",
+			 "Partition %s with %u IPU%s on %s is active", st->id, job->ipus,
+			 job->ipus == 1 ? "" : "s", st->controller);
+}
+
 static void tell_partition(struct job_ctx *ctx, const struct job *job, struct job_told *t,
 			   const struct partition_status *st)
 {
 	bool same_id = t->id && st->id && strcmp(t->id, st->id) == 0;
-	bool same = same_id && t->state == st->state;
 
 	if (st->state == PARTITION_STATE_NONE) {
 		tell_gone(ctx, job, t);
@@ -80,12 +105,8 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PartitionRequested",
 			 "Partition %s with %u IPU%s was asked of %s", st->id, job->ipus,
 			 job->ipus == 1 ? "" : "s", st->controller);
-	if (st->state == PARTITION_STATE_ACTIVE && !same)
-		job_tell(ctx, job, KUBE_EVENT_NORMAL,
-			 t->state == PARTITION_STATE_RESETTING ? "PartitionReset"
-							       : "PartitionActive",
-			 "Partition %s with %u IPU%s on %s is active", st->id, job->ipus,
-			 job->ipus == 1 ? "" : "s", st->controller);
+	if (st->state == PARTITION_STATE_ACTIVE)
+		tell_active(ctx, job, t, st);
 	if (st->state == PARTITION_STATE_FAILED && t->state != PARTITION_STATE_FAILED)
 		job_tell(ctx, job, KUBE_EVENT_WARNING, partition_why_name(st->why), "%s",
 			 st->message);
@@ -94,8 +115,7 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 			 "V-IPU controller %s, which has partition %s, is being emptied: nothing "
 			 "new starts there, and this job should end or move",
 			 st->controller, st->id);
-	if (st->state == PARTITION_STATE_RELEASING && st->message[0] &&
-	    t->state != PARTITION_STATE_RELEASING)
+	if (is_delayed(st) && !t->delayed)
 		job_tell(ctx, job, KUBE_EVENT_WARNING, "ReleaseDelayed", "%s", st->message);
 	remember(t, st);
 }

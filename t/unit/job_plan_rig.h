@@ -55,6 +55,7 @@ struct world {
 	int32_t codes; /* the exit code that leads to a restart; 0: none */
 	const char *problem;
 	const char *trouble;
+	bool taken; /* that is that somebody has a name */
 	struct wpart parts[MAX_INSTANCES];
 	struct wpod pods[MAX_PODS]; /* by number */
 	bool by_file;
@@ -269,7 +270,7 @@ static inline void look(const struct world *w, struct sight *s)
 	s->view.surplus = s->surplus;
 	s->view.older = w->older;
 	s->view.trouble = w->trouble;
-	s->view.trouble_event = w->trouble ? "PodRefused" : NULL;
+	s->view.trouble_event = w->taken ? "NameConflict" : w->trouble ? "PodRefused" : NULL;
 }
 
 static inline unsigned number_of_action(const struct world *w, const struct job_action *a)

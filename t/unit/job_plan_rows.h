@@ -221,6 +221,8 @@ static const struct row instance_rows[] = {
 	 WAITS, "t", NULL},
 	{"active: one refused", "1x1 trouble", "", "active", "", "create-pod/0", "Pending",
 	 "quota is used up", "t", NULL},
+	{"active: one's name is taken", "1x1 taken", "", "active", "", "create-pod/0", "Pending",
+	 "the name is taken", "t", NULL},
 	{"active: one refused for too long", "1x1 trouble", "t", "active", "", "", "Restarting",
 	 "quota is used up", "Rotyb", NULL},
 	{"active with another size, none there", "1x1", "", "active*", "", "ensure/0", "Pending",

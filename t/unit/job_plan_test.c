@@ -58,6 +58,8 @@ static void read_job_word(struct world *w, const char *text)
 		w->problem = "it is broken";
 	else if (strcmp(text, "trouble") == 0)
 		w->trouble = "quota is used up";
+	else if ((w->taken = strcmp(text, "taken") == 0))
+		w->trouble = "the name is taken";
 	else if (strcmp(text, "onfailure") == 0)
 		w->restart = JOB_RESTART_ON_FAILURE;
 	else if (strcmp(text, "always") == 0)
@@ -274,10 +276,10 @@ static void test_rows(const struct row *rows, size_t n)
 
 /* ---- what the status holds ---- */
 
-static void plan_of(const char *job, const char *was, const char *parts, const char *pods,
-		    struct job_plan *ret)
+static void plan_at(int64_t now_ms, const char *job, const char *was, const char *parts,
+		    const char *pods, struct job_plan *ret)
 {
-	struct world w = {0};
+	struct world w = {.later_ms = now_ms - NOW};
 	struct sight s;
 
 	read_job(&w, job);
@@ -287,6 +289,47 @@ static void plan_of(const char *job, const char *was, const char *parts, const c
 	look(&w, &s);
 	job_plan(&s.view, ret);
 	job_status_done(&w.status);
+}
+
+static void plan_of(const char *job, const char *was, const char *parts, const char *pods,
+		    struct job_plan *ret)
+{
+	plan_at(NOW, job, was, parts, pods, ret);
+}
+
+/* A release that takes long is told while it does, and no longer. */
+static void test_delayed(void)
+{
+	struct world w = {0};
+	struct sight s;
+	struct job_plan plan;
+	const struct job_condition *stalled = &w.status.conditions[JOB_STALLED];
+
+	row_begin("a job that has ended, whose partition can't go");
+	read_job(&w, "1x1");
+	read_parts(&w, "releasing");
+	read_status(&w, "done");
+	look(&w, &s);
+	snprintf(s.parts[0].message, sizeof(s.parts[0].message), "no link");
+	job_plan(&s.view, &plan);
+	is_str(plan.status.last_message, "done", "its last word stays");
+	take_status(&w, &plan);
+	ok(stalled->on, "it's stalled");
+	has_str(stalled->message, "no link", "in the controller's words");
+	job_plan_done(&plan);
+	row_begin("and then it has gone");
+	read_parts(&w, "none");
+	look(&w, &s);
+	job_plan(&s.view, &plan);
+	take_status(&w, &plan);
+	ok(!stalled->on, "it's not stalled any more");
+	job_plan_done(&plan);
+	look(&w, &s);
+	job_plan(&s.view, &plan);
+	ok(!plan.has_status, "that is all");
+	job_plan_done(&plan);
+	job_status_done(&w.status);
+	row_end();
 }
 
 static void test_status(void)
@@ -328,6 +371,29 @@ static void test_status(void)
 	ok(s->conditions[JOB_FAILED].on, "Failed is True");
 	is_str(s->conditions[JOB_FAILED].reason, "IPUJobFailed", "its reason");
 	ok(s->partition_created, "its partition is still there");
+	job_plan_done(&plan);
+
+	row_begin("an end, while another one runs");
+	plan_of("1x2", "rct", "active", "0:failed 1:running", &plan);
+	is_int(s->active, 0, "none is active any more");
+	is_int(s->failed, 1, "one has failed");
+	job_plan_done(&plan);
+
+	row_begin("suspended from the start");
+	plan_of("1x1 suspend", "", "none", "", &plan);
+	is_int(s->start_ms, 0, "it hasn't begun");
+	job_plan_done(&plan);
+
+	row_begin("a name that is taken");
+	plan_of("1x1 taken", "", "active", "", &plan);
+	ok(s->conditions[JOB_STALLED].on, "it won't go on by itself");
+	is_str(s->conditions[JOB_STALLED].reason, "NameConflict", "and why");
+	ok(plan.next_ms > NOW && plan.next_ms <= NOW + 60000, "it's looked at again soon");
+	job_plan_done(&plan);
+
+	row_begin("a back-off, from the middle of a second");
+	plan_at(NOW + 300, "1x1 onfailure", "rct", "active", "0:failed", &plan);
+	is_int(s->instances[0].retry_ms, NOW + 11000, "is never shorter in the status");
 	job_plan_done(&plan);
 
 	row_begin("a broken one");
@@ -412,6 +478,7 @@ int main(void)
 	test_rows(files_rows, sizeof(files_rows) / sizeof(files_rows[0]));
 	test_rows(several_rows, sizeof(several_rows) / sizeof(several_rows[0]));
 	test_status();
+	test_delayed();
 	test_condition_times();
 	test_words();
 	return done_testing();
