@@ -29,14 +29,16 @@ my $tracker_name = 'ipu-partitions-tracker';
 # ---- the files ----
 
 # The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale"), in the order of
-# their names. With IPU_SCENARIO=WORD only those whose file name holds the word. Each is a subtest.
+# their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words. Each is a
+# subtest.
 sub run_scenarios ($back, $where) {
 	my $done = 0;
+	my @words = split /,/, $ENV{IPU_SCENARIO} // '';
 	for my $path (sort glob top_srcdir() . '/t/scenarios/*.pl') {
 		my ($name) = $path =~ m{([^/]+)\.pl$};
 		my $text = slurp($path);
 		my $runs = runs_on($name, $text);
-		next if !$runs->{$where} || index($name, $ENV{IPU_SCENARIO} // '') < 0;
+		next if !$runs->{$where} || (@words && !(grep { index($name, $_) >= 0 } @words));
 		my $begin = time;
 		$done++;
 		subtest $name => sub { run_one($back, $path, $text) };
@@ -264,12 +266,26 @@ sub condition ($job) {
 	return (grep { $_->{status} eq 'True' } @{ $job->{status}{conditions} // [] })[0];
 }
 
+# Until the operator has seen what was done before: it has dealt with a job that came later. (One that
+# is suspended: it needs no IPUs.)
+sub settle ($s) {
+	my $name = 'settle-' . ++$s->{settled};
+	$s->create_job($name, spec => { suspend => JSON::PP::true });
+	$s->wait_job($name, 'Suspended');
+	$s->delete_job($name);
+	$s->wait_job_gone($name);
+	return;
+}
+
 # A condition by its type, True or not; undef where it isn't there.
 sub condition_of ($job, $type) {
 	return (grep { $_->{type} eq $type } @{ $job->{status}{conditions} // [] })[0];
 }
 
-sub is_true ($job, $type) { return (condition_of($job, $type)->{status} // '') eq 'True' }
+sub is_true ($job, $type) {
+	my $condition = condition_of($job, $type);
+	return $condition && $condition->{status} eq 'True';
+}
 
 # Waits until launcherStatus (the STATUS column) says that, and returns the job. Another end is one at
 # once.

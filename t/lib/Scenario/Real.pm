@@ -184,12 +184,19 @@ sub set_ready ($self, $s, $name, $status) {
 }
 
 sub lose_node ($self, $s, $node) {
-	return $self->{c}->stop($self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet");
+	return if $self->{silent}{ $self->voice_of($node) }++;
+	return $self->{c}->stop($self->voice_of($node));
 }
 
 sub return_node ($self, $s, $node) {
-	return $self->{c}->revive($self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet");
+	return if !delete $self->{silent}{ $self->voice_of($node) };
+	$self->{c}->revive($self->voice_of($node));
+	$self->{c}->kubectl(qw(wait --for=condition=Ready node --all --timeout=60s));
+	return;
 }
+
+# The program that speaks for a node.
+sub voice_of ($self, $node) { return $self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet" }
 
 sub api_goes ($self, $s) { return $self->{c}->stop('kube-apiserver') }
 
