@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long the job planner takes for jobs of 64 workers, in the moments that make most work:
- * nothing is there, all Pods are to be made, all run. The world is made of what the planner asks
- * for, with Pods as they are really built.
+ * nothing is there, all Pods are to be made, all run, all are of another template. The world is
+ * made of what the planner asks for, with Pods as they are really built.
  */
 #include <time.h>
 
@@ -205,6 +205,8 @@ static void test_size(unsigned instances, unsigned workers)
 	ok(!plan.has_status || job_status_equal(&plan.status, &job->status),
 	   "and nothing new to say");
 	job_plan_done(&plan);
+	job->template_hash++;
+	measure("another template");
 	end_job();
 	row_end();
 }
