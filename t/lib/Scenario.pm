@@ -30,14 +30,16 @@ my $tracker_name = 'ipu-partitions-tracker';
 
 # The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale"), in the order of
 # their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words. Each is a
-# subtest.
-sub run_scenarios ($back, $where) {
-	my $done = 0;
+# subtest. Option: share, [N, OF]: every OF-th of them, from the N-th on; all that are named, in the first share.
+sub run_scenarios ($back, $where, %option) {
+	my ($done, $place) = (0, 0);
+	my ($share, $of) = @{ $option{share} // [ 1, 1 ] };
 	my @words = split /,/, $ENV{IPU_SCENARIO} // '';
 	for my $path (sort glob top_srcdir() . '/t/scenarios/*.pl') {
 		my ($name) = $path =~ m{([^/]+)\.pl$};
 		my $text = slurp($path);
 		my $runs = runs_on($name, $text);
+		next if $runs->{$where} && !@words && $place++ % $of != $share - 1;
 		next if !$runs->{$where} || (@words && !(grep { index($name, $_) >= 0 } @words));
 		my $begin = time;
 		$done++;
