@@ -176,6 +176,7 @@ static void move_server(char *url)
 	struct err err = ERR_INIT;
 
 	free(kube_config->server);
+	free(kube_config->prefix);
 	if (kube_config_set_server(kube_config, url, &err) < 0)
 		bail_out(err.msg);
 }
