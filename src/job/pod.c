@@ -213,6 +213,27 @@ static uint64_t hash_of(struct str hex)
 	return n;
 }
 
+/* It ended after its deletion was asked for, so by that: what leaves in order when it's told to (a
+ * server whose node is drained, ipu-launcher init) hasn't done what it was there for. */
+static bool was_stopped(const struct job_pod *pod, const struct json *object)
+{
+	int64_t grace_s = json_int(json_at(object, "metadata", "deletionGracePeriodSeconds", NULL),
+				   0);
+	int64_t asked_ms = pod->deletion_ms - grace_s * 1000, ended_ms;
+	struct json_iter it = json_iter(json_at(object, "status", "containerStatuses", NULL));
+
+	if (pod->phase != JOB_POD_SUCCEEDED || !pod->deletion_ms)
+		return false;
+	while (json_next(&it)) {
+		const struct json *at = json_at(it.value, "state", "terminated", "finishedAt",
+						NULL);
+
+		if (clock_parse(json_str(at), &ended_ms, NULL) == 0 && ended_ms >= asked_ms)
+			return true;
+	}
+	return false;
+}
+
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
 {
 	const struct json *status = json_get(object, "status"),
@@ -243,10 +264,15 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->preempted = condition_is(status, "TerminationTarget", "True", NULL);
 	pod->queue_group = dup_or_null(kube_label(object, JOB_QUEUE_GROUP));
 	find_gates(pod, json_at(object, "spec", "schedulingGates", NULL));
-	if (pod->phase == JOB_POD_FAILED)
+	if (was_stopped(pod, object)) {
+		pod->phase = JOB_POD_FAILED;
+		pod->exit_code = KILLED;
+		say(pod, STR("Deleted"), xstrdup("it was deleted before it had ended"));
+	} else if (pod->phase == JOB_POD_FAILED) {
 		explain_failure(pod, status);
-	else if (pod->phase == JOB_POD_PENDING || pod->phase == JOB_POD_RUNNING)
+	} else if (pod->phase == JOB_POD_PENDING || pod->phase == JOB_POD_RUNNING) {
 		explain_waiting(pod, status);
+	}
 	*ret = pod;
 	return 0;
 }

@@ -512,6 +512,14 @@ static const struct seen seen[] = {
 	 JOB_POD_RUNNING, NULL, NULL, 0, false, true, false},
 	{"succeeded", "{phase: Succeeded, containerStatuses: [{name: c, state: {terminated: {exitCode: 0, "
 	 "reason: Completed}}}]}", "", JOB_POD_SUCCEEDED, NULL, NULL, 0, false, false, false},
+	{"succeeded, then deleted", "{phase: Succeeded, containerStatuses: [{name: c, state: {terminated: "
+	 "{exitCode: 0, finishedAt: '2024-06-01T00:00:09Z'}}}]}",
+	 ", deletionTimestamp: '2024-06-01T00:00:40Z', deletionGracePeriodSeconds: 30",
+	 JOB_POD_SUCCEEDED, NULL, NULL, 0, false, true, false},
+	{"deleted, and left in order", "{phase: Succeeded, containerStatuses: [{name: c, state: "
+	 "{terminated: {exitCode: 0, finishedAt: '2024-06-01T00:00:10Z'}}}]}",
+	 ", deletionTimestamp: '2024-06-01T00:00:40Z', deletionGracePeriodSeconds: 30",
+	 JOB_POD_FAILED, "Deleted", "it was deleted before it had ended", 137, false, true, false},
 	{"failed", "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 3, "
 	 "reason: Error, message: \" boom\\n\"}}}]}", "", JOB_POD_FAILED, "Error",
 	 "container c exited with 3 (Error): boom", 3, false, false, false},
