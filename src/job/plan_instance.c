@@ -313,7 +313,10 @@ static void plan_missing(struct work *w, struct gang *g)
 	}
 	if (w->v->trouble)
 		await_mending(w, g);
-	if (g->mem->over || !job_plan_files(w, g) || !plan_group(w, g))
+	/* Patience is at an end: what follows from it is the next pass's. */
+	if (g->mem->over || g->mem->phase == JOB_INSTANCE_FAILED)
+		return;
+	if (!job_plan_files(w, g) || !plan_group(w, g))
 		return;
 	if (has_launcher && !w->v->supported)
 		job_plan_add(w, JOB_WRITE_SUPPORT, g->instance);

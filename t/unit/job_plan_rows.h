@@ -225,6 +225,8 @@ static const struct row instance_rows[] = {
 	 "the name is taken", "t", NULL},
 	{"active: one refused for too long", "1x1 trouble", "t", "active", "", "", "Restarting",
 	 "quota is used up", "Rotyb", NULL},
+	{"active: one refused for too long, and no restart is left", "1x1 trouble limit0", "t",
+	 "active", "", "", "Failed", "quota is used up", "Ft", NULL},
 	{"active with another size, none there", "1x1", "", "active*", "", "ensure/0", "Pending",
 	 WAITS, "t", NULL},
 	{"active with another size, in use", "1x1", "rc", "active*", "0:running", "", "Running", "",
