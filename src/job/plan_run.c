@@ -24,7 +24,7 @@ static int64_t back_off_ms(const struct job_timing *t, uint32_t n)
 {
 	int64_t ms = t->backoff_ms;
 
-	while (n-- > 1 && ms < t->backoff_max_ms)
+	while (n-- > 1 && ms > 0 && ms < t->backoff_max_ms)
 		ms *= 2;
 	return ms < t->backoff_max_ms ? ms : t->backoff_max_ms;
 }

@@ -12,6 +12,8 @@
 #include "job/plan_impl.h"
 #include "job/status.h"
 
+#define CLOCKS_MS 60000 /* so much those of two nodes may differ */
+
 /* Room for each instance; of those that the job doesn't have any more nothing needs to be known. */
 static void size_memory(struct job_status *s, size_t n)
 {
@@ -22,6 +24,21 @@ static void size_memory(struct job_status *s, size_t n)
 		memset(s->instances + s->n_instances, 0,
 		       (n - s->n_instances) * sizeof(*s->instances));
 	s->n_instances = n;
+}
+
+/* A clock that was ahead when they were written, or a hand, mustn't make an instance wait for years
+ * with its IPUs. */
+static void mend_times(const struct work *w, struct job_instance *mem)
+{
+	int64_t now_ms = w->v->now_ms, latest_ms = now_ms + w->v->timing->backoff_max_ms;
+	int64_t *const past[] = {&mem->start_ms, &mem->since_ms, &mem->running_ms};
+
+	if (mem->retry_ms > latest_ms)
+		mem->retry_ms = latest_ms;
+	for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++) {
+		if (*past[i] > now_ms + CLOCKS_MS)
+			*past[i] = now_ms;
+	}
 }
 
 struct job_status *job_plan_begin_status(struct work *w)
@@ -44,6 +61,8 @@ struct job_status *job_plan_begin_status(struct work *w)
 				"IPUJob %s/%s is created.", job->ns, job->name);
 	if (w->n)
 		size_memory(s, w->n);
+	for (size_t i = 0; i < w->n; i++)
+		mend_times(w, &s->instances[i]);
 	return s;
 }
 
@@ -130,13 +149,14 @@ static struct sums sum_up(struct work *w)
 static void count_workers(const struct work *w, struct job_status *s)
 {
 	uint32_t workers = w->job->workers;
+	uint64_t restarts = 0;
 
-	s->active = s->succeeded = s->failed = s->restart_count = 0;
+	s->active = s->succeeded = s->failed = 0;
 	for (size_t i = 0; i < w->n; i++) {
 		const struct gang *g = &w->gangs[i];
 
 		if (i < w->job->instances)
-			s->restart_count += (int32_t)g->mem->restarts;
+			restarts += g->mem->restarts;
 		if (g->mem->phase == JOB_INSTANCE_SUCCEEDED) {
 			s->succeeded += (int32_t)workers;
 			continue;
@@ -153,6 +173,7 @@ static void count_workers(const struct work *w, struct job_status *s)
 			s->active += job_pod_may_run(pod);
 		}
 	}
+	s->restart_count = restarts < INT32_MAX ? (int32_t)restarts : INT32_MAX;
 }
 
 static void end(struct work *w, const struct sums *sums)

@@ -468,6 +468,36 @@ static void test_words(void)
 	row_end();
 }
 
+/* Written while the clock was years ahead, or by hand: no wait is longer than the longest back-off,
+ * and a deadline counts from now. */
+static void test_strange_memory(void)
+{
+	static const int64_t years_ms = INT64_C(10) * 366 * 86400000;
+	struct world w = {0};
+	struct sight s;
+	struct job_plan plan;
+	struct job_instance *mem;
+
+	read_job(&w, "2x1 onfailure");
+	read_parts(&w, "none active");
+	read_pods(&w, "1:running");
+	w.status.n_instances = 2;
+	w.status.instances = mem = xcalloc(2, sizeof(*mem));
+	mem[0].retry_ms = NOW + years_ms;
+	mem[1].start_ms = mem[1].since_ms = mem[1].running_ms = NOW + years_ms;
+	mem[0].restarts = mem[1].restarts = INT32_MAX;
+	look(&w, &s);
+	job_plan(&s.view, &plan);
+	mem = plan.status.instances;
+	is_int(mem[0].retry_ms, NOW + timing.backoff_max_ms, "the longest back-off");
+	is_int(plan.next_ms, NOW + timing.backoff_max_ms, "then it's looked at");
+	is_int(mem[1].start_ms, NOW, "its IPUs: since now");
+	is_int(mem[1].running_ms, NOW, "it runs: since now");
+	is_int(plan.status.restart_count, INT32_MAX, "restarts are counted as far as it goes");
+	job_plan_done(&plan);
+	job_status_done(&w.status);
+}
+
 int main(void)
 {
 	test_rows(job_rows, sizeof(job_rows) / sizeof(job_rows[0]));
@@ -481,5 +511,6 @@ int main(void)
 	test_delayed();
 	test_condition_times();
 	test_words();
+	test_strange_memory();
 	return done_testing();
 }
