@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An abstract Unix socket: no file that a read-only image lacks room for. Its name space is the
- * network's, which Pods of a node may share, so the name is 128 random bits, and the other side's
- * user is looked at. Uses core.
+ * network's, which Pods of a node may share, so the name is 128 random bits, and whose process the
+ * other side is gets looked at. Uses core.
  */
 #include "launcher/handover.h"
 
@@ -48,12 +48,14 @@ int handover_listen(char *ret_id_z, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static bool is_same_user(int connection)
+/* Of this container too: processes of other PID name spaces, which see the socket's name where Pods
+ * share a node's network, have no number here. */
+static bool is_neighbour(int connection)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
 	return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-	       peer.uid == geteuid();
+	       peer.uid == geteuid() && peer.pid > 0;
 }
 
 union control {
@@ -86,7 +88,7 @@ int handover_accept(int listener, int ret_fds[2], int *ret_connection, struct er
 	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (connection < 0)
 		return err_errno(err, errno, "a handover");
-	if (!is_same_user(connection) || receive(connection, ret_fds) < 0) {
+	if (!is_neighbour(connection) || receive(connection, ret_fds) < 0) {
 		close(connection);
 		return err_set(err, ERR_DENIED, 0, "a handover that isn't one");
 	}
