@@ -221,7 +221,8 @@ static void observe(const struct world *w, struct rollout_instance *items, struc
 	}
 }
 
-static void dump(const struct world *w, const char *what)
+/* Always false. */
+static bool dump(const struct world *w, const char *what)
 {
 	static const char letters[] = "-wNnge";
 	char z[MAX_ALL + 2] = "";
@@ -237,6 +238,7 @@ static void dump(const struct world *w, const char *what)
 	}
 	fail("seed %" PRIu64 ": %s: %s, surge %u, unavailable %u, capacity %u, at %" PRId64, seed,
 	     what, z, w->max_surge, w->max_unavailable, w->capacity, w->now_ms);
+	return false;
 }
 
 /* All surge ones that were planned wait since a minute, or have ended. */
@@ -293,7 +295,7 @@ static bool look(struct world *w)
 	passes++;
 	starved = no_surge_to_be_had(w, plan.surge);
 	if (plan.surge > w->max_surge)
-		return dump(w, "too many surge ones"), false;
+		return dump(w, "too many surge ones");
 	for (uint32_t i = 0; i < v.n; i++) {
 		struct thing *t = &w->things[i];
 
@@ -302,14 +304,14 @@ static bool look(struct world *w)
 		if (!replace[i])
 			continue;
 		if (t->state == GOING || t->state == ENDED || !is_old(w, t))
-			return dump(w, "one is replaced that mustn't be"), false;
+			return dump(w, "one is replaced that mustn't be");
 		took |= t->state == READY;
 		t->taken_down |= t->state == READY;
 		become(w, t, GOING);
 		replacements++;
 	}
 	if (any && !outdated)
-		return dump(w, "replaced where nothing is outdated"), false;
+		return dump(w, "replaced where nothing is outdated");
 	for (uint32_t i = w->wanted; i < MAX_ALL; i++) {
 		if (i >= w->wanted + plan.surge) {
 			took |= w->things[i].state == READY;
@@ -317,7 +319,7 @@ static bool look(struct world *w)
 		}
 	}
 	if (took && !is_within(w, plan.surge, starved))
-		return dump(w, "too few are available"), false;
+		return dump(w, "too few are available");
 	for (uint32_t i = 0; i < MAX_ALL; i++) {
 		struct thing *t = &w->things[i];
 
