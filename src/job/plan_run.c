@@ -97,8 +97,8 @@ void job_run_failed(struct work *w, struct gang *g, int exit_code, bool yields, 
 	} else if (g->mem->restarts >= w->job->backoff_limit) {
 		snprintf(message + n, sizeof(message) - n,
 			 "; BackoffLimitExceeded: it was restarted %" PRIu32
-			 " times, and backOffLimit is %" PRIu32,
-			 g->mem->restarts, w->job->backoff_limit);
+			 " time%s, and backOffLimit is %" PRIu32,
+			 g->mem->restarts, g->mem->restarts == 1 ? "" : "s", w->job->backoff_limit);
 		end_for_good(g, JOB_INSTANCE_FAILED, message);
 	} else {
 		restart(w, g, yields, message);
@@ -132,8 +132,8 @@ void job_run_unstartable(struct work *w, struct gang *g, bool counts, const char
 	if (counts && mem->restarts >= w->job->backoff_limit) {
 		job_run_given_up(w, g,
 				 "%.300s; BackoffLimitExceeded: it couldn't be started %" PRIu32
-				 " times",
-				 why, mem->restarts + 1);
+				 " time%s",
+				 why, mem->restarts + 1, mem->restarts == 0 ? "" : "s");
 		return;
 	}
 	end_run(g, JOB_INSTANCE_RESTARTING, true);

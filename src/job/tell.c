@@ -56,6 +56,8 @@ static void remember(struct job_told *t, const struct partition_status *st)
 		return; /* releasing: what it was stays known until it's gone */
 	if (t->id && strcmp(t->id, st->id) == 0)
 		return;
+	if (st->ask)
+		t->attempt = st->ask->attempt; /* a new one was never reset */
 	free(t->id);
 	free(t->controller);
 	t->id = xstrdup(st->id);
@@ -120,6 +122,20 @@ static void tell_partition(struct job_ctx *ctx, const struct job *job, struct jo
 	remember(t, st);
 }
 
+/* What the job, scaled down, has no place for any more. */
+static void tell_surplus(struct job_ctx *ctx, const struct job *job, size_t from)
+{
+	const struct partition_service *ps = ctx->c->opts.partitions;
+	struct partition_status st;
+
+	for (size_t i = from; i < ctx->n_told; i++) {
+		if (!ctx->told[i].id)
+			continue;
+		ps->ops->get_status(ps, job->uid, (uint32_t)i, &st);
+		tell_partition(ctx, job, &ctx->told[i], &st);
+	}
+}
+
 void job_tell_partitions(struct job_ctx *ctx, const struct job *job,
 			 const struct partition_status *partitions, size_t n)
 {
@@ -137,6 +153,7 @@ void job_tell_partitions(struct job_ctx *ctx, const struct job *job,
 		else
 			tell_partition(ctx, job, &ctx->told[i], &partitions[i]);
 	}
+	tell_surplus(ctx, job, n);
 }
 
 void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct job_plan *plan)
@@ -189,7 +206,7 @@ static void tell_instances(struct job_ctx *ctx, const struct job *job,
 
 		if (is->restarts > was->restarts)
 			job_tell(ctx, job, KUBE_EVENT_WARNING, "JobRestarting",
-				 "Instance %zu is restarted (%u of at most %u times): %s", i,
+				 "Instance %zu is restarted (restart %u of at most %u): %s", i,
 				 is->restarts, job->backoff_limit, message);
 		else if (is->over && !was->over && message[0])
 			job_tell(ctx, job, KUBE_EVENT_NORMAL, "InstanceReplaced",
@@ -201,6 +218,27 @@ static void tell_instances(struct job_ctx *ctx, const struct job *job,
 	}
 }
 
+static void tally_done(struct job_tally *t)
+{
+	free(t->first);
+	free(t->message);
+	*t = (struct job_tally){0};
+}
+
+static void tell_failed_pods(struct job_ctx *ctx, const struct job *job)
+{
+	const struct job_tally *failed = &ctx->failed;
+
+	if (failed->n == 1)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed", "Pod %s failed: %s",
+			 failed->first, failed->message);
+	else if (failed->n > 1)
+		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed",
+			 "Pod %s failed: %s; %u more failed with it", failed->first,
+			 failed->message, failed->n - 1);
+	tally_done(&ctx->failed);
+}
+
 void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
 		     const struct job_status *stored)
 {
@@ -208,6 +246,7 @@ void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct jo
 	const struct job_condition *failed = &is[JOB_FAILED];
 	bool invalid = str_eqz(str_of(failed->reason), "InvalidSpec");
 
+	tell_failed_pods(ctx, job); /* first the cause, then what came of it */
 	if (is[JOB_RUNNING].on && !was[JOB_RUNNING].on)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobRunning", "%s", is[JOB_RUNNING].message);
 	tell_instances(ctx, job, before, stored);
@@ -236,13 +275,6 @@ static void count_pod(struct job_tally *t, const char *name, const char *message
 	t->message = xstrdup(message);
 }
 
-static void tally_done(struct job_tally *t)
-{
-	free(t->first);
-	free(t->message);
-	*t = (struct job_tally){0};
-}
-
 void job_count_created(struct job_ctx *ctx, const char *pod)
 {
 	count_pod(&ctx->created, pod, NULL);
@@ -255,7 +287,7 @@ void job_count_failed(struct job_ctx *ctx, const struct job_pod *pod)
 
 void job_tell_pods(struct job_ctx *ctx, const struct job *job)
 {
-	const struct job_tally *made = &ctx->created, *failed = &ctx->failed;
+	const struct job_tally *made = &ctx->created;
 
 	if (made->n == 1)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated", "Pod %s was created",
@@ -263,15 +295,8 @@ void job_tell_pods(struct job_ctx *ctx, const struct job *job)
 	else if (made->n > 1)
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "PodCreated",
 			 "Pod %s and %u more were created", made->first, made->n - 1);
-	if (failed->n == 1)
-		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed", "Pod %s failed: %s",
-			 failed->first, failed->message);
-	else if (failed->n > 1)
-		job_tell(ctx, job, KUBE_EVENT_WARNING, "PodFailed",
-			 "Pod %s failed: %s; %u more failed with it", failed->first,
-			 failed->message, failed->n - 1);
 	tally_done(&ctx->created);
-	tally_done(&ctx->failed);
+	tell_failed_pods(ctx, job);
 }
 
 void job_told_free(struct job_ctx *ctx)

@@ -39,6 +39,7 @@ sub ($s) {
 	$job = $s->get_job('nowhere');
 	is($job->{status}{restartCount} // 0, 0, 'no node: it tries again and again, and that doesn\'t count');
 	isnt($job->{status}{launcherStatus}, 'Failed', '… and isn\'t the end');
+	ok(!(grep { $_ eq 'PartitionReset' } $s->reasons('nowhere')), '… each time with a partition of its own, which nobody reset');
 	$s->delete_job('nowhere');
 	$s->wait_job_gone('nowhere');
 

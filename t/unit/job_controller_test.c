@@ -418,6 +418,7 @@ static void test_scale(void)
 	ok(WITHIN(40000, !pod_object("j-worker-1") && !pod_object("j-worker-2")), "one");
 	ok(WITHIN(40000, vipu_sim_len(sim) == 1 && n_entries() == 1), "and one partition");
 	ok(is_pod("j-worker-0", "Running") && is_job("j", "Running"), "which runs on");
+	ok(WITHIN(5000, n_events("PartitionReleased") == 2), "both are told to be gone");
 	end();
 }
 
