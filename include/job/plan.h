@@ -49,8 +49,10 @@ struct job_view {
 	/* Graphcore's operator ran it: its Pods aren't ours to see, its status isn't ours to write.
 	 */
 	bool older;
-	bool supported; /* what a launcher needs is there: ConfigMap, account, Role, RoleBinding */
-	size_t held;    /* partitions that are asked for or in the tracker, orphans apart */
+	bool configured;    /* what the workers of a launcher need is there: ConfigMap, account */
+	uint32_t supported; /* what launchers need is there too, Role and RoleBinding, for so many
+			     * instances from the first on */
+	size_t held;        /* partitions that are asked for or in the tracker, orphans apart */
 	const char *unsupported; /* why this job can't be run here, for people; NULL: it can */
 	/* The API server's last word on a Pod or ConfigMap that was to be made, with an Event's
 	 * reason; NULL. */
@@ -69,7 +71,7 @@ enum job_action_kind {
 	JOB_DELETE_FILES,    /* files */
 	JOB_CREATE_GROUP,    /* instance */
 	JOB_DELETE_GROUP,    /* group */
-	JOB_WRITE_SUPPORT,   /* what a launcher needs */
+	JOB_WRITE_SUPPORT,   /* instance: how many the Role may cover; 0: no Role yet */
 	JOB_CREATE_POD,      /* instance, worker */
 	JOB_CREATE_LAUNCHER, /* instance */
 	JOB_OPEN_POD,        /* instance, pod: it has waited for its partition */

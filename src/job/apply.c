@@ -466,7 +466,7 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 		job_group_delete(ctx, a->group);
 		break;
 	case JOB_WRITE_SUPPORT:
-		job_support_start(ctx, item, item->job->instances);
+		job_support_start(ctx, item, a->instance);
 		break;
 	case JOB_DELETE_POD:
 	case JOB_KILL_POD:

@@ -41,8 +41,9 @@ struct job_tally {
 
 /* Which objects of a launcher's are known to be there as they should be, and what for. */
 struct job_supported {
-	unsigned good; /* a bit for each of enum job_support */
-	uint32_t instances, workers, slots;
+	unsigned good;                      /* a bit for each of enum job_support */
+	uint32_t instances, workers, slots; /* of the job */
+	uint32_t covered; /* the Role names the workers of so many instances, from the first on */
 	uint64_t config_hash; /* what the ConfigMap holds: struct job_files */
 };
 
@@ -97,10 +98,14 @@ void job_apply_cancel(struct job_ctx *ctx);
 
 /* ---- support_write.c ---- */
 
-/* What the launchers of `instances` instances need, as far as it isn't known to be there. */
-void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t instances);
-/* All of it is there. A ConfigMap that was removed or changed since then isn't. */
-bool job_supported(const struct job_ctx *ctx, const struct job *job, uint32_t instances);
+/* What launchers need, as far as it isn't known to be there. covered: of so many instances, from
+ * the first on, the workers are known to be the job's, and the Role may name them; 0: of none, and
+ * only what workers need themselves is made. */
+void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t covered);
+/* What workers need is there. A ConfigMap that was removed or changed since then isn't. */
+bool job_is_configured(const struct job_ctx *ctx, const struct job *job);
+/* All of it is there, for the launchers of so many instances. */
+uint32_t job_supported(const struct job_ctx *ctx, const struct job *job);
 
 /* ---- controller.c ---- */
 

@@ -193,7 +193,7 @@ static void await_start(struct work *w, struct gang *g, bool counts, const char 
 }
 
 /* What the API server has said no to. Nobody tells when a name that is taken comes free. */
-static void await_mending(struct work *w, struct gang *g)
+void job_plan_await_mending(struct work *w, struct gang *g)
 {
 	if (w->v->trouble_event && strcmp(w->v->trouble_event, "NameConflict") == 0) {
 		w->unwell = true;
@@ -293,16 +293,45 @@ static void create_launcher(struct work *w, struct gang *g)
 		if (g->waiting)
 			await_pod(w, g, g->waiting);
 		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "waiting for its workers to be Ready");
-	} else if (w->v->supported) {
+	} else if (w->v->configured && w->v->supported > g->instance) {
 		job_plan_add(w, JOB_CREATE_LAUNCHER, g->instance);
 	}
+}
+
+/* A Role for Pods that might be somebody else's would be a way into them: it names the workers of
+ * instances only that have had all of them. */
+static uint32_t count_covered(const struct work *w)
+{
+	uint32_t n = 0;
+
+	while (n < w->job->instances) {
+		const struct gang *g = &w->gangs[n];
+		bool had = g->mem->run || g->mem->complete ||
+			   g->mem->phase >= JOB_INSTANCE_SUCCEEDED;
+
+		if (g->conflict || (g->missing && !had))
+			break;
+		n++;
+	}
+	return n;
+}
+
+static void plan_support(struct work *w, struct gang *g)
+{
+	uint32_t covered = g->missing ? 0 : count_covered(w);
+
+	if (!w->v->configured || (covered > g->instance && w->v->supported <= g->instance))
+		job_plan_add(w, JOB_WRITE_SUPPORT, covered);
+	else if (!g->missing && covered <= g->instance)
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
+			      "instance %" PRIu32 " waits with its launcher for the workers of "
+			      "instance %" PRIu32,
+			      g->instance, covered);
 }
 
 /* The partition is active, and some Pod hasn't been made. */
 static void plan_missing(struct work *w, struct gang *g)
 {
-	bool has_launcher = job_has_launcher(w->job);
-
 	if (g->there == 0 && job_plan_wants_otherwise(w, g)) {
 		job_plan_add(w, JOB_ENSURE, g->instance);
 		return;
@@ -312,14 +341,14 @@ static void plan_missing(struct work *w, struct gang *g)
 		return;
 	}
 	if (w->v->trouble)
-		await_mending(w, g);
+		job_plan_await_mending(w, g);
 	/* Patience is at an end: what follows from it is the next pass's. */
 	if (g->mem->over || g->mem->phase == JOB_INSTANCE_FAILED)
 		return;
 	if (!job_plan_files(w, g) || !plan_group(w, g))
 		return;
-	if (has_launcher && !w->v->supported)
-		job_plan_add(w, JOB_WRITE_SUPPORT, g->instance);
+	if (job_has_launcher(w->job))
+		plan_support(w, g);
 	for (uint32_t k = 0; k < w->job->workers; k++) {
 		if (!g->workers[k])
 			job_plan_add(w, JOB_CREATE_POD, g->instance)->worker = k;
@@ -355,20 +384,26 @@ static bool is_missing_some(const struct work *w, const struct gang *g)
 	return g->missing || (job_has_launcher(w->job) && !g->launcher);
 }
 
-static void plan_active(struct work *w, struct gang *g)
+/* It has its IPUs: its time runs. */
+static void note_start(const struct work *w, struct gang *g)
 {
 	struct job_instance *mem = g->mem;
 
-	if (job_plan_is_for_this_run(g) || g->there) {
-		mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
-		if (!mem->since_ms && w->v->now_ms >= mem->retry_ms)
-			mem->since_ms = w->v->now_ms;
-	}
+	if (!job_plan_is_for_this_run(g) && !g->there)
+		return;
+	mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
+	if (!mem->since_ms && w->v->now_ms >= mem->retry_ms)
+		mem->since_ms = w->v->now_ms;
+}
+
+static void plan_active(struct work *w, struct gang *g)
+{
+	note_start(w, g);
 	if (is_missing_some(w, g)) {
 		plan_missing(w, g);
 		return;
 	}
-	mem->complete = true;
+	g->mem->complete = true;
 	plan_going_on(w, g);
 }
 
@@ -459,19 +494,44 @@ static void plan_by_partition(struct work *w, struct gang *g)
 	}
 }
 
+/* Somebody else's Pod has a name that it needs; IPUs aren't held for ever because of that. */
+static void plan_conflict(struct work *w, struct gang *g)
+{
+	char why[300];
+
+	if (find_time_out(w, g))
+		return;
+	if (g->mem->complete) {
+		job_run_failed(w, g, KILLED, false, "the name of Pod %s is somebody else's now",
+			       g->conflict->name);
+		return;
+	}
+	w->unwell = true;
+	snprintf(why, sizeof(why),
+		 "Pod %.63s exists and isn't this job's: remove it, or give the job another name",
+		 g->conflict->name);
+	if (g->part->state == PARTITION_STATE_ACTIVE)
+		note_start(w, g);
+	await_start(w, g, false, "NameConflict", why);
+}
+
+/* Until all have been there, one in deletion is nobody's failure, but in the way; and if it had its
+ * IPUs, they are reset before others use them. */
+static void plan_leaving(struct work *w, struct gang *g)
+{
+	job_plan_wait(w, NULL, PARTITION_WHY_NONE, "waiting for a Pod in deletion to end");
+	if (g->part->state == PARTITION_STATE_ACTIVE)
+		job_run_renew(g, false, "a Pod of it was deleted before all of them were there");
+}
+
 static void plan_living(struct work *w, struct gang *g)
 {
 	if (g->conflict) {
-		w->unwell = true;
-		job_plan_wait(
-			w, "NameConflict", PARTITION_WHY_NONE,
-			"Pod %s exists and isn't this job's: remove it, or give the job another name",
-			g->conflict->name);
+		plan_conflict(w, g);
 		return;
 	}
-	/* Until all have been there, one in deletion is nobody's failure, but in the way. */
 	if (!g->mem->complete && g->leaving && !g->stuck) {
-		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "waiting for a Pod in deletion to end");
+		plan_leaving(w, g);
 		return;
 	}
 	if (find_end(w, g) || find_time_out(w, g) || find_move(w, g))

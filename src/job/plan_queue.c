@@ -34,8 +34,8 @@ static void open_gates(struct work *w, struct gang *g)
 	mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
 	mem->since_ms = mem->since_ms ? mem->since_ms : w->v->now_ms;
 	if (w->v->trouble)
-		job_plan_wait(w, w->v->trouble_event, PARTITION_WHY_NONE, "%.240s", w->v->trouble);
-	if (!job_plan_files(w, g))
+		job_plan_await_mending(w, g);
+	if (mem->over || mem->phase == JOB_INSTANCE_FAILED || !job_plan_files(w, g))
 		return;
 	for (uint32_t k = 0; k < w->job->workers; k++) {
 		if (g->workers[k]->gated)

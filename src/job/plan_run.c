@@ -107,7 +107,8 @@ void job_run_failed(struct work *w, struct gang *g, int exit_code, bool yields, 
 
 void job_run_succeeded(struct work *w, struct gang *g)
 {
-	if (w->job->restart == JOB_RESTART_ALWAYS && g->mem->restarts < w->job->backoff_limit)
+	if (w->job->restart == JOB_RESTART_ALWAYS && !w->job->interactive &&
+	    g->mem->restarts < w->job->backoff_limit)
 		restart(w, g, false, "it has completed, and its restartPolicy is Always");
 	else
 		end_for_good(g, JOB_INSTANCE_SUCCEEDED, NULL);

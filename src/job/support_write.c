@@ -12,10 +12,18 @@
 
 #define ALL_OF_THEM ((1U << JOB_SUPPORTS) - 1)
 
+#define OF_WORKERS (1U << JOB_SUPPORT_CONFIG | 1U << JOB_SUPPORT_ACCOUNT)
+
 /* What their content follows from, beside the job's name. */
-static bool is_for(const struct job_supported *s, const struct job *job, uint32_t instances)
+static bool is_for(const struct job_supported *s, const struct job *job)
 {
-	return s->instances == instances && s->workers == job->workers && s->slots == job->slots;
+	return s->instances == job->instances && s->workers == job->workers &&
+	       s->slots == job->slots;
+}
+
+static uint32_t instances_in(const struct job_ctx *ctx, enum job_support which)
+{
+	return which == JOB_SUPPORT_ROLE ? ctx->support.covered : ctx->support.instances;
 }
 
 /* The ConfigMap is watched: was it removed, or changed by hand? */
@@ -30,10 +38,17 @@ static bool has_config(const struct job_ctx *ctx, const struct job *job)
 	       f->hash == ctx->support.config_hash;
 }
 
-bool job_supported(const struct job_ctx *ctx, const struct job *job, uint32_t instances)
+bool job_is_configured(const struct job_ctx *ctx, const struct job *job)
 {
-	return ctx->support.good == ALL_OF_THEM && is_for(&ctx->support, job, instances) &&
+	return (ctx->support.good & OF_WORKERS) == OF_WORKERS && is_for(&ctx->support, job) &&
 	       has_config(ctx, job);
+}
+
+uint32_t job_supported(const struct job_ctx *ctx, const struct job *job)
+{
+	return ctx->support.good == ALL_OF_THEM && job_is_configured(ctx, job)
+		       ? ctx->support.covered
+		       : 0;
 }
 
 /* The API server has it as it should be. */
@@ -47,7 +62,7 @@ static void note_good(struct job_call *call, const struct json *object)
 	}
 	ctx->support.good |= 1U << call->support;
 	/* Only the ConfigMap is watched: no news of the others would bring the next pass. */
-	if (ctx->support.good == ALL_OF_THEM) {
+	if (ctx->support.good == (ctx->support.covered ? ALL_OF_THEM : OF_WORKERS)) {
 		job_set_trouble(ctx, NULL, NULL);
 		kube_workqueue_add(ctx->c->queue, str_of(ctx->key));
 	}
@@ -92,12 +107,12 @@ static void look_at_own(struct job_call *call, const struct json *object)
 		job_call_end(call, job ? &going : NULL);
 		return;
 	}
-	if (job_support_is_current(object, job, call->support, ctx->support.instances)) {
+	if (job_support_is_current(object, job, call->support, instances_in(ctx, call->support))) {
 		note_good(call, object);
 		return;
 	}
 	doc = jmut_doc_new();
-	job_support_build(doc, job, call->support, ctx->support.instances, object);
+	job_support_build(doc, job, call->support, instances_in(ctx, call->support), object);
 	req.ns = job->ns;
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_updated, call, &ctx->scope);
@@ -126,7 +141,7 @@ static void create(struct job_call *call, const struct job *job, const struct js
 		.ns = job->ns,
 	};
 
-	job_support_build(doc, job, call->support, ctx->support.instances, NULL);
+	job_support_build(doc, job, call->support, instances_in(ctx, call->support), NULL);
 	if (like)
 		job_support_take_secrets(doc, like);
 	req.json = jmut_root(doc);
@@ -191,17 +206,24 @@ static bool is_asked_for(struct job_ctx *ctx, enum job_support which)
 	return false;
 }
 
-void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t instances)
+void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t covered)
 {
+	struct job_supported *known = &ctx->support;
 	const struct job *job = item->job;
 
-	if (!is_for(&ctx->support, job, instances))
-		ctx->support = (struct job_supported){
-			.instances = instances, .workers = job->workers, .slots = job->slots};
-	else if (ctx->support.good & (1U << JOB_SUPPORT_CONFIG) && !has_config(ctx, job))
-		ctx->support.good &= ~(1U << JOB_SUPPORT_CONFIG);
+	if (!is_for(known, job))
+		*known = (struct job_supported){
+			.instances = job->instances, .workers = job->workers, .slots = job->slots};
+	else if (known->good & (1U << JOB_SUPPORT_CONFIG) && !has_config(ctx, job))
+		known->good &= ~(1U << JOB_SUPPORT_CONFIG);
+	if (covered > known->covered) {
+		known->covered = covered;
+		known->good &= ~(1U << JOB_SUPPORT_ROLE);
+	}
 	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
-		if (!(ctx->support.good & (1U << i)) && !is_asked_for(ctx, i))
+		bool is_wanted = known->covered || OF_WORKERS & (1U << i);
+
+		if (is_wanted && !(known->good & (1U << i)) && !is_asked_for(ctx, i))
 			write_one(ctx, item, i);
 	}
 }

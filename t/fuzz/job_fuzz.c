@@ -92,13 +92,20 @@ static void try_pods(const struct job *job, const struct json *spec)
 
 static void try_plan(const struct job *job)
 {
-	struct partition_status partitions[MOST_INSTANCES] = {{.state = PARTITION_STATE_NONE}};
+	/* As many again for a rolling update. */
+	struct partition_status partitions[2 * MOST_INSTANCES] = {{.state = PARTITION_STATE_NONE}};
+	static const struct job_timing timing = {1000, 8000, 900000, 60000};
 	struct job_plan plan;
-	struct job_view view = {.job = job, .now_ms = 1000, .partitions = partitions};
+	struct job_view view = {
+		.job = job,
+		.timing = &timing,
+		.now_ms = 1000,
+		.partitions = partitions,
+	};
 
 	for (int state = PARTITION_STATE_NONE; state <= PARTITION_STATE_RELEASING; state++) {
-		view.n_partitions = job->problem ? 0 : job->instances;
-		for (size_t i = 0; i < MOST_INSTANCES; i++)
+		view.n_partitions = job->problem ? 0 : job->instances + job->max_surge;
+		for (size_t i = 0; i < 2 * MOST_INSTANCES; i++)
 			partitions[i].state = (enum partition_state)state;
 		job_plan(&view, &plan);
 		for (size_t i = 0; i < plan.n_actions; i++)
@@ -124,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	try_status(job, json_root(doc));
 	if (!job->problem)
 		try_pods(job, json_get(json_root(doc), "spec"));
-	if (job->problem || job->instances <= MOST_INSTANCES)
+	if (job->problem || (job->instances <= MOST_INSTANCES && job->max_surge <= MOST_INSTANCES))
 		try_plan(job);
 	job_free(job);
 	return 0;

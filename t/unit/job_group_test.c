@@ -398,7 +398,8 @@ static void look(struct sight *s, const struct row *row)
 		.n_pods = row->pod,
 		.partitions = &s->part,
 		.n_partitions = 1,
-		.supported = true,
+		.configured = true,
+		.supported = UINT32_MAX,
 		.group_known = row->group != UNKNOWN,
 		.group_api = row->group <= NOBODY && row->group != UNWANTED ? JOB_GROUP_NONE
 									    : JOB_GROUP_VOLCANO,

@@ -615,6 +615,7 @@ static bool walk(void)
 	w.unavailable = w.surge ? roll(2) : 1;
 	w.recreate = roll(4) == 0;
 	w.unsupporting = roll(2);
+	w.uncovered = roll(4);
 	for (unsigned n = 0; n < MAX_PODS; n++)
 		w.pods[n].instance = -1;
 	for (int step = 0; step < 60 && good && !w.gone; step++) {

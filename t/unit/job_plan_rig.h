@@ -45,7 +45,9 @@ struct wpod {
 struct world {
 	unsigned instances, workers;
 	bool deleting, finalizer, launcher, interactive, older, keeps, gone, suspend, recreate;
-	bool unsupported, unsupporting;     /* not run here; the launcher's objects aren't there */
+	bool unsupported;   /* not run here */
+	bool unsupporting;  /* what the workers of a launcher need isn't there */
+	unsigned uncovered; /* the last instances that the launchers' Role doesn't cover */
 	bool force, deadline, ttl, foreign; /* foreign: managed by another controller */
 	unsigned surge, unavailable;
 	int64_t later_ms; /* since NOW */
@@ -261,7 +263,10 @@ static inline void look(const struct world *w, struct sight *s)
 	}
 	s->view.job = &s->job;
 	s->view.timing = &timing;
-	s->view.supported = !w->unsupporting;
+	s->view.configured = !w->unsupporting;
+	s->view.supported = w->unsupporting || w->uncovered > w->instances
+				    ? 0
+				    : w->instances - w->uncovered;
 	s->view.unsupported = w->unsupported ? "no launcher here" : NULL;
 	s->view.files = s->listed_files;
 	s->view.pods = s->listed;
@@ -371,6 +376,7 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		break;
 	case JOB_WRITE_SUPPORT:
 		w->unsupporting = false;
+		w->uncovered = a->instance < w->instances ? w->instances - a->instance : 0;
 		break;
 	case JOB_WRITE_FILES:
 		w->files[a->instance] = (struct wfiles){.there = true};

@@ -98,7 +98,8 @@ static void make_job(unsigned instances, unsigned workers)
 				 .pods = pods,
 				 .partitions = parts,
 				 .n_partitions = job->instances + job->max_surge,
-				 .supported = true};
+				 .configured = true,
+				 .supported = UINT32_MAX};
 }
 
 static void end_job(void)

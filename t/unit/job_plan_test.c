@@ -68,6 +68,7 @@ static void read_job_word(struct world *w, const char *text)
 		w->restart = JOB_RESTART_EXIT_CODE;
 	else if (sscanf(text, "limit%u", &w->limit) != 1 &&
 		 sscanf(text, "surge%u", &w->surge) != 1 &&
+		 sscanf(text, "uncovered%u", &w->uncovered) != 1 &&
 		 sscanf(text, "unavailable%u", &w->unavailable) != 1)
 		bail_out("a word of a row's job");
 }
