@@ -155,6 +155,8 @@ size_t job_validate_update(const struct json *before, const struct json *object,
 
 void job_status_done(struct job_status *s);
 void job_status_copy(struct job_status *to, const struct job_status *from);
+/* What is remembered of the instances, to one that has none. */
+void job_status_copy_memory(struct job_status *to, const struct job_status *from);
 /* Equal but for lastReconcileTime and the conditions' lastUpdateTime. */
 bool job_status_equal(const struct job_status *a, const struct job_status *b);
 /* The body of a merge patch of the status subresource: {"status": {…}}. */

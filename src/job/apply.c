@@ -286,6 +286,10 @@ static void note_kept(struct job_ctx *ctx, const struct job_status *sent, const 
 	job_status_done(&ctx->kept);
 	ctx->has_kept = !job_status_equal(&kept->status, sent);
 	if (ctx->has_kept) {
+		/* What is remembered must not be lost: it's kept here, for as long as this process
+		 * lives. */
+		if (!kept->status.n_instances)
+			job_status_copy_memory(&kept->status, sent);
 		job_status_copy(&ctx->sent, sent);
 		job_status_copy(&ctx->kept, &kept->status);
 		log_warn("job", ctx->key,

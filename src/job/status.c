@@ -142,6 +142,17 @@ void job_status_done(struct job_status *s)
 	*s = (struct job_status){0};
 }
 
+void job_status_copy_memory(struct job_status *to, const struct job_status *from)
+{
+	to->n_instances = from->n_instances;
+	if (!from->n_instances)
+		return;
+	to->instances = xcalloc(from->n_instances, sizeof(*to->instances));
+	memcpy(to->instances, from->instances, from->n_instances * sizeof(*to->instances));
+	for (size_t i = 0; i < from->n_instances; i++)
+		to->instances[i].message = xstrdup(from->instances[i].message);
+}
+
 void job_status_copy(struct job_status *to, const struct job_status *from)
 {
 	struct job_status copy = *from;
@@ -151,13 +162,7 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 		copy.conditions[i].message = xstrdup(from->conditions[i].message);
 	}
 	copy.instances = NULL;
-	if (from->n_instances) {
-		copy.instances = xcalloc(from->n_instances, sizeof(*copy.instances));
-		memcpy(copy.instances, from->instances,
-		       from->n_instances * sizeof(*copy.instances));
-	}
-	for (size_t i = 0; i < from->n_instances; i++)
-		copy.instances[i].message = xstrdup(from->instances[i].message);
+	job_status_copy_memory(&copy, from);
 	copy.launcher_status = xstrdup(from->launcher_status);
 	copy.last_message = xstrdup(from->last_message);
 	copy.selector = xstrdup(from->selector);
