@@ -101,7 +101,8 @@ for my $row (
 	my ($name, $status) = @$row;
 	my ($signum) = grep { (split ' ', $Config::Config{sig_name})[$_] eq $name } 0 .. 31;
 	my $far = IpuWire->new;
-	$far->shell('ulimit -c 0; echo ready; sleep 600; exit 9');
+	# Ready is who was made last: a shell's child mustn't come to be while the signal is on its way.
+	$far->shell(q{ulimit -c 0; sh -c 'echo ready; exec sleep 600'; exit 9});
 	$far->wait_out(1, qr/ready/);
 	$far->tell_far(SIGNAL => pack('N', $signum));
 	is_deeply([$far->finish], [$status, $status], "SIG$name reaches the whole process group");

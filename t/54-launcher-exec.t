@@ -92,8 +92,8 @@ for my $row (
 	['two', 255, qr{IPU_WORKER_CONTAINER must name one of Pod two's containers: .*choose one of: \[a b\]}],
 	['strange', 255, qr{Pod strange: what came isn't a frame}],
 	['busy-2', 0, qr/^$/], ['broken-1', 0, qr/^$/], ['refused-1', 0, qr/^$/], ['cut-2', 0, qr/^$/], ['late-2', 0, qr/^$/],
-	['broken-99', 255, qr{^ipu-launcher: Pod broken-99: .*503 .*the kubelet is away}, '-oConnectTimeout=1'],
-	['late-99', 255, qr{^ipu-launcher: Pod late-99: container not found}, '-oConnectTimeout=1'],
+	['broken-99', 255, qr{^ipu-launcher: Pod broken-99: .*503 .*the kubelet is away}, '-oConnectTimeout=4'],
+	['late-99', 255, qr{^ipu-launcher: Pod late-99: container not found}, '-oConnectTimeout=4'],
 ) {
 	my ($pod, $status, $message, @options) = @$row;
 	my $done = rsh([@options, $pod, 'echo', '$POD']);
@@ -108,7 +108,7 @@ for my $row (
 	[['w-0', 'true'], {KUBERNETES_SERVICE_HOST => undef}, qr{this isn't a Pod}],
 	[['w-0', 'true'], {KUBERNETES_SERVICE_PORT => 'x'}, qr{KUBERNETES_SERVICE_PORT}],
 	[['w-0', 'true'], {IPU_SERVICEACCOUNT_DIR => "$dir/none"}, qr{no service account .*OMPI_MCA_plm_rsh_no_tree_spawn=1}],
-	[['-oConnectTimeout=1', 'w-0', 'true'], {KUBERNETES_SERVICE_PORT => 1}, qr{Pod w-0: 127\.0\.0\.1:1: Connection refused}],
+	[['-oConnectTimeout=4', 'w-0', 'true'], {KUBERNETES_SERVICE_PORT => 1}, qr{Pod w-0: 127\.0\.0\.1:1: Connection refused}],
 	[[], {}, qr/HOST is missing/], [['w-0'], {}, qr/COMMAND is missing: .*kubectl exec -it/],
 	[['-Z', 'w-0', 'x'], {}, qr/no option -Z/], [['-o'], {}, qr/-o needs a value/], [['user@', 'x'], {}, qr/HOST is empty/],
 	[['-oConnectTimeout=x', 'w-0', 'x'], {}, qr/-o ConnectTimeout: /], [['-oSetEnv=x', 'w-0', 'x'], {}, qr/NAME=VALUE is wanted/],

@@ -6,6 +6,7 @@
  */
 #include "launcher/remote.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,8 @@ struct remote {
 	struct scope scope;
 	struct loop_timer timer;
 	struct backoff backoff;
+	struct err refusal; /* what the last attempt that was answered met */
+	int64_t begun_ms;   /* this attempt */
 	struct ws *ws;
 	enum channel channel; /* of the message that is being read */
 	struct wire_reader reader;
@@ -91,6 +94,8 @@ static void attempt_failed(struct remote *r, const struct err *why)
 	bool again = remote_may_retry(why) || (why->code == 401 && !r->token_refused) ||
 		     (r->opts.resume && why->kind == ERR_DENIED);
 	r->token_refused = r->token_refused || why->code == 401;
+	if (why->kind != ERR_TIMEOUT)
+		r->refusal = *why;
 	remote_explain(&err, r->opts.cluster->ns, r->pod, r->opts.launcher);
 	int64_t delay_ms = backoff_next_ms(&r->backoff, why);
 	if (r->opts.once || !again || err.kind == ERR_NOT_FOUND ||
@@ -111,7 +116,12 @@ static void on_timer(struct loop_timer *timer, void *arg)
 		attempt(r);
 		return;
 	}
-	err_set(&err, ERR_TIMEOUT, 0, "no session within %d s", ATTEMPT_MS / 1000);
+	/* The time is over: the last answer says more than that there was none. */
+	if (r->refusal.kind != ERR_NONE && clock_mono_ms() >= r->opts.deadline_ms)
+		err = r->refusal;
+	else
+		err_set(&err, ERR_TIMEOUT, 0, "no session within %" PRId64 " s",
+			(clock_mono_ms() - r->begun_ms + 999) / 1000);
 	scope_cancel(&r->scope);
 	attempt_failed(r, &err);
 }
@@ -267,7 +277,8 @@ static int connect_ws(struct remote *r, struct err *err)
 static void attempt(struct remote *r)
 {
 	struct err err = ERR_INIT;
-	int64_t end_ms = clock_mono_ms() + ATTEMPT_MS;
+	r->begun_ms = clock_mono_ms();
+	int64_t end_ms = r->begun_ms + ATTEMPT_MS;
 	wire_reader_done(&r->reader);
 	wire_reader_init(&r->reader);
 	buf_done(&r->status);
