@@ -51,8 +51,8 @@ struct sim_request {
 	bool lose; /* a fault: act, and close instead of answering */
 };
 
-#define SIM_FIXED_RESOURCES 16
-#define SIM_MAX_RESOURCES   32
+#define SIM_FIXED_RESOURCES 18
+#define SIM_MAX_RESOURCES   34
 /* Those that are always there, then those that CRDs brought: ends with a NULL plural; one whose CRD
  * has gone has an empty one. */
 extern struct sim_resource sim_resources[SIM_MAX_RESOURCES];

@@ -167,6 +167,11 @@ static struct jmut *cell_node_status(struct jmut_doc *doc, const struct json *o)
 	return jmut_strz(doc, "Unknown");
 }
 
+static struct jmut *cell_webhooks(struct jmut_doc *doc, const struct json *o)
+{
+	return jmut_int(doc, (int64_t)json_len(json_get(o, "webhooks")));
+}
+
 static const struct column pod_columns[] = {
 	{"Name", "string", 0, cell_name},         {"Ready", "string", 0, cell_ready},
 	{"Status", "string", 0, cell_pod_status}, {"Restarts", "string", 0, cell_restarts},
@@ -208,6 +213,13 @@ static const struct column lease_columns[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+static const struct column webhook_columns[] = {
+	{"Name", "string", 0, cell_name},
+	{"Webhooks", "integer", 0, cell_webhooks},
+	{"Age", "string", 0, cell_age},
+	{NULL, NULL, 0, NULL},
+};
+
 static const struct column other_columns[] = {
 	{"Name", "string", 0, cell_name},
 	{"Age", "string", 0, cell_age},
@@ -220,9 +232,14 @@ static const struct column *columns_of(const struct sim_resource *r)
 		const char *kind;
 		const struct column *columns;
 	} known[] = {
-		{"Pod", pod_columns},     {"ConfigMap", configmap_columns},
-		{"Event", event_columns}, {"Namespace", namespace_columns},
-		{"Node", node_columns},   {"Lease", lease_columns},
+		{"Pod", pod_columns},
+		{"ConfigMap", configmap_columns},
+		{"Event", event_columns},
+		{"Namespace", namespace_columns},
+		{"Node", node_columns},
+		{"Lease", lease_columns},
+		{"MutatingWebhookConfiguration", webhook_columns},
+		{"ValidatingWebhookConfiguration", webhook_columns},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

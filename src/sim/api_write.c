@@ -15,8 +15,8 @@
 #include "kube/object.h"
 #include "sim/api_internal.h"
 #include "sim/jsonpatch.h"
-
-#define POD_GRACE_S 30
+#include "sim/pod_admit.h"
+#include "sim/webhook.h"
 
 /* A write under way: the tree that is being made, and what came of it. */
 struct draft {
@@ -74,7 +74,7 @@ static void set_new_metadata(const struct sim_resource *r, struct jmut_doc *doc,
 		jmut_del(meta, not_the_clients[i]);
 	set_uid(doc, meta);
 	set_time(doc, meta, "creationTimestamp", clock_wall_ms());
-	if (is_kind(r, "IPUJob") || is_kind(r, "Pod"))
+	if (is_kind(r, "IPUJob") || is_kind(r, "Pod") || sim_is_webhook_config(r))
 		jmut_set_int(doc, meta, "generation", 1);
 }
 
@@ -89,31 +89,6 @@ static void generate_name(struct jmut_doc *doc, struct jmut *meta)
 	for (int i = 0; i < 5; i++)
 		suffix[i] = letters[rand_below(sizeof(letters) - 1)];
 	jmut_set(doc, meta, "name", jmut_strf(doc, "%s%s", prefix, suffix));
-}
-
-/* ---- defaults of Pods, as far as a kubelet and kubectl look at them ---- */
-
-static void default_text(struct jmut_doc *doc, struct jmut *obj, const char *key, const char *z)
-{
-	if (!jmut_get(obj, key))
-		jmut_set_str(doc, obj, key, z);
-}
-
-static void default_pod(struct jmut_doc *doc, struct jmut *root)
-{
-	struct jmut *spec = jmut_need_object(doc, root, "spec"), *status = jmut_object(doc);
-
-	if (!spec)
-		return;
-	default_text(doc, spec, "restartPolicy", "Always");
-	default_text(doc, spec, "dnsPolicy", "ClusterFirst");
-	default_text(doc, spec, "serviceAccountName", "default");
-	default_text(doc, spec, "schedulerName", "default-scheduler");
-	if (!jmut_get(spec, "terminationGracePeriodSeconds"))
-		jmut_set_int(doc, spec, "terminationGracePeriodSeconds", POD_GRACE_S);
-	jmut_set_str(doc, status, "phase", "Pending");
-	jmut_set_str(doc, status, "qosClass", "BestEffort");
-	jmut_set(doc, root, "status", status);
 }
 
 /* ---- checks ---- */
@@ -141,6 +116,16 @@ static int refuse_field(struct draft *d, const char *field, const char *message,
 	return err_set(err, ERR_INVALID, 422, "%s%s%s \"%.*s\" is invalid: %s: %s", r->kind,
 		       r->group[0] ? "." : "", r->group, STR_ARG(kube_name(jmut_view(d->root))),
 		       field, message);
+}
+
+static int check_webhooks(struct draft *d, struct err *err)
+{
+	char field[SIM_FIELD_PATH];
+	struct err why;
+
+	if (sim_webhook_config_check(d->req->resource, d->doc, d->root, field, &why) < 0)
+		return refuse_field(d, field, why.msg, err);
+	return 0;
 }
 
 static int check_pod(struct draft *d, struct err *err)
@@ -173,6 +158,8 @@ static int check_kind(struct draft *d, const struct json *old, struct err *err)
 
 	if (is_kind(r, "Pod"))
 		return check_pod(d, err);
+	if (sim_is_webhook_config(r))
+		return check_webhooks(d, err);
 	if (!is_kind(r, "IPUJob"))
 		return 0;
 	sim_schema_prune(d->req->api->schema, d->root, note_unknown, d);
@@ -305,7 +292,7 @@ static int make_new(struct draft *d, struct err *err)
 	if (r->has_status)
 		jmut_del(d->root, "status");
 	if (is_kind(r, "Pod"))
-		default_pod(d->doc, d->root);
+		sim_pod_default(d->doc, d->root);
 	return check_kind(d, NULL, err) < 0 ? -1 : check_new(d, err);
 }
 
@@ -446,7 +433,7 @@ static int64_t grace_of(const struct json *pod, int64_t asked_s)
 		return 0;
 	return asked_s >= 0 ? asked_s
 			    : json_int(json_at(pod, "spec", "terminationGracePeriodSeconds", NULL),
-				       POD_GRACE_S);
+				       SIM_POD_GRACE_S);
 }
 
 void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t asked_s)
@@ -626,9 +613,11 @@ static int check_versions(const struct draft *d, const struct json *old, struct 
 static void bump_generation(struct draft *d, const struct json *old)
 {
 	struct jmut *meta = jmut_get(d->root, "metadata");
+	bool webhooks = sim_is_webhook_config(d->req->resource);
+	const char *counted = webhooks ? "webhooks" : "spec";
 
-	if (!is_kind(d->req->resource, "IPUJob") ||
-	    json_equal(json_get(jmut_view(d->root), "spec"), json_get(old, "spec")))
+	if ((!webhooks && !is_kind(d->req->resource, "IPUJob")) ||
+	    json_equal(json_get(jmut_view(d->root), counted), json_get(old, counted)))
 		return;
 	jmut_set_int(d->doc, meta, "generation", kube_generation(old) + 1);
 }

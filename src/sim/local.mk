@@ -26,6 +26,8 @@ libsim_a_SOURCES = \
 	src/sim/api_auth.c \
 	src/sim/custom.c \
 	src/sim/token_wire.c \
+	src/sim/webhook.h \
+	src/sim/webhook_config.c \
 	src/sim/kubelet.h \
 	src/sim/kubelet_impl.h \
 	src/sim/kubelet.c \
@@ -35,6 +37,8 @@ libsim_a_SOURCES = \
 	src/sim/kubelet_run.c \
 	src/sim/path_map.h \
 	src/sim/path_map.c \
+	src/sim/pod_admit.h \
+	src/sim/pod_admit.c \
 	src/sim/pod_env.h \
 	src/sim/pod_env.c \
 	src/sim/pod_files.h \
