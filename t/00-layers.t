@@ -13,7 +13,7 @@ use IpuTree qw(top_srcdir tree_files file_text layer_of);
 use Test::More;
 
 # From the ground up; each may use all before it, but siblings don't know each other.
-my @order = qw(core loop net http grpc kube vipu cert partition job admission proxy node daemon);
+my @order = qw(core loop net http grpc kube vipu cert partition job pod admission proxy node daemon);
 my %siblings = (http => 'grpc', grpc => 'http', kube => 'vipu', vipu => 'kube');
 my %may_use;
 for my $i (0 .. $#order) {
