@@ -7,6 +7,7 @@
 #ifndef IPU_T_UNIT_TAP_H
 #define IPU_T_UNIT_TAP_H
 
+#include <errno.h> /* program_invocation_short_name */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,9 +31,13 @@ static struct tap_state_ tap_;
 
 static inline void tap_expired_(int signo)
 {
-	static const char why[] = "\nBail out! the test's deadline passed\n";
+	const char *const words[] = {"\nBail out! ", program_invocation_short_name,
+				     ": the test's deadline passed\n"};
+	ssize_t written = 0;
+
 	(void)signo;
-	ssize_t written = write(STDOUT_FILENO, why, sizeof(why) - 1);
+	for (size_t i = 0; i < 3 && written >= 0; i++)
+		written = write(STDOUT_FILENO, words[i], strlen(words[i]));
 	_exit(written < 0 ? 98 : 99);
 }
 
