@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# admission: the webhooks for IPUJobs and annotated Pods.
+
+noinst_LIBRARIES += libadmission.a
+libadmission_a_SOURCES = \
+	include/admission/findings.h \
+	include/admission/patch.h \
+	include/admission/review.h \
+	src/admission/findings.c \
+	src/admission/patch.c \
+	src/admission/review.c
+libadmission_a_CPPFLAGS = $(AM_CPPFLAGS)
+admission_ldadd = libadmission.a libcert.a $(pod_ldadd)
+
+admission_tests = t/unit/admission_findings_test t/unit/admission_review_test \
+	t/unit/admission_patch_test
+check_PROGRAMS += $(admission_tests)
+t_unit_admission_findings_test_SOURCES = t/unit/admission_findings_test.c t/unit/tap.h
+t_unit_admission_findings_test_LDADD = $(admission_ldadd)
+t_unit_admission_review_test_SOURCES = t/unit/admission_review_test.c t/unit/tap.h
+t_unit_admission_review_test_LDADD = $(admission_ldadd)
+t_unit_admission_patch_test_SOURCES = t/unit/admission_patch_test.c t/unit/tap.h
+t_unit_admission_patch_test_LDADD = libadmission.a $(sim_ldadd)
