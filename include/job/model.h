@@ -143,6 +143,11 @@ struct job {
 int job_decode(const struct json *object, struct job **ret, struct err *err);
 void job_free(struct job *job); /* NULL is fine */
 
+/* The same of what needn't be stored yet (a manifest, an object under review): identity where it
+ * has one, else "", and the spec as far as it can be read. Its rules aren't checked (job.problem is
+ * NULL), its status isn't read. */
+struct job *job_preview(const struct json *object);
+
 /* Every rule of doc/reference/validation.md that the object breaks, in its table's order, through
  * report(field path, kind, message), with the words of the reference: kind is "Required",
  * "Forbidden", "Invalid", "Unsupported" or "Too long". Returns how many. */

@@ -5,9 +5,11 @@
 noinst_LIBRARIES += libadmission.a
 libadmission_a_SOURCES = \
 	include/admission/findings.h \
+	include/admission/job.h \
 	include/admission/patch.h \
 	include/admission/review.h \
 	src/admission/findings.c \
+	src/admission/job_default.c \
 	src/admission/patch.c \
 	src/admission/review.c
 libadmission_a_CPPFLAGS = $(AM_CPPFLAGS)

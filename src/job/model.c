@@ -153,29 +153,41 @@ static void decode_finalizers(struct job *job, const struct json *list)
 	}
 }
 
-int job_decode(const struct json *object, struct job **ret, struct err *err)
+/* Identity and spec. */
+static struct job *decode(const struct json *object)
 {
-	struct str name = kube_name(object), ns = kube_namespace(object), uid = kube_uid(object);
-	struct job *job;
+	struct job *job = xcalloc(1, sizeof(*job));
 
-	if (!name.len || !ns.len || !uid.len)
-		return err_set(err, ERR_INVALID, 0,
-			       "an IPUJob without metadata.name, namespace or uid");
-	job = xcalloc(1, sizeof(*job));
-	job->name = str_dup(name);
-	job->ns = str_dup(ns);
-	job->uid = str_dup(uid);
+	job->name = str_dup(kube_name(object));
+	job->ns = str_dup(kube_namespace(object));
+	job->uid = str_dup(kube_uid(object));
 	job->version = str_dup(kube_version(object));
 	job->generation = kube_generation(object);
 	job->created_ms = kube_creation_ms(object);
 	job->deleting = kube_is_deleting(object);
 	job->has_finalizer = kube_has_finalizer(object, JOB_FINALIZER);
 	decode_finalizers(job, json_at(object, "metadata", "finalizers", NULL));
-	job_validate(object, add_problem, job);
 	job_decode_spec(job, object);
+	return job;
+}
+
+int job_decode(const struct json *object, struct job **ret, struct err *err)
+{
+	struct job *job;
+
+	if (!kube_name(object).len || !kube_namespace(object).len || !kube_uid(object).len)
+		return err_set(err, ERR_INVALID, 0,
+			       "an IPUJob without metadata.name, namespace or uid");
+	job = decode(object);
+	job_validate(object, add_problem, job);
 	decode_status(&job->status, json_get(object, "status"));
 	*ret = job;
 	return 0;
+}
+
+struct job *job_preview(const struct json *object)
+{
+	return decode(object);
 }
 
 void job_free(struct job *job)
