@@ -117,11 +117,12 @@ def holding():
 
 
 def settle():
-    """Time has passed: what was removed long enough ago is forgotten."""
+    """Time has passed: what was removed long enough ago is forgotten. The file says so before anybody is told."""
     now = time.monotonic()
     for p in list(partitions.values()):
         if p.forgotten_at is not None and now >= p.forgotten_at:
             del partitions[p.name]
+    note()
 
 
 def note():
@@ -322,7 +323,6 @@ def keep_state():
     while not ended.wait(0.1):
         with lock:
             settle()
-            note()
 
 
 server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=16))
