@@ -7,10 +7,13 @@ libadmission_a_SOURCES = \
 	include/admission/findings.h \
 	include/admission/job.h \
 	include/admission/patch.h \
+	include/admission/registration.h \
 	include/admission/review.h \
 	src/admission/findings.c \
 	src/admission/job_default.c \
 	src/admission/patch.c \
+	src/admission/registration_make.c \
+	src/admission/registration.c \
 	src/admission/review.c
 libadmission_a_CPPFLAGS = $(AM_CPPFLAGS)
 admission_ldadd = libadmission.a libcert.a $(pod_ldadd)
@@ -24,3 +27,8 @@ t_unit_admission_review_test_SOURCES = t/unit/admission_review_test.c t/unit/tap
 t_unit_admission_review_test_LDADD = $(admission_ldadd)
 t_unit_admission_patch_test_SOURCES = t/unit/admission_patch_test.c t/unit/tap.h
 t_unit_admission_patch_test_LDADD = libadmission.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/admission_registration_make_test
+t_unit_admission_registration_make_test_SOURCES = t/unit/admission_registration_make_test.c \
+	t/unit/tap.h
+t_unit_admission_registration_make_test_LDADD = $(admission_ldadd)
