@@ -4,17 +4,22 @@
 
 noinst_LIBRARIES += libadmission.a
 libadmission_a_SOURCES = \
+	include/admission/access.h \
 	include/admission/findings.h \
 	include/admission/job.h \
 	include/admission/patch.h \
 	include/admission/registration.h \
 	include/admission/review.h \
+	include/admission/security.h \
+	include/admission/template.h \
 	src/admission/findings.c \
 	src/admission/job_default.c \
 	src/admission/patch.c \
-	src/admission/registration_make.c \
 	src/admission/registration.c \
-	src/admission/review.c
+	src/admission/registration_make.c \
+	src/admission/review.c \
+	src/admission/security.c \
+	src/admission/template.c
 libadmission_a_CPPFLAGS = $(AM_CPPFLAGS)
 admission_ldadd = libadmission.a libcert.a $(pod_ldadd)
 
