@@ -50,6 +50,9 @@ struct config {
 	long max_ipus, max_job_ipus; /* -1: no limit */
 	long max_deadline_s, default_deadline_s, max_interactive_s;
 	struct partition_rules policy; /* of namespaces, and the three as its default */
+	bool dry_run_pods;
+	char *template_paths, *template_accounts; /* "*" or a list with commas */
+	bool template_privileged, template_nodes;
 	long connections, header_bytes, body_bytes;
 };
 

@@ -35,6 +35,8 @@ enum key_type {
 	KEY_PEER, /* an address that others connect to */
 	KEY_URL,
 	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
+	KEY_FOLDERS,   /* "*", or absolute paths with commas between */
+	KEY_ACCOUNTS,  /* "*", or names with commas between */
 	KEY_ROLES,
 	KEY_CONTROLLERS,
 	KEY_POLICIES
@@ -117,6 +119,11 @@ static const struct key keys[] = {
 	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},
 	{"log.level", KEY_NUMBER, AT(log_level), "4", 1, 6, NULL},
 	{"log.format", KEY_CHOICE, AT(log_format), "text", 0, 0, "text|json|journald"},
+	{"webhook.dryRunPods", KEY_BOOL, AT(dry_run_pods), "true", 0, 0, NULL},
+	{"templates.hostPaths", KEY_FOLDERS, AT(template_paths), "*", 0, 0, NULL},
+	{"templates.privileged", KEY_BOOL, AT(template_privileged), "true", 0, 0, NULL},
+	{"templates.serviceAccounts", KEY_ACCOUNTS, AT(template_accounts), "*", 0, 0, NULL},
+	{"templates.nodeNames", KEY_BOOL, AT(template_nodes), "true", 0, 0, NULL},
 	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
 	{"limits.requestBodyBytes", KEY_NUMBER, AT(body_bytes), "65536", 1024, 16777216, NULL},
@@ -203,6 +210,25 @@ static bool are_interfaces(struct str text)
 	return true;
 }
 
+static bool is_folder(struct str s)
+{
+	return s.len > 0 && s.p[0] == '/';
+}
+
+static bool are_all(struct str text, bool (*is_good)(struct str one))
+{
+	struct str one;
+
+	if (str_eqz(text, "*"))
+		return true;
+	while (text.len) {
+		str_cut(text, ',', &one, &text);
+		if (!is_good(str_trim(one)))
+			return false;
+	}
+	return true;
+}
+
 /* An address to listen at, or a name by Kubernetes' rules: what its type asks of a text. */
 static int check_text(const struct key *key, struct str text, struct err *err)
 {
@@ -227,6 +253,13 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 			       "%s: must be a network interface or a subnet (ADDRESS/BITS), or "
 			       "several with commas",
 			       key->name);
+	if (key->type == KEY_FOLDERS && !are_all(text, is_folder))
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be \"*\", or absolute paths with commas between them",
+			       key->name);
+	if (key->type == KEY_ACCOUNTS && !are_all(text, kube_is_dns1123_subdomain))
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be \"*\", or names with commas between them", key->name);
 	if (key->type == KEY_METADATA && !is_metadata_key(text))
 		return err_set(
 			err, ERR_INVALID, 0,
@@ -348,6 +381,8 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_PEER:
 	case KEY_URL:
 	case KEY_INTERFACE:
+	case KEY_FOLDERS:
+	case KEY_ACCOUNTS:
 		break;
 	}
 	return set_text(c, key, text, err);
@@ -675,6 +710,8 @@ void config_done(struct config *c)
 		case KEY_PEER:
 		case KEY_URL:
 		case KEY_INTERFACE:
+		case KEY_FOLDERS:
+		case KEY_ACCOUNTS:
 		case KEY_CHOICE:
 			free(*(char **)field(c, &keys[i]));
 			break;

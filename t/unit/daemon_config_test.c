@@ -36,7 +36,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld",
+		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -52,7 +52,8 @@ static char *describe(const struct config *c)
 		c->policy.fallback.default_deadline_s, c->policy.fallback.max_interactive_s,
 		c->policy.n, c->certificate_secret, c->certificate_names, c->launcher_image,
 		c->mpi_interface, c->worker_wait_s, c->backoff_s, c->backoff_max_s,
-		c->start_deadline_s, c->unreachable_s);
+		c->start_deadline_s, c->unreachable_s, c->dry_run_pods, c->template_paths,
+		c->template_privileged, c->template_accounts, c->template_nodes);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -92,11 +93,11 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60",
+	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 61, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 66, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -183,6 +184,19 @@ static const struct value values[] = {
 	 "jobs.startDeadlineSeconds=1", "|300|10|300|1|60"},
 	{"jobs: {unreachableNodeSeconds: 0}", "IPUOPERATOR_JOBS_UNREACHABLE_NODE_SECONDS=0",
 	 "jobs.unreachableNodeSeconds=0", "|300|10|300|900|0"},
+	{"webhook: {dryRunPods: false}", "IPUOPERATOR_WEBHOOK_DRY_RUN_PODS=false",
+	 "webhook.dryRunPods=false", "|60|0|*|1|*|1|"},
+	{"templates: {hostPaths: '/data,/dev/shm'}",
+	 "IPUOPERATOR_TEMPLATES_HOST_PATHS=/data,/dev/shm", "templates.hostPaths=/data,/dev/shm",
+	 "|60|1|/data,/dev/shm|1|*|1|"},
+	{"templates: {hostPaths: ''}",
+	 "IPUOPERATOR_TEMPLATES_HOST_PATHS=", "templates.hostPaths=", "|60|1||1|*|1|"},
+	{"templates: {privileged: false}", "IPUOPERATOR_TEMPLATES_PRIVILEGED=false",
+	 "templates.privileged=false", "|60|1|*|0|*|1|"},
+	{"templates: {serviceAccounts: 'a, b'}", "IPUOPERATOR_TEMPLATES_SERVICE_ACCOUNTS=a, b",
+	 "templates.serviceAccounts=a, b", "|60|1|*|1|a, b|1|"},
+	{"templates: {nodeNames: false}", "IPUOPERATOR_TEMPLATES_NODE_NAMES=false",
+	 "templates.nodeNames=false", "|60|1|*|1|*|0|"},
 	{"tracker: {configMap: t}", "IPUOPERATOR_TRACKER_CONFIG_MAP=t", "tracker.configMap=t",
 	 "|auto|t|:8080|"},
 	{"proxy: {listen: '[::1]:1'}", "IPUOPERATOR_PROXY_LISTEN=[::1]:1", "proxy.listen=[::1]:1",
@@ -303,6 +317,9 @@ static const struct {
 	{"vipu: {accessKey: grpc-x}\n", "vipu.accessKey: must be lower-case"},
 	{"vipu: {accessKey: x-bin}\n", "vipu.accessKey: must be lower-case"},
 	{"queue: {choice: best}\n", "queue.choice: must be one of firstFit, bestFit"},
+	{"templates: {hostPaths: data}\n", "templates.hostPaths: must be \"*\", or absolute paths"},
+	{"templates: {serviceAccounts: 'a,B'}\n",
+	 "templates.serviceAccounts: must be \"*\", or names"},
 	{"policy: {maxIpus: -2}\n", "policy.maxIpus: must be from -1 to "},
 	{"policy: {namespaces: a}\n", "policy.namespaces: it's a map, and only the file"},
 	{"policy: {namespaces: [a]}\n", "policy.namespaces: must be a map of namespaces"},
