@@ -54,6 +54,21 @@ void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct jo
 /* The volume that FILE mounts; harmless for the others. */
 void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct job_ipus *ipus);
 
+/* Where the IPUoF configuration is mounted, by the two above. */
+#define JOB_IPUOF_VOLUME    "ipuof-config"
+#define JOB_IPUOF_DIR       "/etc/ipuof.conf.d"
+#define JOB_LAUNCHER_SOURCE "/ipu-launcher" /* in the image launcher_image */
+
+/* Pieces of other Pods too. */
+bool job_env_has(struct jmut *env, const char *name);
+void job_env_drop(struct jmut *env, struct str name);
+void job_mount(struct jmut_doc *doc, struct jmut *container, const char *volume, const char *path,
+	       bool read_only);
+/* An init container of ours from the launcher's image, without any rights, and asking for no more
+ * than `like`, a container of the Pod, does: quotas and QoS classes stay what they were. */
+struct jmut *job_helper(struct jmut_doc *doc, const char *name, const struct json *like,
+			const struct job_pod_settings *settings);
+
 /* The worker Pod: spec is the IPUJob's. The root of doc is the Pod. Errors: ERR_INVALID where the
  * template can't be made a Pod (containers that aren't objects, labels that aren't a map). */
 int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,

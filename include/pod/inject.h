@@ -64,6 +64,7 @@ struct pod_inject_settings {
 	struct job_pod_settings worker; /* network, privileges, DNS, the launcher's image */
 	uint32_t reach_ipus; /* of the controller that has most; 0: not known, nothing is refused */
 	const struct partition_policy *policy; /* of the Pod's namespace; NULL: no limits */
+	const char *ns; /* that namespace, which the object needn't say; NULL: as it says */
 	/* Init mode: */
 	const char *proxy_url; /* "https://ipu-operator-vipu-proxy.NAMESPACE.svc:443" */
 	const char *proxy_ca;  /* what the proxy's certificate must be signed by (PEM) */
@@ -74,9 +75,10 @@ struct pod_inject_settings {
  */
 typedef void pod_warn_fn(void *arg, const char *warning);
 
-/* 1: the root of doc is the Pod as it's to be; 0: it stays as it is; -1: it's refused (ERR_INVALID,
+/* 1: the root of doc is the Pod as it's to be; 0: it stays as it is; -1: it's refused. ERR_INVALID,
  * beginning with the path of the field: its user's to mend; ERR_UNSUPPORTED: this operator can't,
- * as it is configured). Injecting what was injected before gives the same with the new token. */
+ * as it is configured; ERR_UNAVAILABLE: it can't yet. Injecting what was injected before gives the
+ * same with the new token. */
 int pod_inject(struct jmut_doc *doc, const struct json *pod, const char *token,
 	       const struct pod_inject_settings *settings, pod_warn_fn *warn, void *arg,
 	       struct err *err);

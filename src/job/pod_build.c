@@ -14,9 +14,7 @@
 #include "job/launcher_env.h"
 #include "job/pod_parts.h"
 
-#define IPUOF_VOLUME    "ipuof-config"
-#define IPUOF_DIRECTORY "/etc/ipuof.conf.d"
-#define IPUOF_TIMEOUT   "120"
+#define IPUOF_TIMEOUT "120"
 
 /* ---- the V-IPU environment ---- */
 
@@ -66,7 +64,7 @@ static void apply_keys(struct jmut_doc *doc, struct jmut *container, struct jmut
 		put_env(doc, env, i, &(struct variable){.name = names[i]}, ipus->config_map);
 	snprintf(gcd.value, sizeof(gcd.value), "%" PRIu32, ipus->gcd);
 	put_env(doc, env, n, &gcd, NULL);
-	job_mount(doc, container, IPUOF_VOLUME, IPUOF_DIRECTORY, true);
+	job_mount(doc, container, JOB_IPUOF_VOLUME, JOB_IPUOF_DIR, true);
 }
 
 static void apply_file(struct jmut_doc *doc, struct jmut *container, struct jmut *env,
@@ -74,9 +72,9 @@ static void apply_file(struct jmut_doc *doc, struct jmut *container, struct jmut
 {
 	struct variable path = {.name = "IPUOF_CONFIG_PATH"};
 
-	snprintf(path.value, sizeof(path.value), IPUOF_DIRECTORY "/%s.conf", file_name(ipus));
+	snprintf(path.value, sizeof(path.value), JOB_IPUOF_DIR "/%s.conf", file_name(ipus));
 	put_env(doc, env, 0, &path, NULL);
-	job_mount(doc, container, IPUOF_VOLUME, IPUOF_DIRECTORY, true);
+	job_mount(doc, container, JOB_IPUOF_VOLUME, JOB_IPUOF_DIR, true);
 }
 
 void job_env_apply(struct jmut_doc *doc, struct jmut *container, const struct job_ipus *ipus)
@@ -132,7 +130,7 @@ void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct 
 	jmut_set(doc, source, "items", items);
 	if (ipus->values == JOB_VALUES_KEYS)
 		jmut_set_bool(doc, source, "optional", true);
-	jmut_set_str(doc, volume, "name", IPUOF_VOLUME);
+	jmut_set_str(doc, volume, "name", JOB_IPUOF_VOLUME);
 	jmut_set(doc, volume, "configMap", source);
 	jmut_push(doc, volumes, volume);
 }

@@ -15,13 +15,10 @@
 
 #define JOB_LAUNCHER_DIR     "/.ipu" /* where ipu-launcher is found in every container */
 #define JOB_LAUNCHER_PROGRAM JOB_LAUNCHER_DIR "/ipu-launcher"
-#define JOB_LAUNCHER_SOURCE  "/ipu-launcher" /* in the image launcher.image */
 #define JOB_INSTALL_NAME     "ipu-launcher-install"
 
 /* ---- a container's environment: an array of the Pod's ---- */
 
-bool job_env_has(struct jmut *env, const char *name);
-void job_env_drop(struct jmut *env, struct str name);
 /* A variable that the user may set himself: nothing happens where he has. Inserted at *at, which
  * moves behind it, in front of what may refer to it as $(NAME). */
 void job_env_offer(struct jmut_doc *doc, struct jmut *env, size_t *at, const char *name,
@@ -29,18 +26,12 @@ void job_env_offer(struct jmut_doc *doc, struct jmut *env, size_t *at, const cha
 
 /* ---- a container ---- */
 
-void job_mount(struct jmut_doc *doc, struct jmut *container, const char *volume, const char *path,
-	       bool read_only);
 /* The IPUs' environment and privileges, as they are for every container of a template. */
 int job_container_build(struct jmut_doc *doc, struct jmut *container, const struct job_ipus *ipus,
 			const struct job_pod_settings *settings, struct err *err);
 /* A container's resources without devices: what has a domain in its name, and claims. NULL: none
  * are left. */
 struct jmut *job_plain_resources(struct jmut_doc *doc, const struct json *container);
-/* An init container of ours from the launcher's image, without any rights, and asking for no more
- * than `like`, a container of the template, does: quotas and QoS classes stay what they were. */
-struct jmut *job_helper(struct jmut_doc *doc, const char *name, const struct json *like,
-			const struct job_pod_settings *settings);
 
 /* ---- the Pod ---- */
 
