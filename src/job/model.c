@@ -16,8 +16,8 @@
 #include "job/model_spec.h"
 #include "kube/object.h"
 
-#define PROBLEM_MAX   900   /* what fits a condition's message beside its frame */
-#define INSTANCES_MAX 20000 /* a rolling update has up to twice as many as a job */
+#define PROBLEM_MAX   900  /* what fits a condition's message beside its frame */
+#define INSTANCES_MAX 4000 /* a rolling update has up to twice as many as a job */
 
 static char *text_of(const struct json *v)
 {

@@ -99,6 +99,9 @@ bool job_plan_files(struct work *w, const struct gang *g);
 /* Asked for otherwise than the job wants it now, or for another run. */
 bool job_plan_wants_otherwise(const struct work *w, const struct gang *g);
 bool job_plan_is_for_this_run(const struct gang *g);
+/* It has its IPUs: its time runs. Of the times of a run (retry, since, running) one is remembered.
+ */
+void job_plan_note_start(const struct work *w, struct gang *g);
 void job_plan_say_broken(struct work *w, const struct gang *g);
 /* There is trouble with what was to be made: for startDeadlineSeconds, then the run is over. */
 void job_plan_await_mending(struct work *w, struct gang *g);

@@ -374,7 +374,7 @@ static void plan_going_on(struct work *w, struct gang *g)
 	}
 	g->running_now = true;
 	mem->phase = JOB_INSTANCE_RUNNING;
-	mem->retry_ms = 0;
+	mem->retry_ms = mem->since_ms = 0;
 	if (!mem->running_ms)
 		mem->running_ms = w->v->now_ms;
 }
@@ -384,16 +384,21 @@ static bool is_missing_some(const struct work *w, const struct gang *g)
 	return g->missing || (job_has_launcher(w->job) && !g->launcher);
 }
 
-/* It has its IPUs: its time runs. */
-static void note_start(const struct work *w, struct gang *g)
+void job_plan_note_start(const struct work *w, struct gang *g)
 {
 	struct job_instance *mem = g->mem;
 
-	if (!job_plan_is_for_this_run(g) && !g->there)
-		return;
 	mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
-	if (!mem->since_ms && w->v->now_ms >= mem->retry_ms)
-		mem->since_ms = w->v->now_ms;
+	if (mem->since_ms || mem->running_ms || w->v->now_ms < mem->retry_ms)
+		return;
+	mem->since_ms = w->v->now_ms;
+	mem->retry_ms = 0;
+}
+
+static void note_start(const struct work *w, struct gang *g)
+{
+	if (job_plan_is_for_this_run(g) || g->there)
+		job_plan_note_start(w, g);
 }
 
 static void plan_active(struct work *w, struct gang *g)

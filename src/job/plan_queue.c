@@ -31,8 +31,7 @@ static void open_gates(struct work *w, struct gang *g)
 {
 	struct job_instance *mem = g->mem;
 
-	mem->start_ms = mem->start_ms ? mem->start_ms : w->v->now_ms;
-	mem->since_ms = mem->since_ms ? mem->since_ms : w->v->now_ms;
+	job_plan_note_start(w, g);
 	if (w->v->trouble)
 		job_plan_await_mending(w, g);
 	if (mem->over || mem->phase == JOB_INSTANCE_FAILED || !job_plan_files(w, g))

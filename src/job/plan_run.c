@@ -42,6 +42,7 @@ static void end_run(struct gang *g, enum job_instance_phase phase, bool yields)
 	g->mem->phase = phase;
 	g->mem->over = true;
 	g->mem->yields = yields;
+	g->mem->since_ms = g->mem->running_ms = 0;
 }
 
 static void end_for_good(struct gang *g, enum job_instance_phase phase, const char *message)
@@ -155,6 +156,5 @@ void job_run_next(struct gang *g)
 	struct job_instance *mem = g->mem;
 
 	mem->over = mem->yields = mem->complete = false;
-	mem->since_ms = mem->running_ms = 0;
 	mem->run++;
 }

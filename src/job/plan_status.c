@@ -41,6 +41,20 @@ static void mend_times(const struct work *w, struct job_instance *mem)
 	}
 }
 
+/* What counts of a run's times is the last one: a list of thousands has no room for the others,
+ * whoever has written them. */
+static void forget_times(struct job_instance *mem)
+{
+	bool ended = mem->phase >= JOB_INSTANCE_SUCCEEDED;
+
+	if (mem->over || ended)
+		mem->since_ms = mem->running_ms = 0;
+	if (mem->running_ms)
+		mem->since_ms = 0;
+	if (mem->since_ms || mem->running_ms || ended)
+		mem->retry_ms = 0;
+}
+
 struct job_status *job_plan_begin_status(struct work *w)
 {
 	struct job_status *s = &w->out->status;
@@ -61,8 +75,10 @@ struct job_status *job_plan_begin_status(struct work *w)
 				"IPUJob %s/%s is created.", job->ns, job->name);
 	if (w->n)
 		size_memory(s, w->n);
-	for (size_t i = 0; i < w->n; i++)
+	for (size_t i = 0; i < w->n; i++) {
 		mend_times(w, &s->instances[i]);
+		forget_times(&s->instances[i]);
+	}
 	return s;
 }
 
@@ -198,6 +214,7 @@ void job_plan_end_status(struct work *w)
 	const char *wait = w->out->wait_message;
 	char message[1024];
 
+	job_status_bound(s);
 	count_workers(w, s);
 	s->current_replicas = (int32_t)sums.running;
 	s->partition_created = w->partition_active;

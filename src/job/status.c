@@ -12,7 +12,8 @@
 #include "core/clock.h"
 #include "core/str.h"
 
-#define MESSAGE_MAX 1024
+#define MESSAGE_MAX  1024
+#define MEMORY_BYTES (256 * 1024) /* of all instances' messages, as etcd has them */
 
 static const char *const condition_names[JOB_CONDITIONS] = {
 	[JOB_PENDING] = "Pending",       [JOB_RUNNING] = "Running",
@@ -126,6 +127,62 @@ void job_status_say(struct job_status *s, const char *launcher_status, const cha
 	replace(&s->launcher_status, launcher_status);
 	replace(&s->last_message, message);
 }
+
+/* ---- what etcd takes ---- */
+
+/* Of a character as the API server stores it: its JSON is safe inside HTML. */
+static size_t stored_bytes(const char *p, size_t n)
+{
+	switch (*p) {
+	case '<':
+	case '>':
+	case '&':
+		return 6;
+	case '"':
+	case '\\':
+		return 2;
+	default:
+		return n == 3 && memcmp(p, "\xe2\x80", 2) == 0 ? 6 : n; /* U+2028 is one of them */
+	}
+}
+
+static void cut_message(char **message, size_t budget)
+{
+	struct str rest = str_of(*message);
+	size_t stored = 0, keep = 0;
+	char *cut;
+
+	if (rest.len * 6 <= budget)
+		return;
+	while (rest.len) {
+		size_t n = str_utf8_first(rest);
+
+		n = n ? n : 1;
+		stored += stored_bytes(rest.p, n);
+		rest = (struct str){rest.p + n, rest.len - n};
+		if (stored + stored_bytes("…", 3) <= budget)
+			keep = (size_t)(rest.p - *message);
+	}
+	if (stored <= budget)
+		return;
+	cut = xasprintf("%.*s…", (int)keep, *message);
+	free(*message);
+	*message = cut;
+}
+
+void job_status_bound(struct job_status *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_instances; i++)
+		n += s->instances[i].message != NULL;
+	for (size_t i = 0; i < s->n_instances; i++) {
+		if (s->instances[i].message)
+			cut_message(&s->instances[i].message, MEMORY_BYTES / n);
+	}
+}
+
+/* ---- copies ---- */
 
 void job_status_done(struct job_status *s)
 {

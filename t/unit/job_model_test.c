@@ -422,7 +422,7 @@ static void test_problems(void)
 	struct job *job = decode_spec("{jobInstances: 0, ipusPerJobInstance: '3', workers: {}}");
 
 	is_str(job->problem,
-	       "spec.jobInstances: must be from 1 to 10000; spec.workers.template: is required; "
+	       "spec.jobInstances: must be from 1 to 2000; spec.workers.template: is required; "
 	       "spec.ipusPerJobInstance: must be a power of two from 1 to 65536, written as a string, "
 	       "such as \"4\"",
 	       "every broken rule");
@@ -500,7 +500,7 @@ static struct job *decode_status(const char *status)
 static struct job *round_trip(const struct job_status *s)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct buf out = BUF_INIT(100000);
+	struct buf out = BUF_INIT(4 * 1024 * 1024);
 	CLEANUP_FREE char *text = NULL;
 	struct jmut *root = job_status_encode(doc, s);
 
@@ -600,6 +600,116 @@ static void test_seconds(void)
 	job_status_done(&s);
 }
 
+/* ---- the largest job ---- */
+
+#define ETCD_BYTES (1536 * 1024) /* the most that etcd takes in one request */
+#define SPEC_BYTES (384 * 1024)  /* what must be left for everything else of the object */
+
+/* As the API server stores it, which writes JSON that is safe inside HTML. */
+static size_t stored_bytes(const struct job_status *s)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct buf out = BUF_INIT(16 * 1024 * 1024);
+	size_t n;
+
+	if (jmut_write(job_status_encode(doc, s), JSON_COMPACT, &out, NULL) < 0)
+		bail_out("a status can't be written");
+	n = buf_str(&out).len;
+	for (size_t i = 0; i < buf_str(&out).len; i++)
+		n += strchr("<>&", buf_str(&out).p[i]) ? 5 : 0;
+	buf_done(&out);
+	return n;
+}
+
+static void fill(struct job_instance *mem, const char *message)
+{
+	*mem = (struct job_instance){
+		.phase = JOB_INSTANCE_RESTARTING,
+		.run = INT32_MAX,
+		.restarts = INT32_MAX,
+		.complete = true,
+		.over = true,
+		.yields = true,
+		.start_ms = INT64_C(1717200000000),
+		.retry_ms = INT64_C(1717200003000),
+		.message = xstrdup(message),
+	};
+}
+
+/* Each instance has everything to say at once, in characters that are stored as six bytes. */
+static void test_largest(void)
+{
+	struct job *job = decode_spec("{jobInstances: 2000, ipusPerJobInstance: '1', workers: "
+				      "{strategy: {rollingUpdate: {maxSurge: 9999}}, " POD "}}");
+	size_t n = (size_t)job->instances + job->max_surge, stored;
+	char words[512], long_words[1023];
+	struct job_status s = {.n_instances = n, .instances = xcalloc(n, sizeof(*s.instances))};
+	struct job *again;
+
+	is_str(job->problem ? job->problem : "", "", "as many instances as a job may have");
+	is_uint(n, 4000, "and as many again while they are replaced");
+	memset(words, '<', sizeof(words) - 1);
+	words[sizeof(words) - 1] = '\0';
+	memset(long_words, '<', sizeof(long_words) - 1);
+	long_words[sizeof(long_words) - 1] = '\0';
+	for (size_t i = 0; i < n; i++)
+		fill(&s.instances[i], words);
+	for (int i = 0; i < JOB_CONDITIONS; i++)
+		job_status_mark(&s, i, true, INT64_C(1717200000000), "BackoffLimitExceeded", "%s",
+				long_words);
+	job_status_say(&s, "Restarting", "%s", long_words);
+	job_status_bound(&s);
+	stored = stored_bytes(&s);
+	ok(stored < ETCD_BYTES - SPEC_BYTES, "they fit, and leave room for the rest");
+	diag("the largest status has %zu bytes, %zu of each instance but for its words", stored,
+	     (stored - 256 * 1024) / n);
+	is_str(s.instances[0].message + strlen(s.instances[0].message) - 3, "…",
+	       "their words are cut");
+	again = round_trip(&s);
+	is_uint(again->status.n_instances, n, "all of them come back");
+	ok(job_status_equal(&s, &again->status), "as they were");
+	job_status_bound(&again->status);
+	ok(job_status_equal(&s, &again->status), "and cut once");
+	job_free(again);
+	job_free(job);
+	job_status_done(&s);
+	job = decode_spec("{jobInstances: 2001, ipusPerJobInstance: '1', workers: {" POD "}}");
+	is_str(job->problem ? job->problem : "", "spec.jobInstances: must be from 1 to 2000",
+	       "one more is refused");
+	job_free(job);
+}
+
+/* Words are cut at a character, and only as far as they must be. */
+static void test_cut(void)
+{
+	static const struct {
+		const char *pattern;
+		size_t n, bytes; /* instances, and what is left of the words of each */
+	} rows[] = {
+		{"x", 1, 510},    {"ä", 1, 510},  {"x", 600, 433},  {"ä", 600, 433},
+		{"ä€", 600, 433}, {"<", 600, 74}, {"\"", 600, 218},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct job_status s = {.n_instances = rows[i].n,
+				       .instances = xcalloc(rows[i].n, sizeof(*s.instances))};
+		char words[512] = "";
+		const char *cut;
+
+		row_begin("%zu times %s", rows[i].n, rows[i].pattern);
+		while (strlen(words) + strlen(rows[i].pattern) < 511)
+			strcat(words, rows[i].pattern);
+		for (size_t k = 0; k < rows[i].n; k++)
+			s.instances[k].message = xstrdup(words);
+		job_status_bound(&s);
+		cut = s.instances[rows[i].n - 1].message;
+		is_uint(strlen(cut), rows[i].bytes, "bytes");
+		ok(str_is_utf8(str_of(cut)), "whole characters");
+		job_status_done(&s);
+	}
+	row_end();
+}
+
 static void test_partition(void)
 {
 	struct partition_ask ask;
@@ -645,5 +755,7 @@ int main(void)
 	test_status();
 	test_odd_statuses();
 	test_seconds();
+	test_cut();
+	test_largest();
 	return done_testing();
 }

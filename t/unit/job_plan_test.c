@@ -168,8 +168,8 @@ static void read_files(struct world *w, const char *z)
 	}
 }
 
-/* A word of letters: r, R, S, F the phase; c complete, o over, t has had its partition for an hour,
- * y yields, b backs off; and the run's number. "." nothing. */
+/* A word of letters: r, R, S, F the phase; c complete, o over, t waits for its Pods with its
+ * partition for an hour, y yields, b backs off; and the run's number. "." nothing. */
 static void read_memory(struct job_instance *mem, const char *z)
 {
 	static const char phases_of[] = {'.', 'r', 'R', 'S', 'F'};
@@ -181,7 +181,8 @@ static void read_memory(struct job_instance *mem, const char *z)
 	mem->complete = strchr(z, 'c') != NULL;
 	mem->over = strchr(z, 'o') != NULL;
 	mem->yields = strchr(z, 'y') != NULL;
-	mem->start_ms = mem->since_ms = strchr(z, 't') ? NOW - 3600000 : 0;
+	mem->start_ms = strpbrk(z, "rt") ? NOW - 3600000 : 0;
+	mem->since_ms = strchr(z, 't') ? NOW - 3600000 : 0;
 	mem->running_ms = strchr(z, 'r') ? NOW - 7200000 : 0;
 	mem->retry_ms = strchr(z, 'b') ? NOW + 5000 : 0;
 	mem->run = (uint32_t)strtoul(z + strcspn(z, "0123456789"), NULL, 10);

@@ -247,8 +247,8 @@ static const struct row rows[] = {
 	{"enum", "{\"cleanPodPolicy\":\"\"}", "spec.cleanPodPolicy", "must be one of None, All, Workers"},
 	{"enum", "{\"workers\":{\"strategy\":{\"type\":\"Rolling\"}}}", "spec.workers.strategy.type",
 	 "must be one of Recreate, RollingUpdate"},
-	{"range", "{\"jobInstances\":0}", "spec.jobInstances", "must be from 1 to 10000"},
-	{"range", "{\"jobInstances\":10001}", "spec.jobInstances", "must be from 1 to 10000"},
+	{"range", "{\"jobInstances\":0}", "spec.jobInstances", "must be from 1 to 2000"},
+	{"range", "{\"jobInstances\":2001}", "spec.jobInstances", "must be from 1 to 2000"},
 	{"range", "{\"workers\":{\"replicas\":0}}", "spec.workers.replicas", "must be from 1 to 10000"},
 	{"range", "{\"interactive\":{\"ttl\":0}}", "spec.interactive.ttl",
 	 "must be from 1 to 2147483647"},
@@ -391,7 +391,7 @@ static void test_good(void)
 {
 	static const char *const good[] = {
 		"{}",
-		"{\"ipusPerJobInstance\":\"65536\",\"jobInstances\":10000}",
+		"{\"ipusPerJobInstance\":\"65536\",\"jobInstances\":2000}",
 		"{" BY_MODEL "}",
 		"{" BY_MODEL ",\"workersPerJobInstance\":null}",
 		"{" OLD ",\"modelReplicas\":\"256\",\"ipusPerModelReplica\":\"256\"}",
