@@ -28,9 +28,12 @@ int job_files_decode(const struct json *object, struct job_files **ret, struct e
 void job_files_free(struct job_files *f);
 bool job_files_equal(const struct job_files *a, const struct job_files *b);
 
-/* What is in it beside the files: nothing, but for a job whose Pods are made before their partition
- * (job/queue.h), which read the variables of pod.h's JOB_VALUES_KEYS from it. */
+/* The keys that pod.h's JOB_VALUES_KEYS refers to, of a partition that has an id. Also for
+ * annotated Pods. */
 typedef void job_files_value_fn(void *arg, const char *key, const char *value);
+void job_files_keys(const struct partition_status *part, job_files_value_fn *fn, void *arg);
+/* What is in it beside the files: nothing, but for a job whose Pods are made before their partition
+ * (job/queue.h), which read these keys. */
 void job_files_values(const struct job *job, const struct partition_status *part,
 		      job_files_value_fn *fn, void *arg);
 /* Whether there is to be one while the partition is active, and its hash; 0: its contents haven't

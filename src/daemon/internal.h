@@ -19,6 +19,7 @@
 #include "partition/controllers.h"
 #include "partition/manager.h"
 #include "partition/remote.h"
+#include "pod/controller.h"
 #include "proxy/proxy.h"
 #include "vipu/fleet.h"
 
@@ -44,6 +45,7 @@ struct daemon {
 	bool following;                  /* partitions is a follower's */
 	struct partition_remote *remote; /* without the role proxy, instead of partitions */
 	struct job_controller *jobs;     /* NULL without the controller role, or while following */
+	struct pod_controller *pods;     /* the same */
 	struct loop_work yield_work;     /* another process has taken the tracker */
 	struct loop_timer return_timer;  /* … and when this one tries again */
 	struct backoff superseded;

@@ -40,6 +40,8 @@ static void on_partitions_synced(void *arg)
 		show_current(d);
 	if (d->jobs)
 		job_controller_partitions_synced(d->jobs);
+	if (d->pods)
+		pod_controller_partitions_synced(d->pods);
 }
 
 static void on_partition_changed(const struct partition_owner *owner, void *arg)
@@ -50,6 +52,8 @@ static void on_partition_changed(const struct partition_owner *owner, void *arg)
 		proxy_partition_changed(d->proxy, owner);
 	if (d->jobs)
 		job_controller_partition_changed(d->jobs, owner);
+	if (d->pods)
+		pod_controller_partition_changed(d->pods, owner);
 }
 
 static void on_report(const char *reason, const char *object, const char *uid, const char *message,
@@ -113,6 +117,11 @@ static bool is_privileged(const struct config *c)
 						  : strcmp(c->privileged, "true") == 0;
 }
 
+static struct partition_service *service_of(const struct daemon *d)
+{
+	return d->remote ? partition_remote_service(d->remote) : partitions_service(d->partitions);
+}
+
 static struct job_controller *make_jobs(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -120,8 +129,7 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.loop = d->loop,
 		.kube = d->kube,
 		.recorder = d->recorder,
-		.partitions = d->remote ? partition_remote_service(d->remote)
-					: partitions_service(d->partitions),
+		.partitions = service_of(d),
 		.pods =
 			{
 				.host_network = c->host_network,
@@ -142,6 +150,19 @@ static struct job_controller *make_jobs(struct daemon *d)
 	};
 
 	return job_controller_new(&opts);
+}
+
+static struct pod_controller *make_pods(struct daemon *d)
+{
+	struct pod_controller_opts opts = {
+		.loop = d->loop,
+		.kube = d->kube,
+		.recorder = d->recorder,
+		.partitions = service_of(d),
+		.unreachable_ms = d->config->unreachable_s * 1000,
+	};
+
+	return pod_controller_new(&opts);
 }
 
 /* Without the role proxy: partitions are another process's. */
@@ -171,6 +192,8 @@ static void drop_parts(struct daemon *d)
 {
 	job_controller_free(d->jobs);
 	d->jobs = NULL;
+	pod_controller_free(d->pods);
+	d->pods = NULL;
 	partition_remote_free(d->remote);
 	d->remote = NULL;
 	partitions_free(d->partitions);
@@ -198,8 +221,10 @@ static void remake_parts(struct daemon *d)
 		d->partitions = make_partitions(d);
 		show_current(d);
 	}
-	if (d->leading && (d->config->roles & ROLE_CONTROLLER))
+	if (d->leading && (d->config->roles & ROLE_CONTROLLER)) {
 		d->jobs = make_jobs(d);
+		d->pods = make_pods(d);
+	}
 }
 
 /* Follows for a while. Not at once again, or two would take it from each other for ever. */

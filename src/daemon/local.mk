@@ -16,7 +16,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/lead.c \
 	src/daemon/observe.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a libproxy.a libcert.a $(job_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a libcert.a $(pod_ldadd)
 
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c

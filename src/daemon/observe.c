@@ -58,6 +58,10 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		err_wrap(why, "controller");
 		return false;
 	}
+	if (d->pods && !pod_controller_ready(d->pods, why)) {
+		err_wrap(why, "controller");
+		return false;
+	}
 	return true;
 }
 
@@ -92,8 +96,8 @@ void observe_handle_health(struct http_exchange *ex, void *arg)
 /* ---- metrics ---- */
 
 static struct {
-	struct metric *build_info, *up, *capacity, *ipus, *partitions, *waiting, *jobs, *leader,
-		*lag;
+	struct metric *build_info, *up, *capacity, *ipus, *partitions, *waiting, *jobs, *pods,
+		*leader, *lag;
 	struct metric *cpu, *resident, *virtual_bytes, *fds, *max_fds, *start;
 } m;
 
@@ -140,6 +144,18 @@ static void collect_fleet(const struct daemon *d)
 	}
 }
 
+static void collect_pods(const struct daemon *d)
+{
+	size_t counts[POD_STAGES];
+
+	pod_controller_count(d->pods, counts);
+	for (int i = 0; i < POD_STAGES; i++) {
+		const char *values[] = {pod_stage_name((enum pod_stage)i)};
+
+		metric_set(m.pods, values, (double)counts[i]);
+	}
+}
+
 static void collect_work(const struct daemon *d)
 {
 	static const char *const states[] = {"Pending",   "Running",   "Restarting",
@@ -158,6 +174,7 @@ static void collect_work(const struct daemon *d)
 	job_controller_count(d->jobs, counts);
 	for (size_t i = 0; i < JOB_STAGES; i++)
 		metric_set(m.jobs, &states[i], (double)counts[i]);
+	collect_pods(d);
 }
 
 static unsigned count_fds(void)
@@ -237,6 +254,8 @@ static void register_metrics(void)
 	m.waiting = gauge("ipu_operator_partitions_waiting", "Instances that wait for a partition.",
 			  NULL);
 	m.jobs = gauge("ipu_operator_jobs", "IPUJobs by what they are doing.", by_state);
+	m.pods = gauge("ipu_operator_annotated_pods", "Annotated Pods by how far they are.",
+		       by_state);
 	m.leader = gauge("ipu_operator_leader", "1: this process holds the Lease, and acts.",
 			 by_lease);
 	m.lag = gauge("ipu_operator_loop_longest_turn_seconds",

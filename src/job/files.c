@@ -51,13 +51,10 @@ void job_files_build(struct jmut_doc *doc, const struct job *job, uint32_t insta
 /* The path that JOB_VALUES_KEYS mounts its file at. */
 #define LATER_PATH "/etc/ipuof.conf.d/partition.conf"
 
-void job_files_values(const struct job *job, const struct partition_status *part,
-		      job_files_value_fn *fn, void *arg)
+void job_files_keys(const struct partition_status *part, job_files_value_fn *fn, void *arg)
 {
 	char port[8];
 
-	if (!job->queue_name || !part->id)
-		return;
 	if (part->by_file) {
 		fn(arg, "IPUOF_CONFIG_PATH", LATER_PATH);
 		return;
@@ -66,6 +63,13 @@ void job_files_values(const struct job *job, const struct partition_status *part
 	fn(arg, "IPUOF_VIPU_API_HOST", part->host ? part->host : "");
 	fn(arg, "IPUOF_VIPU_API_PORT", port);
 	fn(arg, "IPUOF_VIPU_API_PARTITION_ID", part->id);
+}
+
+void job_files_values(const struct job *job, const struct partition_status *part,
+		      job_files_value_fn *fn, void *arg)
+{
+	if (job->queue_name && part->id)
+		job_files_keys(part, fn, arg);
 }
 
 bool job_files_needed(const struct job *job, const struct partition_status *part)

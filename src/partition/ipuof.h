@@ -12,6 +12,9 @@
 
 struct ipuof;
 
+/* Whether what it's asked for gets the configuration of this controller's partitions as files. */
+bool ipuof_is_by_file(const struct vipu_address *controller, const struct partition_ask *ask);
+
 struct ipuof *ipuof_new(struct item *item); /* never NULL; touches the item when there is news */
 void ipuof_free(struct ipuof *u);
 

@@ -214,7 +214,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 			ret->port = c->address.port;
 			ret->label_key = c->address.label[0] ? c->address.label : NULL;
 			ret->label_value = c->address.label[0] ? c->address.value : NULL;
-			ret->by_file = vipu_address_ipuof(&c->address) == VIPU_IPUOF_FILE;
+			ret->by_file = ipuof_is_by_file(&c->address, &s->serving->entry->ask);
 			ret->draining = c->draining;
 		}
 		ret->why = is_failed(s) ? PARTITION_WHY_ERROR : PARTITION_WHY_NONE;

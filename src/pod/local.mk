@@ -5,15 +5,26 @@
 noinst_LIBRARIES += libpod.a
 libpod_a_SOURCES = \
 	include/pod/inject.h \
+	include/pod/model.h \
+	include/pod/plan.h \
+	include/pod/controller.h \
+	src/pod/internal.h \
 	src/pod/annotation.c \
 	src/pod/parts.h \
 	src/pod/strip.c \
 	src/pod/init.c \
-	src/pod/inject.c
+	src/pod/inject.c \
+	src/pod/model.c \
+	src/pod/plan.c \
+	src/pod/tell.c \
+	src/pod/apply.c \
+	src/pod/controller.c
 libpod_a_CPPFLAGS = $(AM_CPPFLAGS)
 pod_ldadd = libpod.a $(job_ldadd)
 
-pod_tests = t/unit/pod_inject_test
+pod_tests = t/unit/pod_inject_test t/unit/pod_plan_test
 check_PROGRAMS += $(pod_tests)
 t_unit_pod_inject_test_SOURCES = t/unit/pod_inject_test.c t/unit/tap.h
 t_unit_pod_inject_test_LDADD = $(pod_ldadd)
+t_unit_pod_plan_test_SOURCES = t/unit/pod_plan_test.c t/unit/pod_plan_rig.h t/unit/tap.h
+t_unit_pod_plan_test_LDADD = $(pod_ldadd)

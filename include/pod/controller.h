@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller of annotated Pods: watches those with the label graphcore.ai/pod and their
+ * ConfigMaps, asks the planner, and carries out what it says. It also finds out which owners of
+ * partitions that are Pods have gone. One key of the work queue is one Pod's UID.
+ */
+#ifndef IPU_POD_CONTROLLER_H
+#define IPU_POD_CONTROLLER_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "kube/client.h"
+#include "kube/event.h"
+#include "loop/loop.h"
+#include "partition/service.h"
+#include "pod/plan.h"
+
+struct pod_controller;
+
+/* Borrowed until pod_controller_free. */
+struct pod_controller_opts {
+	struct loop *loop;
+	struct kube_client *kube;
+	struct kube_recorder *recorder;
+	struct partition_service *partitions;
+	const char *ns;         /* only Pods of this namespace; NULL: of all */
+	int64_t unreachable_ms; /* from a Pod's grace period to its IPUs' release; 0: never */
+};
+
+struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts);
+void pod_controller_free(struct pod_controller *c); /* NULL is fine */
+
+/* To be called by the partition layer: its on_synced and its on_change. */
+void pod_controller_partitions_synced(struct pod_controller *c);
+void pod_controller_partition_changed(struct pod_controller *c,
+				      const struct partition_owner *owner);
+
+/* Pods have been read; otherwise ret_why says what is missing (may be NULL). */
+bool pod_controller_ready(const struct pod_controller *c, struct err *ret_why);
+
+/* How many there are by stage. */
+void pod_controller_count(const struct pod_controller *c, size_t ret[POD_STAGES]);
+
+#endif

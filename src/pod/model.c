@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Annotated Pods as the store keeps them, what they ask for, and the patches that they get.
+ */
+#include "pod/model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/str.h"
+#include "job/files.h"
+#include "job/model.h"
+#include "kube/object.h"
+
+static char *dup_or_null(struct str s)
+{
+	return s.len ? str_dup(s) : NULL;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* ---- the projection ---- */
+
+static void find_gates(struct pod *pod, const struct json *gates)
+{
+	struct json_iter it = json_iter(gates);
+
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "name")), POD_GATE))
+			pod->gated = true;
+		else
+			pod->gated_by_others = true;
+	}
+}
+
+/* Neither a key nor a value of a label has a line's end in it. */
+static char *selector_of(const struct json *selector)
+{
+	struct json_iter it = json_iter(selector);
+	struct buf text = BUF_INIT(1 << 20);
+	size_t len;
+
+	while (json_next(&it))
+		(void)buf_printf(&text, NULL, "%.*s=%.*s\n", STR_ARG(it.key),
+				 STR_ARG(json_str(it.value)));
+	if (json_len(selector) == 0) {
+		buf_done(&text);
+		return NULL;
+	}
+	return buf_steal(&text, &len);
+}
+
+static bool is_of_job(const struct json *object)
+{
+	const struct json *owner = kube_controller_ref(object);
+
+	return str_eqz(json_str(json_get(owner, "kind")), JOB_KIND) &&
+	       str_eqz(json_str(json_get(owner, "apiVersion")), JOB_API_VERSION);
+}
+
+static void take_wishes(struct pod *pod, const struct json *object)
+{
+	struct err err = ERR_INIT;
+
+	if (!pod_token_is(str_of(pod->token)))
+		pod->problem = xasprintf("metadata.labels[" POD_LABEL "]: isn't a token of the "
+					 "webhook's: the Pod hasn't been admitted by it");
+	else if (pod_ipus(object, &pod->ipus, &err) < 0)
+		pod->problem = xstrdup(err.msg);
+	if (pod->problem)
+		pod->ipus = 0;
+}
+
+int pod_decode(const struct json *object, struct pod **ret, struct err *err)
+{
+	const struct json *spec = json_get(object, "spec");
+	struct str phase = json_str(json_at(object, "status", "phase", NULL));
+	struct pod *pod;
+
+	if (!kube_name(object).len || !kube_uid(object).len)
+		return err_set(err, ERR_INVALID, 0, "a Pod without metadata.name or uid");
+	pod = xcalloc(1, sizeof(*pod));
+	pod->ns = str_dup(kube_namespace(object));
+	pod->name = str_dup(kube_name(object));
+	pod->uid = str_dup(kube_uid(object));
+	pod->version = str_dup(kube_version(object));
+	pod->token = str_dup(kube_label(object, POD_LABEL));
+	pod->token_key = xasprintf("%s/%s", pod->ns, pod->token);
+	pod->waiting = dup_or_null(kube_annotation(object, POD_ANNOTATION_WAITING));
+	pod->priority = (int32_t)json_int(json_get(spec, "priority"), 0);
+	pod->deadline_ms = pod_deadline_ms(object);
+	pod->created_ms = kube_creation_ms(object);
+	pod->deletion_ms = kube_deletion_ms(object);
+	pod->deleting = kube_is_deleting(object);
+	pod->started = json_str(json_get(spec, "nodeName")).len > 0;
+	pod->ended = str_eqz(phase, "Succeeded") || str_eqz(phase, "Failed");
+	pod->of_job = is_of_job(object);
+	find_gates(pod, json_get(spec, "schedulingGates"));
+	if (pod->gated)
+		pod->selector = selector_of(json_get(spec, "nodeSelector"));
+	else
+		pod->partition = dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
+	take_wishes(pod, object);
+	*ret = pod;
+	return 0;
+}
+
+void pod_free(struct pod *pod)
+{
+	if (!pod)
+		return;
+	free(pod->ns);
+	free(pod->name);
+	free(pod->uid);
+	free(pod->version);
+	free(pod->token);
+	free(pod->token_key);
+	free(pod->partition);
+	free(pod->waiting);
+	free(pod->selector);
+	free(pod->problem);
+	free(pod);
+}
+
+bool pod_equal(const struct pod *a, const struct pod *b)
+{
+	return same(a->ns, b->ns) && same(a->name, b->name) && same(a->uid, b->uid) &&
+	       same(a->token, b->token) && same(a->partition, b->partition) &&
+	       same(a->waiting, b->waiting) && same(a->selector, b->selector) &&
+	       same(a->problem, b->problem) && a->ipus == b->ipus && a->priority == b->priority &&
+	       a->deadline_ms == b->deadline_ms && a->created_ms == b->created_ms &&
+	       a->deletion_ms == b->deletion_ms && a->gated == b->gated &&
+	       a->gated_by_others == b->gated_by_others && a->deleting == b->deleting &&
+	       a->started == b->started && a->ended == b->ended && a->of_job == b->of_job;
+}
+
+struct partition_ask pod_ask(const struct pod *pod, uint32_t attempt)
+{
+	return (struct partition_ask){
+		.owner = {.kind = (char *)(uintptr_t)POD_KIND,
+			  .ns = pod->ns,
+			  .name = pod->name,
+			  .uid = pod->uid},
+		.ipus = pod->ipus,
+		.options = pod_partition_options,
+		.attempt = attempt,
+		.priority = pod->priority,
+		.deadline_ms = pod->deadline_ms,
+		.created_ms = pod->created_ms,
+	};
+}
+
+struct str pod_selector_value(const struct pod *pod, const char *key)
+{
+	struct str rest = str_of(pod->selector), line, name, value;
+
+	while (rest.len) {
+		str_cut(rest, '\n', &line, &rest);
+		str_cut(line, '=', &name, &value);
+		if (str_eqz(name, key))
+			return value;
+	}
+	return STR_NULL;
+}
+
+/* ---- the ConfigMap ---- */
+
+int pod_files_decode(const struct json *object, struct pod_files **ret, struct err *err)
+{
+	struct pod_files *f;
+
+	if (!kube_name(object).len || !kube_uid(object).len)
+		return err_set(err, ERR_INVALID, 0, "a ConfigMap without metadata.name or uid");
+	f = xcalloc(1, sizeof(*f));
+	f->ns = str_dup(kube_namespace(object));
+	f->name = str_dup(kube_name(object));
+	f->uid = str_dup(kube_uid(object));
+	f->version = str_dup(kube_version(object));
+	f->token_key = xasprintf("%s/%.*s", f->ns, STR_ARG(kube_label(object, POD_LABEL)));
+	f->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
+	f->partition = dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
+	f->hash = job_files_hash(object);
+	f->deleting = kube_is_deleting(object);
+	*ret = f;
+	return 0;
+}
+
+void pod_files_free(struct pod_files *f)
+{
+	if (!f)
+		return;
+	free(f->ns);
+	free(f->name);
+	free(f->uid);
+	free(f->version);
+	free(f->token_key);
+	free(f->owner_uid);
+	free(f->partition);
+	free(f);
+}
+
+bool pod_files_equal(const struct pod_files *a, const struct pod_files *b)
+{
+	return same(a->name, b->name) && same(a->uid, b->uid) && same(a->version, b->version) &&
+	       same(a->token_key, b->token_key) && same(a->owner_uid, b->owner_uid) &&
+	       same(a->partition, b->partition) && a->hash == b->hash && a->deleting == b->deleting;
+}
+
+static void add_hash(void *arg, const char *key, const char *value)
+{
+	*(uint64_t *)arg += partition_file_hash(str_of(key), str_of(value));
+}
+
+uint64_t pod_files_wanted(const struct partition_status *part)
+{
+	uint64_t hash = part->files;
+
+	if (!part->id || (part->by_file && !hash) || (!part->by_file && !part->host))
+		return 0;
+	job_files_keys(part, add_hash, &hash);
+	return hash;
+}
+
+void pod_files_build(struct jmut_doc *doc, const struct pod *pod, const char *partition_id,
+		     const struct pod_files *before, struct jmut **ret_data)
+{
+	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *labels = jmut_object(doc);
+	struct jmut *annotations = jmut_object(doc), *owners = jmut_array(doc);
+	char name[POD_CONFIG_MAP_SIZE];
+
+	pod_config_map_name(pod->token, name);
+	*ret_data = jmut_object(doc);
+	jmut_set_str(doc, root, "apiVersion", "v1");
+	jmut_set_str(doc, root, "kind", "ConfigMap");
+	jmut_set_str(doc, meta, "name", name);
+	jmut_set_str(doc, meta, "namespace", pod->ns);
+	if (before) {
+		jmut_set_str(doc, meta, "uid", before->uid);
+		jmut_set_str(doc, meta, "resourceVersion", before->version);
+	}
+	jmut_set_str(doc, labels, "app.kubernetes.io/managed-by", "ipu-operator");
+	jmut_set_str(doc, labels, POD_LABEL, pod->token);
+	jmut_set(doc, meta, "labels", labels);
+	jmut_set_str(doc, annotations, POD_ANNOTATION_PARTITION, partition_id);
+	jmut_set(doc, meta, "annotations", annotations);
+	jmut_push(doc, owners, kube_owner_ref(doc, "v1", POD_KIND, pod->name, pod->uid));
+	jmut_set(doc, meta, "ownerReferences", owners);
+	jmut_set(doc, root, "metadata", meta);
+	jmut_set(doc, root, "data", *ret_data);
+	jmut_set_root(doc, root);
+}
+
+/* ---- patches ---- */
+
+static struct jmut *begin_patch(struct jmut_doc *doc, const struct pod *pod,
+				struct jmut **ret_annotations)
+{
+	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc);
+
+	*ret_annotations = jmut_object(doc);
+	jmut_set_str(doc, meta, "uid", pod->uid);
+	jmut_set(doc, meta, "annotations", *ret_annotations);
+	jmut_set(doc, root, "metadata", meta);
+	jmut_set_root(doc, root);
+	return root;
+}
+
+void pod_open_patch(struct jmut_doc *doc, const struct pod *pod,
+		    const struct partition_status *part)
+{
+	struct jmut *annotations, *selector = jmut_object(doc), *spec = jmut_object(doc);
+	struct jmut *root = begin_patch(doc, pod, &annotations);
+	int64_t limit_s = part->deadline_ms / 1000;
+
+	jmut_set_str(doc, jmut_get(root, "metadata"), "resourceVersion", pod->version);
+	jmut_set_str(doc, annotations, POD_ANNOTATION_PARTITION, part->id);
+	if (pod->waiting)
+		jmut_set(doc, annotations, POD_ANNOTATION_WAITING, jmut_null(doc));
+	jmut_set(doc, spec, "schedulingGates", jmut_array(doc));
+	if (part->label_key && !pod_selector_value(pod, part->label_key).p) {
+		jmut_set_str(doc, selector, part->label_key, part->label_value);
+		jmut_set(doc, spec, "nodeSelector", selector);
+		jmut_set(doc, annotations, POD_ANNOTATION_SELECTOR,
+			 jmut_strf(doc, "%s=%s", part->label_key, part->label_value));
+	}
+	if (!pod->deadline_ms && limit_s > 0)
+		jmut_set_int(doc, spec, "activeDeadlineSeconds",
+			     limit_s < INT32_MAX ? limit_s : INT32_MAX);
+	jmut_set(doc, root, "spec", spec);
+}
+
+void pod_say_patch(struct jmut_doc *doc, const struct pod *pod, const char *words)
+{
+	struct jmut *annotations;
+
+	begin_patch(doc, pod, &annotations);
+	jmut_set_str(doc, annotations, POD_ANNOTATION_WAITING, words);
+}
