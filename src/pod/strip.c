@@ -4,6 +4,7 @@
  * taken out by its shape, since a label or an annotation may have been edited away. Pure.
  */
 #include "core/str.h"
+#include "pod/model.h"
 #include "pod/parts.h"
 
 const char *const pod_container_lists[POD_CONTAINER_LISTS] = {"initContainers", "containers"};
@@ -143,7 +144,7 @@ static void strip_selector(struct jmut *spec, struct str added)
 static bool strip_metadata(struct jmut *meta)
 {
 	static const char *const names[] = {POD_ANNOTATION_STATUS, POD_ANNOTATION_SELECTOR,
-					    JOB_ANNOTATION_PARTITION};
+					    POD_ANNOTATION_PARTITION, POD_ANNOTATION_WAITING};
 	struct jmut *labels = jmut_get(meta, "labels"),
 		    *annotations = jmut_get(meta, "annotations");
 	bool injected = jmut_get(labels, POD_LABEL) || jmut_get(annotations, POD_ANNOTATION_STATUS);
