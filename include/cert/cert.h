@@ -7,6 +7,7 @@
 #ifndef IPU_CERT_CERT_H
 #define IPU_CERT_CERT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -60,6 +61,9 @@ struct str cert_ca_pem(const struct cert *cert);
 /* What is wrong with the Secret (it can't be read or written, it's damaged); NULL: nothing. What is
  * served is good in any case, until it runs out. */
 const struct err *cert_error(const struct cert *cert);
+/* What is served is what the Secret holds, so every replica's clients can be told of it. It may
+ * become so, and cease to be, without on_change. */
+bool cert_is_shared(const struct cert *cert);
 int64_t cert_until_ms(const struct cert *cert); /* wall clock: the end of what is served; 0: none */
 
 #endif

@@ -41,3 +41,8 @@ t_unit_admission_registration_make_test_LDADD = $(admission_ldadd)
 check_PROGRAMS += t/unit/admission_security_test
 t_unit_admission_security_test_SOURCES = t/unit/admission_security_test.c t/unit/tap.h
 t_unit_admission_security_test_LDADD = $(admission_ldadd)
+
+check_PROGRAMS += t/unit/admission_registration_test
+t_unit_admission_registration_test_SOURCES = t/unit/admission_registration_test.c \
+	t/unit/partition_rig.h t/unit/tap.h
+t_unit_admission_registration_test_LDADD = libadmission.a libcert.a $(sim_ldadd)

@@ -473,6 +473,11 @@ const struct err *cert_error(const struct cert *c)
 	return c->err.kind != ERR_NONE ? &c->err : NULL;
 }
 
+bool cert_is_shared(const struct cert *c)
+{
+	return c->known == THERE && cert_set_equal(&c->have, &c->seen);
+}
+
 int64_t cert_until_ms(const struct cert *c)
 {
 	return c->until_ms;
