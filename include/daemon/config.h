@@ -16,7 +16,7 @@
 
 #define CONFIG_PATH "/etc/ipu-operator/operator.yaml"
 
-enum config_role { ROLE_CONTROLLER = 1, ROLE_PROXY = 2 };
+enum config_role { ROLE_CONTROLLER = 1, ROLE_PROXY = 2, ROLE_WEBHOOK = 4 };
 
 struct config {
 	char *operator_ns;
@@ -53,6 +53,8 @@ struct config {
 	bool dry_run_pods;
 	char *template_paths, *template_accounts; /* "*" or a list with commas */
 	bool template_privileged, template_nodes;
+	char *webhook_listen; /* "": not */
+	long webhook_drain_s;
 	long connections, header_bytes, body_bytes;
 };
 

@@ -118,6 +118,10 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
  * by now. */
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry);
 
+/* The limits that hold in a namespace: the configuration's, and, in a process that leads, those of
+ * its annotations. */
+struct partition_policy partitions_policy(const struct partitions *p, const char *ns);
+
 size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */
 
 /* One that waits, as the queue sees it. Borrowed until the callback returns. */

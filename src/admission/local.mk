@@ -5,6 +5,7 @@
 noinst_LIBRARIES += libadmission.a
 libadmission_a_SOURCES = \
 	include/admission/access.h \
+	include/admission/admission.h \
 	include/admission/findings.h \
 	include/admission/job.h \
 	include/admission/patch.h \
@@ -12,6 +13,7 @@ libadmission_a_SOURCES = \
 	include/admission/review.h \
 	include/admission/security.h \
 	include/admission/template.h \
+	src/admission/admission.c \
 	src/admission/findings.c \
 	src/admission/job_default.c \
 	src/admission/patch.c \

@@ -75,18 +75,41 @@ static void trust(struct daemon *d, struct str ca_pem)
 
 /* ---- what is served ---- */
 
+static bool serves_partitions(const struct daemon *d)
+{
+	return d->proxy && !d->config->proxy_cert[0];
+}
+
+bool authority_is_awaited(const struct daemon *d)
+{
+	return d->cert && (serves_partitions(d) || d->webhook);
+}
+
+static int serve_first(struct daemon *d, struct tls_config *tls, struct err *err)
+{
+	if (serves_partitions(d) && daemon_listen_partitions(d, tls, err) < 0)
+		return -1;
+	if (d->webhook && webhook_serve(d, tls, err) < 0)
+		return -1;
+	return daemon_write_ports(d, err);
+}
+
 static void serve(struct daemon *d, struct tls_config *tls)
 {
 	struct tls_config *old = d->own_tls;
 	struct err err;
+	int rc = 0;
 
 	d->own_tls = tls_config_ref(tls);
-	if (old) {
+	if (!old) {
+		rc = serve_first(d, tls, &err);
+	} else {
 		http_server_switch_tls(d->server, old, tls);
+		if (d->webhook)
+			rc = webhook_serve(d, tls, &err);
 		tls_config_unref(old);
-		return;
 	}
-	if (daemon_listen_partitions(d, tls, &err) < 0 || daemon_write_ports(d, &err) < 0) {
+	if (rc < 0) {
 		log_error("daemon", NULL, "%s", err.msg);
 		loop_stop(d->loop, 1);
 	}
@@ -96,9 +119,9 @@ static void on_change(void *arg, struct tls_config *tls, struct str ca_pem)
 {
 	struct daemon *d = arg;
 
-	if (!d->config->proxy_ca[0])
+	if (!d->config->proxy_ca[0] && !(d->proxy && !serves_partitions(d)))
 		trust(d, ca_pem);
-	if (d->proxy && !d->stopping)
+	if (authority_is_awaited(d) && !d->stopping)
 		serve(d, tls);
 }
 

@@ -115,6 +115,8 @@ static const struct key keys[] = {
 	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
 	{"proxy.idleTimeoutSeconds", KEY_NUMBER, AT(proxy_idle_s), "60", 1, 3600, NULL},
+	{"webhook.listen", KEY_ADDRESS, AT(webhook_listen), ":8443", 0, 0, NULL},
+	{"webhook.drainSeconds", KEY_NUMBER, AT(webhook_drain_s), "3", 0, 300, NULL},
 	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
 	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},
 	{"log.level", KEY_NUMBER, AT(log_level), "4", 1, 6, NULL},
@@ -308,10 +310,12 @@ static int add_role(struct config *c, struct str name, struct err *err)
 		c->roles |= ROLE_CONTROLLER;
 	else if (str_eqz(name, "proxy"))
 		c->roles |= ROLE_PROXY;
+	else if (str_eqz(name, "webhook"))
+		c->roles |= ROLE_WEBHOOK;
 	else
 		return err_set(err, ERR_INVALID, 0,
-			       "roles: \"%.*s\" isn't a role of this version, only controller and "
-			       "proxy are",
+			       "roles: \"%.*s\" isn't a role of this version, only controller, "
+			       "proxy and webhook are",
 			       STR_ARG(name));
 	return 0;
 }

@@ -149,6 +149,10 @@ static int listen_proxy(struct daemon *d, struct err *err)
  */
 static bool wants_authority(const struct config *c)
 {
+	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0])
+		return true;
+	if (!(c->roles & ROLE_CONTROLLER) && !(c->roles & ROLE_PROXY))
+		return false;
 	if (c->roles & ROLE_PROXY)
 		return c->proxy_tls_listen[0] && !c->proxy_cert[0];
 	return !c->proxy_ca[0];
@@ -195,6 +199,7 @@ int daemon_write_ports(struct daemon *d, struct err *err)
 	} ports[] = {
 		{"proxy", d->proxy_port},
 		{"proxy-tls", d->proxy_tls_port},
+		{"webhook", webhook_port(d->webhook)},
 		{"health", d->health_port},
 		{"metrics", d->metrics_port},
 	};
@@ -221,7 +226,7 @@ int daemon_write_ports(struct daemon *d, struct err *err)
 
 void daemon_stopped_a_part(struct daemon *d)
 {
-	if (d->server_stopped && d->lease_given_back)
+	if (d->server_stopped && d->webhook_stopped && d->lease_given_back)
 		loop_stop(d->loop, 0);
 }
 
@@ -247,6 +252,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	if (d->proxy)
 		proxy_stop(d->proxy);
 	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
+	webhook_drain(d);
 	lead_give_back(d);
 }
 
@@ -266,12 +272,14 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 		make_fleet(d);
 	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
+	if (config->roles & ROLE_WEBHOOK)
+		webhook_start(d);
 	observe_start(d);
 	d->ports_file = ports_file;
 	if (wants_authority(config) && authority_start(d, err) < 0)
 		goto fail;
 	/* Where a certificate is awaited, the last listener isn't open yet. */
-	if ((!d->cert || !d->proxy) && daemon_write_ports(d, err) < 0)
+	if (!authority_is_awaited(d) && daemon_write_ports(d, err) < 0)
 		goto fail;
 	loop_signal_start(&d->sigterm, d->loop, SIGTERM, on_signal, d);
 	loop_signal_start(&d->sigint, d->loop, SIGINT, on_signal, d);
@@ -298,6 +306,7 @@ void daemon_free(struct daemon *d)
 	if (d->sigint.loop)
 		loop_signal_stop(&d->sigint);
 	observe_stop(d);
+	webhook_stop(d);
 	if (d->server)
 		http_server_free(d->server);
 	certfile_free(d->proxy_tls);

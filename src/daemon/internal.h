@@ -56,11 +56,12 @@ struct daemon {
 	struct cert *cert;          /* the operator's own; NULL: it isn't needed */
 	struct tls_config *own_tls; /* of it, as it's served */
 	const char *ports_file;     /* to be written once all listeners are open; NULL */
+	struct webhook *webhook;    /* NULL without the role */
 	struct certfile *proxy_tls; /* NULL: no certificate files are given */
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint;
-	bool stopping, server_stopped, lease_given_back;
+	bool stopping, server_stopped, webhook_stopped, lease_given_back;
 };
 
 /* ---- lead.c ---- */
@@ -73,6 +74,21 @@ int lead_start(struct daemon *d, struct err *err);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
+/* worker.* and launcher.*, as Pods are made from them; strings are the configuration's. */
+struct job_pod_settings daemon_pod_settings(const struct config *c);
+
+/* ---- webhook.c ---- */
+
+/* The handler and a server of its own, which doesn't listen yet. */
+void webhook_start(struct daemon *d);
+/* Opens the listener; with one that is open, tls is for the connections to come. */
+int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err);
+unsigned webhook_port(const struct webhook *w); /* 0: it isn't open, or w is NULL */
+bool webhook_ready(const struct webhook *w, struct err *why);
+/* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
+void webhook_drain(struct daemon *d);
+void webhook_stop(struct daemon *d);
+
 /* ---- daemon.c ---- */
 
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
@@ -81,6 +97,8 @@ int daemon_write_ports(struct daemon *d, struct err *err); /* ERR_IO */
 /* ---- authority.c ---- */
 
 int authority_start(struct daemon *d, struct err *err);
+/* Whether listeners open only once it has a certificate; then it writes the ports. */
+bool authority_is_awaited(const struct daemon *d);
 void authority_stop(struct daemon *d);
 
 /* ---- certfile.c ---- */

@@ -122,6 +122,18 @@ static struct partition_service *service_of(const struct daemon *d)
 	return d->remote ? partition_remote_service(d->remote) : partitions_service(d->partitions);
 }
 
+struct job_pod_settings daemon_pod_settings(const struct config *c)
+{
+	return (struct job_pod_settings){
+		.host_network = c->host_network,
+		.privileged = is_privileged(c),
+		.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL : c->dns_policy,
+		.launcher_image = c->launcher_image,
+		.mpi_interface = c->mpi_interface[0] ? c->mpi_interface : NULL,
+		.worker_wait_s = (unsigned)c->worker_wait_s,
+	};
+}
+
 static struct job_controller *make_jobs(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -130,16 +142,7 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.kube = d->kube,
 		.recorder = d->recorder,
 		.partitions = service_of(d),
-		.pods =
-			{
-				.host_network = c->host_network,
-				.privileged = is_privileged(c),
-				.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL
-										 : c->dns_policy,
-				.launcher_image = c->launcher_image,
-				.mpi_interface = c->mpi_interface[0] ? c->mpi_interface : NULL,
-				.worker_wait_s = (unsigned)c->worker_wait_s,
-			},
+		.pods = daemon_pod_settings(c),
 		.timing =
 			{
 				.backoff_ms = c->backoff_s * 1000,
@@ -188,6 +191,12 @@ static void make_remote(struct daemon *d)
 		log_error("daemon", NULL, "%s", err.msg); /* config.c has checked it */
 }
 
+/* Whether there is anything to lead in: the webhooks alone are served by every replica alike. */
+static bool acts(const struct config *c)
+{
+	return (c->roles & (ROLE_CONTROLLER | ROLE_PROXY)) != 0;
+}
+
 static void drop_parts(struct daemon *d)
 {
 	job_controller_free(d->jobs);
@@ -206,6 +215,8 @@ static void remake_parts(struct daemon *d)
 {
 	bool was_following = d->following;
 
+	if (!acts(d->config))
+		return;
 	d->following = !d->leading;
 	loop_timer_stop(&d->return_timer);
 	if (!(d->config->roles & ROLE_PROXY)) {
@@ -325,9 +336,9 @@ int lead_start(struct daemon *d, struct err *err)
 	d->superseded = (struct backoff)BACKOFF_INIT(SUPERSEDED_MS, SUPERSEDED_MAX_MS);
 	d->lease_name = xasprintf("%s-%s", c->lease_prefix,
 				  c->roles & ROLE_PROXY ? "partitions" : "controller");
-	d->leading = !c->lease_enabled;
+	d->leading = !c->lease_enabled && acts(c);
 	remake_parts(d);
-	return c->lease_enabled ? contend(d, err) : 0;
+	return c->lease_enabled && acts(c) ? contend(d, err) : 0;
 }
 
 static void on_released(void *arg, const struct err *err)

@@ -14,9 +14,10 @@ libdaemon_a_SOURCES = \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
 	src/daemon/lead.c \
-	src/daemon/observe.c
+	src/daemon/observe.c \
+	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a libproxy.a libcert.a $(pod_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a $(admission_ldadd)
 
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c

@@ -46,7 +46,7 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		return false;
 	}
 	/* Nobody has led yet, and this one could: it's a matter of seconds. */
-	if (!d->leading && !kube_lease_holder(d->lease)[0]) {
+	if (!d->leading && d->lease && !kube_lease_holder(d->lease)[0]) {
 		err_set(why, ERR_UNAVAILABLE, 0, "leadership: no process leads yet");
 		return false;
 	}
@@ -62,7 +62,7 @@ static bool is_ready(const struct daemon *d, struct err *why)
 		err_wrap(why, "controller");
 		return false;
 	}
-	return true;
+	return !d->webhook || webhook_ready(d->webhook, why);
 }
 
 static void handle_healthz(struct http_exchange *ex, void *arg)
@@ -226,7 +226,8 @@ static void collect(void *arg)
 		collect_fleet(d);
 	collect_work(d);
 	collect_process();
-	metric_set(m.leader, leases, d->leading);
+	if (d->lease || d->leading)
+		metric_set(m.leader, leases, d->leading);
 	metric_set(m.lag, NULL, (double)loop_longest_turn_us(d->loop) / 1e6);
 }
 

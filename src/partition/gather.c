@@ -205,8 +205,7 @@ struct space *gather_space(const struct partitions *p, struct gathered *g, const
 	if (space)
 		return space;
 	space = xcalloc(1, sizeof(*space));
-	space->policy = partition_policy_for(
-		&p->rules, ns, p->namespaces ? namespaces_policy(p->namespaces, ns) : NULL);
+	space->policy = partitions_policy(p, ns);
 	space->quota.max_ipus = space->policy.max_ipus;
 	map_put(g->spaces, str_of(ns), space);
 	return space;

@@ -232,12 +232,15 @@ static void refresh(struct partitions *p, const struct vipu_controller *c)
 	vipu_fleet_refresh_start(p->fleet, c->name, on_refreshed, look, &p->calls);
 }
 
+struct partition_policy partitions_policy(const struct partitions *p, const char *ns)
+{
+	return partition_policy_for(&p->rules, ns,
+				    p->namespaces ? namespaces_policy(p->namespaces, ns) : NULL);
+}
+
 int64_t queue_limit_ms(const struct slot *s)
 {
-	const struct partitions *p = s->owner->p;
-	const char *ns = s->ask.owner.ns;
-	struct partition_policy policy = partition_policy_for(
-		&p->rules, ns, p->namespaces ? namespaces_policy(p->namespaces, ns) : NULL);
+	struct partition_policy policy = partitions_policy(s->owner->p, s->ask.owner.ns);
 
 	return partition_policy_default_ms(&policy);
 }

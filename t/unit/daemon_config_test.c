@@ -97,7 +97,7 @@ static void test_shipped_file(void)
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 66, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 68, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -298,7 +298,7 @@ static const struct {
 	{"worker: {privileged: maybe}\n",
 	 ":1:22: worker.privileged: must be one of auto, true, false"},
 	{"roles: [controller, admin]\n",
-	 ":1:21: roles: \"admin\" isn't a role of this version, only controller and proxy are"},
+	 ":1:21: roles: \"admin\" isn't a role of this version, only controller, proxy and webhook are"},
 	{"roles: []\n", ":1:8: roles: must name at least one role"},
 	{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
 	{"roles: ''\n", ":1:9: roles: \"\" isn't a role"},

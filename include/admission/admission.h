@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The webhooks: AdmissionReviews over HTTP, each through its states (doc/design/admission.md) to
+ * one answer. It owns the reviews that are under way; listener and TLS are the daemon's. Uses
+ * core/, loop/, http/, job/, pod/.
+ */
+#ifndef IPU_ADMISSION_ADMISSION_H
+#define IPU_ADMISSION_ADMISSION_H
+
+#include <stddef.h>
+
+#include "admission/job.h"
+#include "admission/registration.h"
+#include "core/str.h"
+#include "http/server.h"
+#include "loop/loop.h"
+
+/* The largest body: an update carries an object twice, and the API server takes 3 MiB of one. */
+#define ADMISSION_MAX_BODY_BYTES ((size_t)7 << 20)
+
+struct admission;
+
+/* What is known beside a review, for a namespace. */
+struct admission_site {
+	struct admission_job_view job;
+};
+/* Fills ret, which is zeroed; what it points to must last until the next call. */
+typedef void admission_site_fn(void *arg, const char *ns, struct admission_site *ret);
+
+struct admission_config {
+	struct loop *loop;
+	admission_site_fn *site;
+	void *arg;
+};
+
+/* The configuration is copied. */
+struct admission *admission_new(const struct admission_config *config);
+/* The server that called the handler must be gone. NULL is fine. */
+void admission_free(struct admission *a);
+
+/* For http_server_listen, with the struct admission as arg. */
+void admission_handle(struct http_exchange *ex, void *arg);
+/* For struct http_server_config.on_answered: the metrics of the answers; arg isn't used. */
+void admission_on_answered(const struct http_answered *answered, void *arg);
+
+/* How long a review may take whose URL has this query: what the API server says in "timeout" (a
+ * duration as Go writes it: "10s", "1m30s", "1.5s"), less a margin for the way back and for its
+ * rounding up to whole seconds; 10 s where it says nothing that can be read. */
+unsigned admission_deadline_ms(struct str query);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handler: one review after the other through read, judge and answer. Nothing is
+ * written anywhere on the way, so a dry run is handled like any other review.
+ */
+#include "admission/admission.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "admission/patch.h"
+#include "admission/review.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/metrics.h"
+#include "kube/object.h"
+
+#define ANSWER_LIMIT ((size_t)24 << 20)
+
+/* The API server's time, less this: it rounds up what it has left to whole seconds, and the answer
+ * must get back. */
+#define MARGIN_MS           1250
+#define DEFAULT_DEADLINE_MS 10000
+#define MAX_DEADLINE_MS     60000
+
+enum webhook { MUTATE_JOB, VALIDATE_JOB, WEBHOOKS };
+
+static const struct {
+	const char *path;
+	const char *name; /* in metrics */
+	const char *group, *resource;
+} webhooks[WEBHOOKS] = {
+	[MUTATE_JOB] = {ADMISSION_PATH_MUTATE_JOB, "mutate-ipujob", "graphcore.ai", "ipujobs"},
+	[VALIDATE_JOB] = {ADMISSION_PATH_VALIDATE_JOB, "validate-ipujob", "graphcore.ai",
+			  "ipujobs"},
+};
+
+struct admission {
+	struct admission_config config;
+};
+
+/* One review under way. */
+struct pending {
+	struct admission *a;
+	struct http_exchange *ex;
+	enum webhook webhook;
+	struct admission_review review;
+	struct admission_findings findings;
+	struct jmut_doc *doc;
+	struct jmut *patch; /* in doc; NULL: none */
+};
+
+static struct {
+	struct metric *reviews, *seconds;
+} m;
+
+/* ---- deadlines ---- */
+
+/* One part of a duration, "1.5s", in microseconds; false: it's none. */
+static bool take_part(struct str *s, int64_t *us)
+{
+	static const struct {
+		const char *unit;
+		int64_t us;
+	} units[] = {{"ms", 1000}, {"us", 1}, {"h", 3600000000}, {"m", 60000000}, {"s", 1000000}};
+	double n = 0, scale = 0;
+	size_t digits = 0;
+
+	for (; s->len && digits < 12 && (*s->p == '.' || (*s->p >= '0' && *s->p <= '9'));
+	     s->p++, s->len--) {
+		if (*s->p == '.') {
+			if (scale > 0)
+				return false;
+			scale = 1;
+			continue;
+		}
+		n = n * 10 + (*s->p - '0');
+		scale *= 10;
+		digits++;
+	}
+	for (size_t i = 0; digits && i < sizeof(units) / sizeof(units[0]); i++) {
+		if (!str_has_prefix(*s, str_of(units[i].unit)))
+			continue;
+		s->p += strlen(units[i].unit);
+		s->len -= strlen(units[i].unit);
+		*us += (int64_t)(n / (scale > 0 ? scale : 1) * (double)units[i].us);
+		return true;
+	}
+	return false;
+}
+
+unsigned admission_deadline_ms(struct str query)
+{
+	CLEANUP_FREE char *text = http_query_get(query, "timeout");
+	struct str rest = str_of(text);
+	int64_t us = 0, ms, most = MAX_DEADLINE_MS;
+
+	while (rest.len && us <= most * 1000) {
+		if (!take_part(&rest, &us)) {
+			us = 0;
+			break;
+		}
+	}
+	ms = us > 0 ? us / 1000 : DEFAULT_DEADLINE_MS;
+	if (ms > most)
+		ms = most;
+	return (unsigned)(ms - MARGIN_MS > ms / 2 ? ms - MARGIN_MS : ms / 2);
+}
+
+/* ---- answers ---- */
+
+static void count(enum webhook webhook, const char *result)
+{
+	const char *values[] = {webhooks[webhook].name, result};
+
+	metric_add(m.reviews, values, 1);
+}
+
+static void pending_free(struct pending *p)
+{
+	admission_review_done(&p->review);
+	admission_findings_done(&p->findings);
+	jmut_doc_free(p->doc);
+	free(p);
+}
+
+static void log_refusal(const struct pending *p)
+{
+	const struct admission_review *r = &p->review;
+	const struct admission_findings *f = &p->findings;
+	char key[KUBE_KEY_SIZE];
+
+	log_info("admission", kube_key(str_of(r->ns), str_of(r->name), key).p,
+		 "refused: kind=%s operation=%s user=%s problems=%zu first=%s", r->kind,
+		 admission_operation_name(r->operation), r->user.username,
+		 f->n_problems + f->n_more, f->denied ? f->denied : f->problems[0].message);
+}
+
+static void answer(struct pending *p)
+{
+	struct buf text = BUF_INIT(ANSWER_LIMIT);
+	struct err err = ERR_INIT;
+
+	if (admission_review_answer(&p->review, &p->findings, p->patch, &text, &err) < 0) {
+		log_error("admission", NULL, "an answer can't be written: %s", err.msg);
+		count(p->webhook, "failed");
+		http_reply_err(p->ex, &err);
+	} else {
+		if (!admission_is_allowed(&p->findings))
+			log_refusal(p);
+		count(p->webhook, !admission_is_allowed(&p->findings) ? "refused"
+				  : p->patch                          ? "patched"
+								      : "allowed");
+		http_reply(p->ex, 200, "application/json", NULL, 0, buf_str(&text));
+	}
+	buf_done(&text);
+	pending_free(p);
+}
+
+/* ---- judging ---- */
+
+/* The patch that makes what the root of p->doc is. */
+static void make_patch(struct pending *p)
+{
+	struct err err;
+
+	if (admission_patch_make(p->doc, p->review.object, jmut_view(jmut_root(p->doc)), &p->patch,
+				 &err) < 0)
+		admission_deny(&p->findings, 500, "%s", err.msg);
+}
+
+static void mutate_job(struct pending *p)
+{
+	const struct admission_review *r = &p->review;
+	struct err err;
+
+	p->doc = jmut_doc_new();
+	/* What has no shape to put defaults into is for the validating webhook to refuse. */
+	if (admission_job_default(p->doc, r->old_object, r->object, &err) == 0)
+		make_patch(p);
+}
+
+static void validate_job(struct pending *p)
+{
+	job_validate(p->review.object, admission_report, &p->findings);
+}
+
+/* Whether this review is about something that isn't for us to judge: it passes. */
+static bool passes(struct pending *p)
+{
+	const struct admission_review *r = &p->review;
+
+	if (strcmp(r->resource_group, webhooks[p->webhook].group) != 0 ||
+	    strcmp(r->resource, webhooks[p->webhook].resource) != 0) {
+		admission_warn(&p->findings,
+			       "the webhook at %s is for %s, not for %s: look at its registration",
+			       webhooks[p->webhook].path, webhooks[p->webhook].resource,
+			       r->resource);
+		return true;
+	}
+	return r->subresource[0] ||
+	       (r->operation != ADMISSION_CREATE && r->operation != ADMISSION_UPDATE) ||
+	       admission_review_is_deleting(r);
+}
+
+static void judge(struct pending *p)
+{
+	if (!passes(p)) {
+		switch (p->webhook) {
+		case MUTATE_JOB:
+			mutate_job(p);
+			break;
+		default:
+			validate_job(p);
+		}
+	}
+	answer(p);
+}
+
+/* ---- reading ---- */
+
+static bool is_json(const struct http_exchange *ex)
+{
+	struct str type = http_headers_get(ex->headers, "content-type"), rest;
+
+	if (!type.p)
+		return true;
+	str_cut(type, ';', &type, &rest);
+	return str_ieqz(str_trim(type), "application/json");
+}
+
+static void refuse(struct http_exchange *ex, enum webhook webhook, int status, const char *why)
+{
+	log_warn("admission", ex->peer, "%s: a request can't be read: %s", webhooks[webhook].path,
+		 why);
+	count(webhook, "unreadable");
+	http_reply_problem(ex, status, "%s", why);
+}
+
+static void review(struct http_exchange *ex, struct admission *a, enum webhook webhook)
+{
+	struct admission_review r;
+	struct pending *p;
+	struct err err;
+
+	if (!is_json(ex)) {
+		refuse(ex, webhook, 415, "the body must be JSON: Content-Type: application/json");
+		return;
+	}
+	if (admission_review_decode(ex->body, &r, &err) < 0) {
+		refuse(ex, webhook, 400, err.msg);
+		return;
+	}
+	p = xcalloc(1, sizeof(*p));
+	*p = (struct pending){.a = a, .ex = ex, .webhook = webhook, .review = r};
+	judge(p);
+}
+
+static void handle_mutate_job(struct http_exchange *ex, void *arg)
+{
+	review(ex, arg, MUTATE_JOB);
+}
+
+static void handle_validate_job(struct http_exchange *ex, void *arg)
+{
+	review(ex, arg, VALIDATE_JOB);
+}
+
+void admission_handle(struct http_exchange *ex, void *arg)
+{
+	static const struct http_route routes[] = {
+		{HTTP_METHOD_POST, ADMISSION_PATH_MUTATE_JOB, handle_mutate_job},
+		{HTTP_METHOD_POST, ADMISSION_PATH_VALIDATE_JOB, handle_validate_job},
+		{0, NULL, NULL},
+	};
+
+	http_route(ex, routes, arg);
+}
+
+/* ---- life ---- */
+
+void admission_on_answered(const struct http_answered *answered, void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < WEBHOOKS; i++) {
+		if (!str_eqz(answered->ex->path, webhooks[i].path))
+			continue;
+		if (answered->status == 413)
+			count((enum webhook)i, "unreadable");
+		metric_observe(m.seconds, &webhooks[i].name, (double)answered->took_us / 1e6);
+	}
+}
+
+static void register_metrics(void)
+{
+	static const char *const labels[] = {"webhook", "result", NULL};
+	static const char *const by_webhook[] = {"webhook", NULL};
+	static const double buckets[] = {0.0002, 0.0005, 0.001, 0.002, 0.005,
+					 0.02,   0.1,    0.5,   2,     10};
+
+	m.reviews = metric_new(METRIC_COUNTER, "ipu_operator_admission_reviews_total",
+			       "Reviews by what became of them.", labels, NULL, 0);
+	m.seconds = metric_new(METRIC_HISTOGRAM, "ipu_operator_admission_review_seconds",
+			       "From a whole request to its answer.", by_webhook, buckets,
+			       sizeof(buckets) / sizeof(buckets[0]));
+}
+
+struct admission *admission_new(const struct admission_config *config)
+{
+	struct admission *a = xcalloc(1, sizeof(*a));
+
+	a->config = *config;
+	register_metrics();
+	return a;
+}
+
+void admission_free(struct admission *a)
+{
+	free(a);
+}

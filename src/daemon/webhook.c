@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The role webhook: the handler of reviews, an HTTP server with limits of its own, and its end,
+ * before which the API server's other replicas of us must have taken over.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "admission/admission.h"
+#include "core/log.h"
+#include "core/str.h"
+#include "daemon/internal.h"
+
+/* The API server keeps idle connections for 90 s: it's the one to close them, so that none is
+ * closed under a review that it is about to send. */
+#define IDLE_MS         120000
+#define HEADER_MS       10000
+#define BODY_MS         30000 /* the API server waits no longer for a review */
+#define MAX_CONNECTIONS 256
+#define STOP_MS         25000 /* within the Pod's grace period, with the drain before it */
+
+struct webhook {
+	struct daemon *d;
+	struct admission *admission;
+	struct http_server *server;
+	struct tls_config *tls; /* of the listener; NULL: it isn't open */
+	unsigned port;
+	struct loop_timer drain;
+	/* Of the last admission_site_fn. */
+	struct partition_policy policy;
+	struct job_pod_settings pods;
+};
+
+/* ---- what is known beside a review ---- */
+
+/* IPUs of the largest controller, once all have answered; 0: not known. */
+static uint32_t largest_ipus(const struct vipu_fleet *fleet)
+{
+	uint32_t largest = 0;
+
+	for (size_t i = 0; fleet && i < vipu_fleet_len(fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(fleet, i);
+
+		if (!c->configured)
+			continue;
+		if (!c->fresh_ms)
+			return 0;
+		if (c->capacity.total_ipus > largest)
+			largest = c->capacity.total_ipus;
+	}
+	return largest;
+}
+
+/* A process without the partitions knows the configuration's limits alone; what Namespaces say is
+ * held by who makes the partitions. */
+static void fill_site(void *arg, const char *ns, struct admission_site *ret)
+{
+	struct webhook *w = arg;
+	struct daemon *d = w->d;
+
+	w->policy = d->partitions ? partitions_policy(d->partitions, ns)
+				  : partition_policy_for(&d->config->policy, ns, NULL);
+	ret->job = (struct admission_job_view){
+		.policy = &w->policy,
+		.largest_ipus = largest_ipus(d->fleet),
+		.pods = &w->pods,
+	};
+}
+
+/* ---- the listener ---- */
+
+int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err)
+{
+	struct webhook *w = d->webhook;
+	struct tls_config *old = w->tls;
+
+	if (!d->config->webhook_listen[0] || loop_timer_active(&w->drain))
+		return 0;
+	if (old) {
+		http_server_switch_tls(w->server, old, tls);
+	} else {
+		if (http_server_listen(w->server, d->config->webhook_listen, tls, admission_handle,
+				       w->admission, &w->port, err) < 0)
+			return err_wrap(err, "webhook.listen");
+		log_info("daemon", NULL, "webhook.listen: port=%u", w->port);
+	}
+	w->tls = tls_config_ref(tls);
+	tls_config_unref(old);
+	return 0;
+}
+
+unsigned webhook_port(const struct webhook *w)
+{
+	return w ? w->port : 0;
+}
+
+bool webhook_ready(const struct webhook *w, struct err *why)
+{
+	if (w->tls || !w->d->config->webhook_listen[0])
+		return true;
+	err_set(why, ERR_UNAVAILABLE, 0, "webhook: the listener isn't open yet");
+	return false;
+}
+
+/* ---- life ---- */
+
+static void on_stopped(void *arg)
+{
+	struct daemon *d = arg;
+
+	d->webhook_stopped = true;
+	daemon_stopped_a_part(d);
+}
+
+static void on_drained(struct loop_timer *timer, void *arg)
+{
+	struct webhook *w = arg;
+
+	(void)timer;
+	http_server_stop(w->server, STOP_MS, on_stopped, w->d);
+}
+
+/* The Service goes on sending connections here until every node knows that this replica isn't
+ * ready any more: they are served meanwhile. */
+void webhook_drain(struct daemon *d)
+{
+	if (!d->webhook) {
+		d->webhook_stopped = true;
+		return;
+	}
+	loop_timer_start_in(&d->webhook->drain,
+			    d->webhook->tls ? d->config->webhook_drain_s * 1000 : 0);
+}
+
+void webhook_start(struct daemon *d)
+{
+	struct webhook *w = xcalloc(1, sizeof(*w));
+	const struct admission_config ac = {.loop = d->loop, .site = fill_site, .arg = w};
+	const struct http_server_config sc = {
+		.limits = {.max_head_bytes = (size_t)d->config->header_bytes,
+			   .max_body_bytes = ADMISSION_MAX_BODY_BYTES},
+		.header_ms = HEADER_MS,
+		.body_ms = BODY_MS,
+		.idle_ms = IDLE_MS,
+		.max_connections = MAX_CONNECTIONS,
+		.name = "webhook",
+		.on_answered = admission_on_answered,
+	};
+
+	w->d = d;
+	w->pods = daemon_pod_settings(d->config);
+	w->admission = admission_new(&ac);
+	w->server = http_server_new(d->net, &sc);
+	loop_timer_init(&w->drain, d->loop, on_drained, w);
+	d->webhook = w;
+}
+
+void webhook_stop(struct daemon *d)
+{
+	struct webhook *w = d->webhook;
+
+	if (!w)
+		return;
+	loop_timer_stop(&w->drain);
+	http_server_free(w->server);
+	admission_free(w->admission);
+	tls_config_unref(w->tls);
+	free(w);
+	d->webhook = NULL;
+}
