@@ -14,6 +14,7 @@
 #include "core/str.h"
 #include "http/server.h"
 #include "loop/loop.h"
+#include "pod/inject.h"
 
 /* The largest body: an update carries an object twice, and the API server takes 3 MiB of one. */
 #define ADMISSION_MAX_BODY_BYTES ((size_t)7 << 20)
@@ -23,6 +24,7 @@ struct admission;
 /* What is known beside a review, for a namespace. */
 struct admission_site {
 	struct admission_job_view job;
+	struct pod_inject_settings pods;
 };
 /* Fills ret, which is zeroed; what it points to must last until the next call. */
 typedef void admission_site_fn(void *arg, const char *ns, struct admission_site *ret);

@@ -23,7 +23,7 @@
 #define DEFAULT_DEADLINE_MS 10000
 #define MAX_DEADLINE_MS     60000
 
-enum webhook { MUTATE_JOB, VALIDATE_JOB, WEBHOOKS };
+enum webhook { MUTATE_JOB, VALIDATE_JOB, MUTATE_POD, WEBHOOKS };
 
 static const struct {
 	const char *path;
@@ -33,6 +33,7 @@ static const struct {
 	[MUTATE_JOB] = {ADMISSION_PATH_MUTATE_JOB, "mutate-ipujob", "graphcore.ai", "ipujobs"},
 	[VALIDATE_JOB] = {ADMISSION_PATH_VALIDATE_JOB, "validate-ipujob", "graphcore.ai",
 			  "ipujobs"},
+	[MUTATE_POD] = {ADMISSION_PATH_MUTATE_POD, "mutate-pod", "", "pods"},
 };
 
 struct admission {
@@ -185,6 +186,43 @@ static void validate_job(struct pending *p)
 	job_validate(p->review.object, admission_report, &p->findings);
 }
 
+static void on_pod_warning(void *arg, const char *warning)
+{
+	admission_warn(arg, "%s", warning);
+}
+
+/* "metadata.annotations[graphcore.ai/ipus]: must be …" is a field's problem, and so told. */
+static void refuse_pod(struct admission_findings *f, const struct err *err)
+{
+	struct str path, words;
+
+	if (err->kind == ERR_INVALID && str_cut(str_of(err->msg), ':', &path, &words)) {
+		CLEANUP_FREE char *at = str_dup(path), *what = str_dup(str_trim(words));
+
+		admission_problem(f, at, "Invalid", "%s", what);
+	} else {
+		admission_deny(f, err->kind == ERR_UNAVAILABLE ? 503 : 403, "%s", err->msg);
+	}
+}
+
+static void mutate_pod(struct pending *p)
+{
+	struct admission_site site = {0};
+	char token[POD_TOKEN_SIZE];
+	struct err err = ERR_INIT;
+	int rc;
+
+	p->a->config.site(p->a->config.arg, p->review.ns, &site);
+	pod_token_make(token);
+	p->doc = jmut_doc_new();
+	rc = pod_inject(p->doc, p->review.object, token, &site.pods, on_pod_warning, &p->findings,
+			&err);
+	if (rc < 0)
+		refuse_pod(&p->findings, &err);
+	else if (rc > 0)
+		make_patch(p);
+}
+
 /* Whether this review is about something that isn't for us to judge: it passes. */
 static bool passes(struct pending *p)
 {
@@ -198,8 +236,10 @@ static bool passes(struct pending *p)
 			       r->resource);
 		return true;
 	}
+	/* Of a Pod that is there nothing can be changed that we would. */
 	return r->subresource[0] ||
-	       (r->operation != ADMISSION_CREATE && r->operation != ADMISSION_UPDATE) ||
+	       (r->operation != ADMISSION_CREATE &&
+		(r->operation != ADMISSION_UPDATE || p->webhook == MUTATE_POD)) ||
 	       admission_review_is_deleting(r);
 }
 
@@ -209,6 +249,9 @@ static void judge(struct pending *p)
 		switch (p->webhook) {
 		case MUTATE_JOB:
 			mutate_job(p);
+			break;
+		case MUTATE_POD:
+			mutate_pod(p);
 			break;
 		default:
 			validate_job(p);
@@ -266,11 +309,17 @@ static void handle_validate_job(struct http_exchange *ex, void *arg)
 	review(ex, arg, VALIDATE_JOB);
 }
 
+static void handle_mutate_pod(struct http_exchange *ex, void *arg)
+{
+	review(ex, arg, MUTATE_POD);
+}
+
 void admission_handle(struct http_exchange *ex, void *arg)
 {
 	static const struct http_route routes[] = {
 		{HTTP_METHOD_POST, ADMISSION_PATH_MUTATE_JOB, handle_mutate_job},
 		{HTTP_METHOD_POST, ADMISSION_PATH_VALIDATE_JOB, handle_validate_job},
+		{HTTP_METHOD_POST, ADMISSION_PATH_MUTATE_POD, handle_mutate_pod},
 		{0, NULL, NULL},
 	};
 

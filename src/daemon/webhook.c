@@ -65,6 +65,13 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 		.largest_ipus = largest_ipus(d->fleet),
 		.pods = &w->pods,
 	};
+	ret->pods = (struct pod_inject_settings){
+		.mode = POD_MODE_GATE,
+		.worker = w->pods,
+		.reach_ipus = ret->job.largest_ipus,
+		.policy = &w->policy,
+		.ns = ns,
+	};
 }
 
 /* ---- the listener ---- */
