@@ -19,6 +19,12 @@
 /* Why this operator can't make a job's launcher, for its status; NULL: it can, or there's none. */
 const char *job_launcher_problem(const struct job *job, const struct job_pod_settings *settings);
 
+/* What the Pods of a job with a launcher get beside the template's: no container or volume there
+ * can have these names, and nothing can be mounted here in the first container. */
+bool job_is_own_container(struct str name);
+bool job_is_own_volume(struct str name);
+bool job_is_own_mount(struct str path);
+
 /* The launcher Pod of an instance: spec is the IPUJob's. The root of doc is the Pod. */
 int job_launcher_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
 		       uint32_t instance, const struct job_ipus *ipus,

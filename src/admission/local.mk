@@ -15,7 +15,14 @@ libadmission_a_SOURCES = \
 	include/admission/template.h \
 	src/admission/admission.c \
 	src/admission/findings.c \
+	src/admission/job_check.h \
+	src/admission/job_check.c \
 	src/admission/job_default.c \
+	src/admission/job_names.c \
+	src/admission/job_sizes.c \
+	src/admission/job_template.c \
+	src/admission/job_warn.c \
+	src/admission/job_warn_pod.c \
 	src/admission/patch.c \
 	src/admission/registration.c \
 	src/admission/registration_make.c \
@@ -48,3 +55,7 @@ check_PROGRAMS += t/unit/admission_registration_test
 t_unit_admission_registration_test_SOURCES = t/unit/admission_registration_test.c \
 	t/unit/partition_rig.h t/unit/tap.h
 t_unit_admission_registration_test_LDADD = libadmission.a libcert.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/admission_job_test
+t_unit_admission_job_test_SOURCES = t/unit/admission_job_test.c t/unit/tap.h
+t_unit_admission_job_test_LDADD = $(admission_ldadd)

@@ -21,6 +21,21 @@ const char *job_launcher_problem(const struct job *job, const struct job_pod_set
 	       "jobs with a launcher and interactive ones wait until it does.";
 }
 
+bool job_is_own_container(struct str name)
+{
+	return str_eqz(name, JOB_INSTALL_NAME) || str_eqz(name, WAIT_NAME);
+}
+
+bool job_is_own_volume(struct str name)
+{
+	return str_eqz(name, JOB_PROGRAM_VOLUME) || str_eqz(name, JOB_MPI_VOLUME);
+}
+
+bool job_is_own_mount(struct str path)
+{
+	return str_eqz(path, JOB_LAUNCHER_DIR) || str_eqz(path, JOB_MPI_DIR);
+}
+
 /* ---- the main container ---- */
 
 /* They were written for the program that runs in the workers. */

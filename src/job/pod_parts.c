@@ -11,8 +11,7 @@
 #include "core/str.h"
 #include "kube/object.h"
 
-#define PROGRAM_VOLUME "ipu-launcher"
-#define HELPER_USER    65532 /* nobody's in particular: any but root */
+#define HELPER_USER 65532 /* nobody's in particular: any but root */
 
 /* ---- environment ---- */
 
@@ -262,10 +261,10 @@ void job_deliver(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *conta
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		jmut_push(doc, command, jmut_strz(doc, words[i]));
 	jmut_set(doc, helper, "command", command);
-	job_mount(doc, helper, PROGRAM_VOLUME, JOB_LAUNCHER_DIR, false);
+	job_mount(doc, helper, JOB_PROGRAM_VOLUME, JOB_LAUNCHER_DIR, false);
 	jmut_insert(doc, inits, 0, helper);
-	jmut_set_str(doc, volume, "name", PROGRAM_VOLUME);
+	jmut_set_str(doc, volume, "name", JOB_PROGRAM_VOLUME);
 	jmut_set(doc, volume, "emptyDir", jmut_object(doc));
 	jmut_push(doc, volumes, volume);
-	job_mount(doc, container, PROGRAM_VOLUME, JOB_LAUNCHER_DIR, true);
+	job_mount(doc, container, JOB_PROGRAM_VOLUME, JOB_LAUNCHER_DIR, true);
 }

@@ -16,6 +16,7 @@
 #define JOB_LAUNCHER_DIR     "/.ipu" /* where ipu-launcher is found in every container */
 #define JOB_LAUNCHER_PROGRAM JOB_LAUNCHER_DIR "/ipu-launcher"
 #define JOB_INSTALL_NAME     "ipu-launcher-install"
+#define JOB_PROGRAM_VOLUME   "ipu-launcher"
 
 /* ---- a container's environment: an array of the Pod's ---- */
 
