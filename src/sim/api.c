@@ -14,6 +14,7 @@
 #include "http/client.h"
 #include "kube/object.h"
 #include "sim/api_internal.h"
+#include "sim/webhook.h"
 
 struct sim_resource sim_resources[SIM_MAX_RESOURCES] = {
 	{"", "v1", "namespaces", "namespace", "Namespace", "ns", false, true, false, false},
@@ -187,12 +188,72 @@ void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *roo
 	buf_done(&out);
 }
 
+#define MOST_WARNINGS      64
+#define MOST_WARNING_BYTES 4096
+
+/* Quoted as RFC 9110's quoted-string; "" where a header can't carry it. */
+static char *quoted(struct str text)
+{
+	char *z = xcalloc(2 * text.len + 16, 1), *out = z + sprintf(z, "299 - \"");
+
+	for (size_t i = 0; i < text.len; i++) {
+		if ((unsigned char)text.p[i] < ' ' || text.p[i] == '\x7f') {
+			z[0] = '\0';
+			return z;
+		}
+		if (text.p[i] == '"' || text.p[i] == '\\')
+			*out++ = '\\';
+		*out++ = text.p[i];
+	}
+	*out = '"';
+	return z;
+}
+
+void sim_warn(struct sim_request *req, struct str text)
+{
+	CLEANUP_FREE char *z = quoted(text);
+
+	if (!text.len || !z[0] || req->warnings.n == MOST_WARNINGS ||
+	    req->warnings.bytes + text.len > MOST_WARNING_BYTES)
+		return;
+	for (size_t i = 0; i < req->warnings.n; i++) {
+		if (strcmp(req->warnings.items[i], z) == 0)
+			return;
+	}
+	req->warnings.items = xrealloc(req->warnings.items,
+				       (req->warnings.n + 1) * sizeof(*req->warnings.items));
+	req->warnings.items[req->warnings.n++] = xstrdup(z);
+	req->warnings.bytes += text.len;
+}
+
+/* An answer with the request's warnings, and Retry-After where it isn't 0. */
+static void answer(struct sim_request *req, int status, const struct jmut *root, unsigned retry_s)
+{
+	struct http_header headers[MOST_WARNINGS + 1];
+	struct buf out = BUF_INIT((size_t)64 << 20);
+	char seconds[16];
+	struct err err;
+	size_t n = 0;
+
+	for (; n < req->warnings.n; n++)
+		headers[n] = (struct http_header){STR("Warning"), str_of(req->warnings.items[n])};
+	if (retry_s) {
+		snprintf(seconds, sizeof(seconds), "%u", retry_s);
+		headers[n++] = (struct http_header){STR("Retry-After"), str_of(seconds)};
+	}
+	if (jmut_write(root, JSON_COMPACT, &out, &err) < 0 || buf_append(&out, "\n", 1, &err) < 0)
+		http_reply_err(req->ex, &err);
+	else
+		http_reply(req->ex, status, "application/json", headers, n, buf_str(&out));
+	buf_done(&out);
+}
+
 void sim_reply(struct sim_request *req, int status, const struct jmut *root)
 {
 	if (req->lose)
 		http_reply_abort(req->ex);
 	else
-		sim_reply_json(req->ex, status, root);
+		answer(req, status, root, 0);
 }
 
 static const char *reason_of(const struct err *err)
@@ -255,22 +316,25 @@ struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, con
 	return root;
 }
 
+struct jmut *sim_status_forbidden(struct jmut_doc *doc, const struct sim_request *req,
+				  const char *why)
+{
+	struct err err;
+	struct jmut *root;
+
+	err_set(&err, ERR_DENIED, 403, "forbidden");
+	root = sim_status(doc, req, &err, NULL);
+	jmut_set(doc, root, "message",
+		 jmut_strf(doc, "%s%s%s \"%s\" is forbidden: %s", req->resource->plural,
+			   req->resource->group[0] ? "." : "", req->resource->group, req->name,
+			   why));
+	return root;
+}
+
 void sim_reply_err(struct sim_request *req, struct jmut_doc *doc, const struct err *err,
 		   struct jmut *causes)
 {
-	struct buf out = BUF_INIT((size_t)1 << 20);
-	char seconds[16];
-	struct http_header retry = {STR("Retry-After"), {seconds, 0}};
-	struct err ignored;
-
-	retry.value.len = (size_t)snprintf(seconds, sizeof(seconds), "%u",
-					   err->retry_after_ms / 1000);
-	if (jmut_write(sim_status(doc, req, err, causes), JSON_COMPACT, &out, &ignored) == 0)
-		http_reply(req->ex, err->code, "application/json", &retry,
-			   err->retry_after_ms ? 1 : 0, buf_str(&out));
-	else
-		http_reply_err(req->ex, &ignored);
-	buf_done(&out);
+	answer(req, err->code, sim_status(doc, req, err, causes), err->retry_after_ms / 1000);
 }
 
 void sim_reply_object(struct sim_request *req, int status, const struct sim_object *o)
@@ -515,9 +579,29 @@ static void serve(struct sim_request *req)
 	}
 }
 
+void sim_request_free(struct sim_request *req)
+{
+	for (size_t i = 0; i < req->warnings.n; i++)
+		free(req->warnings.items[i]);
+	free(req->warnings.items);
+	free(req->ns);
+	free(req->name);
+	free(req->subresource);
+	free(req->labels);
+	free(req->fields);
+	free(req->version);
+	free(req->continue_token);
+	free(req->field_validation);
+	free(req->include_object);
+	free(req);
+}
+
+/* Answered here, or held by who answers later: then it may be gone already. */
 void sim_api_handle(struct http_exchange *ex, void *arg)
 {
-	struct sim_request req = {
+	struct sim_request *req = xcalloc(1, sizeof(*req));
+
+	*req = (struct sim_request){
 		.api = arg,
 		.ex = ex,
 		.labels = xstrdup(""),
@@ -531,17 +615,9 @@ void sim_api_handle(struct http_exchange *ex, void *arg)
 		.grace_s = -1,
 		.table = wants_table(ex),
 	};
-
-	serve(&req);
-	free(req.ns);
-	free(req.name);
-	free(req.subresource);
-	free(req.labels);
-	free(req.fields);
-	free(req.version);
-	free(req.continue_token);
-	free(req.field_validation);
-	free(req.include_object);
+	serve(req);
+	if (!req->held)
+		sim_request_free(req);
 }
 
 /* ---- life ---- */
@@ -578,6 +654,7 @@ void sim_api_free(struct sim_api *api)
 	sim_api_clear_faults(api);
 	sim_custom_clear();
 	sim_auth_done(api);
+	sim_webhooks_free(api->webhooks);
 	http_client_free(api->http);
 	it = (struct map_iter)MAP_ITER(api->counts);
 	while (map_next(&it))

@@ -20,7 +20,7 @@ struct sim_run; /* sim/run.h */
 struct sim_api *sim_api_new(struct loop *loop, struct sim_objects *objects,
 			    const struct sim_schema *schema, const char *token);
 void sim_api_free(struct sim_api *api); /* after its server's end; NULL is fine */
-/* Serves services/proxy from now on; net outlives the api. */
+/* Serves services/proxy, and asks webhooks, from now on; net outlives the api. */
 void sim_api_use_net(struct sim_api *api, struct net *net);
 /* Serves exec, attach and log of Pods from now on; run outlives the api. */
 void sim_api_use_run(struct sim_api *api, struct sim_run *run);

@@ -320,6 +320,48 @@ static struct jmut *admin_of(struct jmut_doc *doc)
 	return user;
 }
 
+/* As kube-apiserver completes it: everybody is authenticated, and an account in its groups. */
+static struct jmut *impersonated(const struct sim_request *req, struct str name,
+				 struct jmut_doc *doc)
+{
+	struct jmut *user = jmut_object(doc), *groups = jmut_array(doc);
+	struct str prefix = STR("system:serviceaccount:"), ns, rest;
+
+	jmut_set(doc, user, "username", jmut_str(doc, name));
+	for (size_t i = 0; i < req->ex->headers->len; i++) {
+		struct http_header h = http_headers_at(req->ex->headers, i);
+
+		if (str_ieqz(h.name, "Impersonate-Group"))
+			jmut_push(doc, groups, jmut_str(doc, h.value));
+		else if (str_ieqz(h.name, "Impersonate-Uid"))
+			jmut_set(doc, user, "uid", jmut_str(doc, h.value));
+	}
+	if (str_has_prefix(name, prefix)) {
+		str_cut((struct str){name.p + prefix.len, name.len - prefix.len}, ':', &ns, &rest);
+		jmut_push(doc, groups, jmut_strz(doc, "system:serviceaccounts"));
+		jmut_push(doc, groups, jmut_strf(doc, "system:serviceaccounts:%.*s", STR_ARG(ns)));
+	}
+	jmut_push(doc, groups, jmut_strz(doc, "system:authenticated"));
+	jmut_set(doc, user, "groups", groups);
+	return user;
+}
+
+struct jmut *sim_user_info(const struct sim_request *req, struct jmut_doc *doc)
+{
+	struct str auth = http_headers_get(req->ex->headers, "Authorization");
+	struct str as = http_headers_get(req->ex->headers, "Impersonate-User");
+	struct str prefix = STR("Bearer ");
+	const struct token *t = str_has_prefix(auth, prefix)
+					? map_get(req->api->tokens,
+						  (struct str){auth.p + prefix.len,
+							       auth.len - prefix.len})
+					: NULL;
+
+	if (t)
+		return user_of(req->api, t, doc);
+	return as.len ? impersonated(req, as, doc) : admin_of(doc);
+}
+
 /* Those of the wanted audiences that the token has; the API's own where none is wanted. t NULL: the
  * token of the kubeconfig, which is for the API. */
 static struct jmut *common_audiences(const struct token *t, const struct json *wanted,

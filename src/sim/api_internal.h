@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of the simulated API share: api.c (routing, faults, answers), api_read.c (get,
- * list, watch), api_write.c (create, update, patch, delete), api_table.c, api_discovery.c,
+ * list, watch), api_write.c (create, update, patch), api_delete.c, api_table.c, api_discovery.c,
  * api_auth.c (tokens and reviews), custom.c (what CRDs bring), api_exec.c and api_log.c (what runs
  * in Pods).
  */
@@ -28,17 +28,18 @@ struct sim_api {
 	struct sim_objects *objects;
 	const struct sim_schema *schema;
 	char *token;
-	struct list watches;      /* struct watch of api_read.c */
-	struct list faults;       /* struct fault of api.c */
-	struct map *tokens;       /* struct token of api_auth.c, by its text */
-	struct list denied;       /* struct rule of api_auth.c */
-	struct map *counts;       /* "create pods" → count, as a pointer to int64_t */
-	struct http_client *http; /* for services/proxy; NULL: not served */
-	struct sim_run *run;      /* for exec, attach and log of Pods; NULL: not served */
-	struct list streams;      /* struct stream of api_exec.c */
+	struct list watches;           /* struct watch of api_read.c */
+	struct list faults;            /* struct fault of api.c */
+	struct map *tokens;            /* struct token of api_auth.c, by its text */
+	struct list denied;            /* struct rule of api_auth.c */
+	struct map *counts;            /* "create pods" → count, as a pointer to int64_t */
+	struct http_client *http;      /* for services/proxy; NULL: not served */
+	struct sim_webhooks *webhooks; /* NULL: nobody is asked */
+	struct sim_run *run;           /* for exec, attach and log of Pods; NULL: not served */
+	struct list streams;           /* struct stream of api_exec.c */
 };
 
-/* One request, read; lives as long as its handler runs. */
+/* One request, read; lives as long as its handler runs, or, held, until who holds it frees it. */
 struct sim_request {
 	struct sim_api *api;
 	struct http_exchange *ex;
@@ -49,7 +50,13 @@ struct sim_request {
 	int64_t limit, timeout_s, grace_s; /* -1: not given */
 	bool bookmarks, dry_run, table;
 	bool lose; /* a fault: act, and close instead of answering */
+	bool held;
+	struct str_list {
+		char **items;
+		size_t n, bytes;
+	} warnings; /* for the answer, each once */
 };
+void sim_request_free(struct sim_request *req);
 
 #define SIM_FIXED_RESOURCES 18
 #define SIM_MAX_RESOURCES   34
@@ -73,6 +80,12 @@ void sim_reply_err(struct sim_request *req, struct jmut_doc *doc, const struct e
 void sim_reply_object(struct sim_request *req, int status, const struct sim_object *o);
 /* The object seen through its scale subresource. */
 void sim_reply_scale(struct sim_request *req, const struct sim_object *o);
+/* A warning that the answer carries; one that the answer has already, or can't carry, is left out.
+ */
+void sim_warn(struct sim_request *req, struct str text);
+/* The Status of a request that is forbidden. */
+struct jmut *sim_status_forbidden(struct jmut_doc *doc, const struct sim_request *req,
+				  const char *why);
 struct jmut *sim_status(struct jmut_doc *doc, const struct sim_request *req, const struct err *err,
 			struct jmut *causes);
 
@@ -97,6 +110,8 @@ void sim_reply_json(struct http_exchange *ex, int status, const struct jmut *roo
 
 void sim_auth_init(struct sim_api *api);
 void sim_auth_done(struct sim_api *api);
+/* Who asks, as a UserInfo: by the token, and by whom an administrator impersonates. */
+struct jmut *sim_user_info(const struct sim_request *req, struct jmut_doc *doc);
 bool sim_token_is_good(const struct sim_api *api, struct str token); /* for the API itself */
 void sim_token_request(struct sim_request *req, struct jmut_doc *doc, const struct json *body);
 /* From its protobuf form, which kubectl sends. Errors: ERR_INVALID. */

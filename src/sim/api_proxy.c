@@ -9,6 +9,7 @@
 #include "kube/object.h"
 #include "net/net.h"
 #include "sim/api_internal.h"
+#include "sim/webhook.h"
 
 #define DEADLINE_MS 30000
 
@@ -23,6 +24,7 @@ struct forward {
 void sim_api_use_net(struct sim_api *api, struct net *net)
 {
 	api->http = http_client_new(net, NULL);
+	api->webhooks = sim_webhooks_new(api->loop, api->objects, net);
 }
 
 static void forward_free(struct forward *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Create, update, patch and delete as the API server does them: metadata that clients can't choose,
- * preconditions, the status apart, finalizers, grace periods, and what goes with its owner.
+ * Create, update and patch as the API server does them: metadata that clients can't choose,
+ * defaults and checks, preconditions, the status apart; webhooks are asked between (draft.h).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,34 +11,14 @@
 #include "core/clock.h"
 #include "core/rand.h"
 #include "core/str.h"
-#include "core/yaml.h"
 #include "kube/object.h"
 #include "sim/api_internal.h"
+#include "sim/draft.h"
 #include "sim/jsonpatch.h"
 #include "sim/pod_admit.h"
 #include "sim/webhook.h"
 
-/* A write under way: the tree that is being made, and what came of it. */
-struct draft {
-	struct sim_request *req;
-	struct jmut_doc *doc;
-	struct jmut *root;
-	struct jmut *causes;
-	struct buf unknown; /* fields that the schema doesn't know, for a strict client */
-	size_t n_unknown;
-};
-
-static bool is_kind(const struct sim_resource *r, const char *kind)
-{
-	return strcmp(r->kind, kind) == 0;
-}
-
-/* "ipujobs.graphcore.ai", "pods" */
-static const char *qualified(const struct sim_resource *r, char z[128])
-{
-	snprintf(z, 128, "%s%s%s", r->plural, r->group[0] ? "." : "", r->group);
-	return z;
-}
+#define MOST_TRIES 5 /* as often is an update begun again that was overtaken */
 
 /* ---- metadata ---- */
 
@@ -56,14 +36,6 @@ static void set_uid(struct jmut_doc *doc, struct jmut *meta)
 			   hex + 20));
 }
 
-static void set_time(struct jmut_doc *doc, struct jmut *obj, const char *key, int64_t wall_ms)
-{
-	char z[CLOCK_RFC3339_SIZE];
-
-	clock_format(wall_ms, z);
-	jmut_set_str(doc, obj, key, z);
-}
-
 static void set_new_metadata(const struct sim_resource *r, struct jmut_doc *doc, struct jmut *meta)
 {
 	static const char *const not_the_clients[] = {"deletionTimestamp", "selfLink",
@@ -73,8 +45,8 @@ static void set_new_metadata(const struct sim_resource *r, struct jmut_doc *doc,
 	for (size_t i = 0; i < sizeof(not_the_clients) / sizeof(not_the_clients[0]); i++)
 		jmut_del(meta, not_the_clients[i]);
 	set_uid(doc, meta);
-	set_time(doc, meta, "creationTimestamp", clock_wall_ms());
-	if (is_kind(r, "IPUJob") || is_kind(r, "Pod") || sim_is_webhook_config(r))
+	sim_set_time(doc, meta, "creationTimestamp", clock_wall_ms());
+	if (sim_is_kind(r, "IPUJob") || sim_is_kind(r, "Pod") || sim_is_webhook_config(r))
 		jmut_set_int(doc, meta, "generation", 1);
 }
 
@@ -95,7 +67,7 @@ static void generate_name(struct jmut_doc *doc, struct jmut *meta)
 
 static void note_unknown(void *arg, const char *path)
 {
-	struct draft *d = arg;
+	struct sim_draft *d = arg;
 
 	if (buf_printf(&d->unknown, NULL, "%sunknown field \"%s\"", d->n_unknown ? ", " : "",
 		       path) == 0)
@@ -103,7 +75,8 @@ static void note_unknown(void *arg, const char *path)
 }
 
 /* Refuses the object for one field, with the cause that kubectl shows. */
-static int refuse_field(struct draft *d, const char *field, const char *message, struct err *err)
+static int refuse_field(struct sim_draft *d, const char *field, const char *message,
+			struct err *err)
 {
 	const struct sim_resource *r = d->req->resource;
 	struct jmut *cause = jmut_object(d->doc);
@@ -118,7 +91,7 @@ static int refuse_field(struct draft *d, const char *field, const char *message,
 		       field, message);
 }
 
-static int check_webhooks(struct draft *d, struct err *err)
+static int check_webhooks(struct sim_draft *d, struct err *err)
 {
 	char field[SIM_FIELD_PATH];
 	struct err why;
@@ -128,52 +101,66 @@ static int check_webhooks(struct draft *d, struct err *err)
 	return 0;
 }
 
-static int check_pod(struct draft *d, struct err *err)
+static int check_pod(struct sim_draft *d, const struct json *old, struct err *err)
 {
-	const struct json *list = json_at(jmut_view(d->root), "spec", "containers", NULL);
-	struct json_iter it = json_iter(list);
+	const struct json *pod = jmut_view(d->root);
+	char field[SIM_POD_FIELD];
+	struct err why;
 
-	if (json_len(list) == 0)
-		return refuse_field(d, "spec.containers", "Required value", err);
-	while (json_next(&it)) {
-		char field[64];
+	if (old && d->req->subresource[0])
+		return 0;
+	if (sim_pod_check(pod, old, field, &why) < 0)
+		return refuse_field(d, field, why.msg, err);
+	return 0;
+}
 
-		snprintf(field, sizeof(field), "spec.containers[%zu].image", it.index);
-		if (!json_str(json_get(it.value, "image")).len)
-			return refuse_field(d, field, "Required value", err);
+/* Defaults, and for what has a schema nothing else than it knows: as the object comes, and again
+ * after a webhook's patch. */
+static void settle(struct sim_draft *d)
+{
+	const struct sim_resource *r = d->req->resource;
+	struct jmut *meta = jmut_need_object(d->doc, d->root, "metadata");
+
+	if (sim_is_kind(r, "Pod")) {
+		sim_pod_default(d->doc, d->root);
+	} else if (sim_is_kind(r, "Namespace") && meta) {
+		jmut_set(d->doc, jmut_need_object(d->doc, meta, "labels"),
+			 "kubernetes.io/metadata.name",
+			 jmut_str(d->doc, kube_name(jmut_view(d->root))));
+	} else if (sim_is_kind(r, "IPUJob")) {
+		sim_schema_prune(d->req->api->schema, d->root, note_unknown, d);
+		sim_schema_default(d->req->api->schema, d->doc, d->root);
 	}
+}
+
+static int check_strict(const struct sim_draft *d, struct err *err)
+{
+	if (strcmp(d->req->field_validation, "Strict") == 0 && d->n_unknown)
+		return err_set(err, ERR_INVALID, 400, "strict decoding error: %.*s",
+			       STR_ARG(buf_str(&d->unknown)));
 	return 0;
 }
 
 /* What the schema and the rules of the kind say of a whole object; old: the one that is written
  * over, NULL: none. A spec that was stored before a rule existed, and isn't changed, is let be
  * (Kubernetes 1.30: CRDValidationRatcheting). */
-static int check_kind(struct draft *d, const struct json *old, struct err *err)
+static int check_kind(struct sim_draft *d, const struct json *old, struct err *err)
 {
 	bool same_spec = old &&
 			 json_equal(json_get(jmut_view(d->root), "spec"), json_get(old, "spec"));
-
 	const struct sim_resource *r = d->req->resource;
-	bool strict = strcmp(d->req->field_validation, "Strict") == 0;
 
-	if (is_kind(r, "Pod"))
-		return check_pod(d, err);
+	if (sim_is_kind(r, "Pod"))
+		return check_pod(d, old, err);
 	if (sim_is_webhook_config(r))
 		return check_webhooks(d, err);
-	if (!is_kind(r, "IPUJob"))
-		return 0;
-	sim_schema_prune(d->req->api->schema, d->root, note_unknown, d);
-	if (strict && d->n_unknown)
-		return err_set(err, ERR_INVALID, 400, "strict decoding error: %.*s",
-			       STR_ARG(buf_str(&d->unknown)));
-	sim_schema_default(d->req->api->schema, d->doc, d->root);
-	if (same_spec)
+	if (!sim_is_kind(r, "IPUJob") || same_spec)
 		return 0;
 	return sim_schema_check(d->req->api->schema, old, jmut_view(d->root), d->doc, &d->causes,
 				err);
 }
 
-static int check_type(const struct draft *d, struct err *err)
+static int check_type(const struct sim_draft *d, struct err *err)
 {
 	const struct sim_resource *r = d->req->resource;
 	const struct json *o = jmut_view(d->root);
@@ -191,7 +178,7 @@ static int check_type(const struct draft *d, struct err *err)
 	return 0;
 }
 
-static int check_place(struct draft *d, struct err *err)
+static int check_place(struct sim_draft *d, struct err *err)
 {
 	struct sim_request *req = d->req;
 	struct jmut *meta = jmut_need_object(d->doc, d->root, "metadata");
@@ -213,7 +200,7 @@ static int check_place(struct draft *d, struct err *err)
 	return 0;
 }
 
-static int check_name(struct draft *d, struct err *err)
+static int check_name(struct sim_draft *d, struct err *err)
 {
 	struct err why;
 
@@ -225,88 +212,70 @@ static int check_name(struct draft *d, struct err *err)
 
 /* Comes last: an object that is wrong is refused for that, whether there is one of its name or not.
  */
-static int check_new(const struct draft *d, struct err *err)
+static int check_new(const struct sim_draft *d, struct err *err)
 {
 	struct str name = kube_name(jmut_view(d->root));
-	char z[128];
+	char z[SIM_QUALIFIED];
 
 	if (sim_objects_get(d->req->api->objects, d->req->resource, str_of(d->req->ns), name))
 		return err_set(err, ERR_EXISTS, 409, "%s \"%.*s\" already exists",
-			       qualified(d->req->resource, z), STR_ARG(name));
+			       sim_qualified(d->req->resource, z), STR_ARG(name));
 	return 0;
 }
 
 /* ---- create ---- */
 
-/* Clients may send YAML too, as the real API server takes it. */
-static int parse_yaml(struct str text, struct json_doc **ret, struct err *err)
-{
-	CLEANUP_YAML struct yaml *yaml = NULL;
-	struct buf json = BUF_INIT(YAML_MAX_BYTES);
-	int result;
-
-	if (yaml_parse("the body", text, &yaml, err) < 0)
-		return -1;
-	if (yaml_len(yaml) != 1)
-		return err_set(err, ERR_INVALID, 0, "one document is wanted, not %zu",
-			       yaml_len(yaml));
-	result = json_write(yaml_doc(yaml, 0), JSON_COMPACT, &json, err);
-	if (result == 0)
-		result = json_parse(buf_str(&json), ret, err);
-	buf_done(&json);
-	return result;
-}
-
-static int parse_body(struct sim_request *req, struct json_doc **ret, struct err *err)
-{
-	struct str type = http_headers_get(req->ex->headers, "Content-Type"), rest;
-	bool yaml;
-
-	str_cut(type, ';', &type, &rest);
-	yaml = str_eqz(type, "application/yaml");
-	if (type.len && !yaml && !str_has_suffix(type, STR("json")))
-		return err_set(err, ERR_UNSUPPORTED, 415,
-			       "the body of the request was in an unknown format - accepted media "
-			       "types include: application/json, application/yaml");
-	if ((yaml ? parse_yaml(req->ex->body, ret, err) : json_parse(req->ex->body, ret, err)) <
-	    0) {
-		err->code = 400;
-		return yaml ? -1 : err_wrap(err, "the body");
-	}
-	return 0;
-}
-
-static int make_new(struct draft *d, struct err *err)
+static int read_new(struct sim_draft *d, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *body = NULL;
-	const struct sim_resource *r = d->req->resource;
 
-	if (parse_body(d->req, &body, err) < 0)
+	if (sim_parse_body(d->req, &body, err) < 0)
 		return -1;
 	d->root = jmut_copy(d->doc, json_root(body));
 	if (check_type(d, err) < 0 || check_place(d, err) < 0)
+		return -1;
+	if (d->req->resource->has_status)
+		jmut_del(d->root, "status");
+	settle(d);
+	return check_strict(d, err);
+}
+
+/* What webhooks have made of it, made whole. */
+static int complete_new(struct sim_draft *d, struct err *err)
+{
+	const struct sim_resource *r = d->req->resource;
+
+	if (check_place(d, err) < 0)
 		return -1;
 	generate_name(d->doc, jmut_get(d->root, "metadata"));
 	if (check_name(d, err) < 0)
 		return -1;
 	if (r->has_status)
 		jmut_del(d->root, "status");
-	if (is_kind(r, "Pod"))
-		sim_pod_default(d->doc, d->root);
-	return check_kind(d, NULL, err) < 0 ? -1 : check_new(d, err);
+	settle(d);
+	if (sim_is_kind(r, "Pod"))
+		sim_pod_begin(d->doc, d->root);
+	set_new_metadata(r, d->doc, jmut_get(d->root, "metadata"));
+	return check_kind(d, NULL, err);
+}
+
+static struct sim_object *put_new(struct sim_api *api, const struct sim_resource *r,
+				  struct jmut_doc *doc, struct jmut *root)
+{
+	if (sim_is_kind(r, "CustomResourceDefinition"))
+		sim_custom_add(jmut_view(root));
+	return sim_objects_put(api->objects, r, doc, root);
 }
 
 struct sim_object *sim_api_create(struct sim_api *api, const struct sim_resource *r,
 				  struct jmut_doc *doc, struct jmut *root)
 {
 	set_new_metadata(r, doc, jmut_need_object(doc, root, "metadata"));
-	if (is_kind(r, "CustomResourceDefinition"))
-		sim_custom_add(jmut_view(root));
-	return sim_objects_put(api->objects, r, doc, root);
+	return put_new(api, r, doc, root);
 }
 
 /* What is answered and not kept. */
-static void create_nothing(struct draft *d)
+static void create_nothing(struct sim_draft *d)
 {
 	static const char protobuf[] = "application/vnd.kubernetes.protobuf";
 	CLEANUP_JSON struct json_doc *body = NULL;
@@ -321,7 +290,7 @@ static void create_nothing(struct draft *d)
 			sim_token_request(req, d->doc, jmut_view(d->root));
 		return;
 	}
-	if (req->ex->body.len && parse_body(req, &body, &err) < 0) {
+	if (req->ex->body.len && sim_parse_body(req, &body, &err) < 0) {
 		sim_reply_err(req, d->doc, &err, NULL);
 		return;
 	}
@@ -334,231 +303,63 @@ static void create_nothing(struct draft *d)
 		sim_review(req, d->doc, json_root(body));
 }
 
-static void create(struct draft *d)
+/* A Status names what it's about. */
+static void fail_new(struct sim_draft *d, const struct err *err)
+{
+	free(d->req->name);
+	d->req->name = str_dup(kube_name(jmut_view(d->root)));
+	sim_draft_fail(d, err);
+}
+
+static void on_new_admitted(struct sim_draft *d)
+{
+	struct sim_request *req = d->req;
+	struct err err;
+
+	if (check_new(d, &err) < 0) {
+		fail_new(d, &err);
+		return;
+	}
+	if (req->dry_run)
+		sim_reply(req, 201, d->root);
+	else
+		sim_reply_object(req, 201, put_new(req->api, req->resource, d->doc, d->root));
+	sim_draft_end(d);
+}
+
+static void on_new_mutated(struct sim_draft *d)
+{
+	struct err err;
+
+	if (complete_new(d, &err) < 0)
+		fail_new(d, &err);
+	else
+		sim_draft_ask(d, SIM_VALIDATING, "CREATE", NULL, on_new_admitted);
+}
+
+static void create(struct sim_draft *d)
 {
 	struct sim_request *req = d->req;
 	struct err err;
 
 	if (req->resource->create_only || req->subresource[0]) {
 		create_nothing(d);
+		sim_draft_end(d);
 		return;
 	}
-	if (make_new(d, &err) < 0) {
-		free(req->name); /* empty so far; a Status names what it's about */
-		req->name = str_dup(kube_name(jmut_view(d->root)));
-		sim_reply_err(req, d->doc, &err, d->causes);
-	} else if (req->dry_run) {
-		set_new_metadata(req->resource, d->doc, jmut_get(d->root, "metadata"));
-		sim_reply(req, 201, d->root);
-	} else {
-		sim_reply_object(req, 201,
-				 sim_api_create(req->api, req->resource, d->doc, d->root));
-	}
-}
-
-/* ---- removal ---- */
-
-static bool has_finalizers(const struct json *o)
-{
-	return json_len(json_at(o, "metadata", "finalizers", NULL)) > 0;
-}
-
-/* Objects that named the removed one as an owner, and have no other, go too. */
-static void collect_garbage(struct sim_api *api, const char *owner_uid)
-{
-	for (const struct sim_resource *r = sim_resources; r->plural; r++) {
-		size_t n;
-		struct sim_object **all = sim_objects_list(api->objects, r, STR_NULL, &n);
-
-		for (size_t i = 0; i < n; i++)
-			sim_object_ref(all[i]);
-		for (size_t i = 0; i < n; i++) {
-			const struct json *o = sim_object_json(all[i]);
-
-			if (kube_is_owned_by(o, str_of(owner_uid)) &&
-			    json_len(json_at(o, "metadata", "ownerReferences", NULL)) == 1)
-				sim_api_delete(api, all[i], -1);
-			sim_object_unref(all[i]);
-		}
-		free(all);
-	}
-}
-
-/* The object as it is stored now; NULL when it has been replaced or removed meanwhile. */
-static struct sim_object *still_there(struct sim_api *api, const struct sim_object *o)
-{
-	struct sim_object *now = sim_objects_get(api->objects, o->resource, str_of(o->ns),
-						 str_of(o->name));
-
-	return now && strcmp(now->uid, o->uid) == 0 ? now : NULL;
-}
-
-void sim_api_delete_now(struct sim_api *api, struct sim_object *o)
-{
-	struct sim_object *now = still_there(api, o);
-	CLEANUP_FREE char *uid = xstrdup(o->uid);
-
-	if (!now)
-		return;
-	if (has_finalizers(sim_object_json(now))) {
-		sim_api_mark_deleted(api, now, 0);
+	if (read_new(d, &err) < 0) {
+		fail_new(d, &err);
 		return;
 	}
-	if (is_kind(now->resource, "CustomResourceDefinition"))
-		sim_custom_remove(api, sim_object_json(now));
-	sim_objects_remove(api->objects, now);
-	collect_garbage(api, uid);
-}
-
-void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s)
-{
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct jmut *root = jmut_copy(doc, sim_object_json(o));
-	struct jmut *meta = jmut_get(root, "metadata");
-
-	if (jmut_get(meta, "deletionTimestamp"))
-		return;
-	set_time(doc, meta, "deletionTimestamp", clock_wall_ms() + grace_s * 1000);
-	jmut_set_int(doc, meta, "deletionGracePeriodSeconds", grace_s);
-	sim_objects_put(api->objects, o->resource, doc, root);
-}
-
-/* A Pod's grace period: what was asked for, else the Pod's own; none for one that runs nowhere. */
-static int64_t grace_of(const struct json *pod, int64_t asked_s)
-{
-	struct str phase = json_str(json_at(pod, "status", "phase", NULL));
-
-	if (!json_str(json_at(pod, "spec", "nodeName", NULL)).len || str_eqz(phase, "Succeeded") ||
-	    str_eqz(phase, "Failed"))
-		return 0;
-	return asked_s >= 0 ? asked_s
-			    : json_int(json_at(pod, "spec", "terminationGracePeriodSeconds", NULL),
-				       SIM_POD_GRACE_S);
-}
-
-void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t asked_s)
-{
-	int64_t grace_s = is_kind(o->resource, "Pod") ? grace_of(sim_object_json(o), asked_s) : 0;
-
-	if (grace_s > 0)
-		sim_api_mark_deleted(api, o, grace_s);
-	else
-		sim_api_delete_now(api, o);
-}
-
-/* ---- delete ---- */
-
-static int check_preconditions(const struct sim_request *req, const struct json *options,
-			       const struct sim_object *o, struct err *err)
-{
-	struct str uid = json_str(json_at(options, "preconditions", "uid", NULL));
-	struct str version = json_str(json_at(options, "preconditions", "resourceVersion", NULL));
-	char z[128];
-
-	if (uid.len && !str_eqz(uid, o->uid))
-		return err_set(err, ERR_CONFLICT, 409,
-			       "Operation cannot be fulfilled on %s \"%s\": the UID in the "
-			       "precondition (%.*s) does not match the UID in record (%s)",
-			       qualified(req->resource, z), o->name, STR_ARG(uid), o->uid);
-	if (version.len && !str_eq(version, kube_version(sim_object_json(o))))
-		return err_set(err, ERR_CONFLICT, 409,
-			       "Operation cannot be fulfilled on %s \"%s\": the ResourceVersion in "
-			       "the precondition (%.*s) does not match the one in record",
-			       qualified(req->resource, z), o->name, STR_ARG(version));
-	return 0;
-}
-
-static void reply_deleted(struct sim_request *req, struct jmut_doc *doc, const char *uid)
-{
-	struct jmut *root = jmut_object(doc), *details = jmut_object(doc);
-
-	jmut_set_str(doc, root, "kind", "Status");
-	jmut_set_str(doc, root, "apiVersion", "v1");
-	jmut_set(doc, root, "metadata", jmut_object(doc));
-	jmut_set_str(doc, root, "status", "Success");
-	jmut_set_str(doc, details, "name", req->name);
-	jmut_set_str(doc, details, "group", req->resource->group);
-	jmut_set_str(doc, details, "kind", req->resource->plural);
-	jmut_set_str(doc, details, "uid", uid);
-	jmut_set(doc, root, "details", details);
-	sim_reply(req, 200, root);
-}
-
-static void delete_one(struct draft *d, const struct json *options)
-{
-	struct sim_request *req = d->req;
-	struct sim_object *o = sim_objects_get(req->api->objects, req->resource, str_of(req->ns),
-					       str_of(req->name));
-	struct sim_object *now;
-	struct err err;
-	char z[128];
-
-	if (!o) {
-		err_set(&err, ERR_NOT_FOUND, 404, "%s \"%s\" not found",
-			qualified(req->resource, z), req->name);
-		sim_reply_err(req, d->doc, &err, NULL);
-		return;
-	}
-	if (check_preconditions(req, options, o, &err) < 0) {
-		sim_reply_err(req, d->doc, &err, NULL);
-		return;
-	}
-	sim_object_ref(o);
-	if (!req->dry_run)
-		sim_api_delete(req->api, o,
-			       json_int(json_get(options, "gracePeriodSeconds"), req->grace_s));
-	now = still_there(req->api, o);
-	if (now || is_kind(req->resource, "Pod"))
-		sim_reply_object(req, 200, now ? now : o);
-	else
-		reply_deleted(req, d->doc, o->uid);
-	sim_object_unref(o);
-}
-
-static void delete_many(struct draft *d, const struct json *options)
-{
-	struct sim_request *req = d->req;
-	struct sim_selector *selector;
-	struct sim_object **all;
-	struct err err;
-	size_t n;
-
-	if (sim_selector_parse(str_of(req->labels), str_of(req->fields), &selector, &err) < 0) {
-		sim_reply_err(req, d->doc, &err, NULL);
-		return;
-	}
-	all = sim_objects_list(req->api->objects, req->resource, str_of(req->ns), &n);
-	for (size_t i = 0; i < n; i++)
-		sim_object_ref(all[i]);
-	for (size_t i = 0; i < n; i++) {
-		if (sim_selector_matches(selector, sim_object_json(all[i])) && !req->dry_run)
-			sim_api_delete(
-				req->api, all[i],
-				json_int(json_get(options, "gracePeriodSeconds"), req->grace_s));
-		sim_object_unref(all[i]);
-	}
-	free(all);
-	sim_selector_free(selector);
-	reply_deleted(req, d->doc, "");
-}
-
-static void delete(struct draft *d)
-{
-	CLEANUP_JSON struct json_doc *body = NULL;
-	struct err err;
-
-	if (d->req->ex->body.len && parse_body(d->req, &body, &err) < 0)
-		sim_reply_err(d->req, d->doc, &err, NULL);
-	else if (d->req->verb == SIM_DELETE)
-		delete_one(d, json_root(body));
-	else
-		delete_many(d, json_root(body));
+	free(req->name); /* empty so far */
+	req->name = str_dup(kube_name(jmut_view(d->root)));
+	sim_draft_ask(d, SIM_MUTATING, "CREATE", settle, on_new_mutated);
 }
 
 /* ---- update and patch ---- */
 
 /* What no client changes: taken from the object as it is. */
-static void keep_metadata(struct draft *d, const struct json *old)
+static void keep_metadata(struct sim_draft *d, const struct json *old)
 {
 	static const char *const kept[] = {"name",
 					   "namespace",
@@ -580,7 +381,7 @@ static void keep_metadata(struct draft *d, const struct json *old)
 }
 
 /* One member of the new tree is the old object's. */
-static void keep_member(struct draft *d, const struct json *old, const char *key)
+static void keep_member(struct sim_draft *d, const struct json *old, const char *key)
 {
 	if (json_get(old, key))
 		jmut_set(d->doc, d->root, key, jmut_copy(d->doc, json_get(old, key)));
@@ -588,41 +389,41 @@ static void keep_member(struct draft *d, const struct json *old, const char *key
 		jmut_del(d->root, key);
 }
 
-static int check_versions(const struct draft *d, const struct json *old, struct err *err)
+static int check_versions(const struct sim_draft *d, const struct json *old, struct err *err)
 {
 	const struct json *o = jmut_view(d->root);
 	struct str version = kube_version(o), uid = kube_uid(o);
-	char z[128];
+	char z[SIM_QUALIFIED];
 
 	if (uid.len && !str_eq(uid, kube_uid(old)))
 		return err_set(
 			err, ERR_CONFLICT, 409,
 			"Operation cannot be fulfilled on %s \"%s\": Precondition failed: UID "
 			"in precondition: %.*s, UID in object meta: %.*s",
-			qualified(d->req->resource, z), d->req->name, STR_ARG(uid),
+			sim_qualified(d->req->resource, z), d->req->name, STR_ARG(uid),
 			STR_ARG(kube_uid(old)));
 	if (version.len && !str_eq(version, kube_version(old)))
 		return err_set(err, ERR_CONFLICT, 409,
 			       "Operation cannot be fulfilled on %s \"%s\": the object has been "
 			       "modified; please apply your changes to the latest version and try "
 			       "again",
-			       qualified(d->req->resource, z), d->req->name);
+			       sim_qualified(d->req->resource, z), d->req->name);
 	return 0;
 }
 
-static void bump_generation(struct draft *d, const struct json *old)
+static void bump_generation(struct sim_draft *d, const struct json *old)
 {
 	struct jmut *meta = jmut_get(d->root, "metadata");
 	bool webhooks = sim_is_webhook_config(d->req->resource);
 	const char *counted = webhooks ? "webhooks" : "spec";
 
-	if ((!webhooks && !is_kind(d->req->resource, "IPUJob")) ||
+	if ((!webhooks && !sim_is_kind(d->req->resource, "IPUJob")) ||
 	    json_equal(json_get(jmut_view(d->root), counted), json_get(old, counted)))
 		return;
 	jmut_set_int(d->doc, meta, "generation", kube_generation(old) + 1);
 }
 
-static int replace_parts(struct draft *d, const struct json *old, struct err *err)
+static int replace_parts(struct sim_draft *d, const struct json *old, struct err *err)
 {
 	const char *sub = d->req->subresource;
 
@@ -646,12 +447,13 @@ static int replace_parts(struct draft *d, const struct json *old, struct err *er
 	return 0;
 }
 
-static void store(struct draft *d, struct sim_object *old)
+static void store(struct sim_draft *d)
 {
+	struct sim_object *old = d->old;
 	struct sim_request *req = d->req;
 	struct jmut *meta = jmut_get(d->root, "metadata");
-	bool leaves = jmut_get(meta, "deletionTimestamp") && !has_finalizers(jmut_view(d->root)) &&
-		      !is_kind(req->resource, "Pod");
+	bool leaves = jmut_get(meta, "deletionTimestamp") &&
+		      !sim_has_finalizers(jmut_view(d->root)) && !sim_is_kind(req->resource, "Pod");
 	struct sim_object *o = old;
 
 	jmut_set(d->doc, meta, "resourceVersion",
@@ -673,13 +475,13 @@ static void store(struct draft *d, struct sim_object *old)
 	sim_object_unref(o);
 }
 
-static int apply_patch(struct draft *d, const struct json *old, struct err *err)
+static int apply_patch(struct sim_draft *d, const struct json *old, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *patch = NULL;
 	struct str type = http_headers_get(d->req->ex->headers, "Content-Type"), rest;
 
 	str_cut(type, ';', &type, &rest);
-	if (parse_body(d->req, &patch, err) < 0)
+	if (sim_parse_body(d->req, &patch, err) < 0)
 		return -1;
 	d->root = jmut_copy(d->doc, old);
 	if (str_eqz(type, "application/merge-patch+json") ||
@@ -702,13 +504,13 @@ static int apply_patch(struct draft *d, const struct json *old, struct err *err)
 }
 
 /* The replicas that a body for the scale subresource asks for, into the job's own field. */
-static int apply_scale(struct draft *d, const struct json *old, struct err *err)
+static int apply_scale(struct sim_draft *d, const struct json *old, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *body = NULL;
 	const struct json *replicas;
 	struct jmut *spec;
 
-	if (parse_body(d->req, &body, err) < 0)
+	if (sim_parse_body(d->req, &body, err) < 0)
 		return -1;
 	replicas = json_at(json_root(body), "spec", "replicas", NULL);
 	d->root = jmut_copy(d->doc, old);
@@ -718,7 +520,7 @@ static int apply_scale(struct draft *d, const struct json *old, struct err *err)
 	return 0;
 }
 
-static int make_changed(struct draft *d, const struct json *old, struct err *err)
+static int make_changed(struct sim_draft *d, const struct json *old, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *body = NULL;
 
@@ -729,7 +531,7 @@ static int make_changed(struct draft *d, const struct json *old, struct err *err
 		if (apply_patch(d, old, err) < 0)
 			return -1;
 	} else {
-		if (parse_body(d->req, &body, err) < 0)
+		if (sim_parse_body(d->req, &body, err) < 0)
 			return -1;
 		d->root = jmut_copy(d->doc, json_root(body));
 		if (check_type(d, err) < 0)
@@ -737,38 +539,72 @@ static int make_changed(struct draft *d, const struct json *old, struct err *err
 	}
 	if (json_type(jmut_view(d->root)) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, 400, "the result must be an object");
-	return replace_parts(d, old, err);
+	settle(d);
+	return check_strict(d, err);
 }
 
-static void change(struct draft *d)
+static void change(struct sim_draft *d);
+
+/* Somebody else was faster while webhooks were asked: once more, from what is there now. */
+static bool was_overtaken(struct sim_draft *d)
+{
+	const struct sim_object *now = sim_objects_get(d->req->api->objects, d->req->resource,
+						       str_of(d->req->ns), str_of(d->req->name));
+
+	return now != d->old && d->tries < MOST_TRIES;
+}
+
+static void on_change_admitted(struct sim_draft *d)
+{
+	if (was_overtaken(d)) {
+		d->tries++;
+		sim_draft_restart(d);
+		change(d);
+		return;
+	}
+	store(d);
+	sim_draft_end(d);
+}
+
+static void on_change_mutated(struct sim_draft *d)
+{
+	struct err err;
+
+	if (replace_parts(d, sim_object_json(d->old), &err) < 0)
+		sim_draft_fail(d, &err);
+	else
+		sim_draft_ask(d, SIM_VALIDATING, "UPDATE", NULL, on_change_admitted);
+}
+
+static void change(struct sim_draft *d)
 {
 	struct sim_request *req = d->req;
 	struct sim_object *old = sim_objects_get(req->api->objects, req->resource, str_of(req->ns),
 						 str_of(req->name));
+	char z[SIM_QUALIFIED];
 	struct err err;
-	char z[128];
 
 	if (!old) {
 		err_set(&err, ERR_NOT_FOUND, 404, "%s \"%s\" not found",
-			qualified(req->resource, z), req->name);
-		sim_reply_err(req, d->doc, &err, NULL);
-	} else if (make_changed(d, sim_object_json(old), &err) < 0) {
-		sim_reply_err(req, d->doc, &err, d->causes);
-	} else {
-		store(d, old);
+			sim_qualified(req->resource, z), req->name);
+		sim_draft_fail(d, &err);
+		return;
 	}
+	d->old = sim_object_ref(old);
+	if (make_changed(d, sim_object_json(old), &err) < 0)
+		sim_draft_fail(d, &err);
+	else
+		sim_draft_ask(d, SIM_MUTATING, "UPDATE", settle, on_change_mutated);
 }
 
 void sim_write(struct sim_request *req)
 {
-	struct draft d = {.req = req, .doc = jmut_doc_new(), .unknown = BUF_INIT(16384)};
+	struct sim_draft *d = sim_draft_new(req);
 
 	if (req->verb == SIM_CREATE)
-		create(&d);
+		create(d);
 	else if (req->verb == SIM_DELETE || req->verb == SIM_DELETE_COLLECTION)
-		delete (&d);
+		sim_remove(d);
 	else
-		change(&d);
-	buf_done(&d.unknown);
-	jmut_doc_free(d.doc);
+		change(d);
 }

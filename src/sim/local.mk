@@ -26,7 +26,15 @@ libsim_a_SOURCES = \
 	src/sim/api_auth.c \
 	src/sim/custom.c \
 	src/sim/token_wire.c \
+	src/sim/api_delete.c \
+	src/sim/draft.h \
+	src/sim/draft.c \
+	src/sim/condition.h \
+	src/sim/condition.c \
 	src/sim/webhook.h \
+	src/sim/webhook.c \
+	src/sim/webhook_match.c \
+	src/sim/webhook_review.c \
 	src/sim/webhook_config.c \
 	src/sim/kubelet.h \
 	src/sim/kubelet_impl.h \

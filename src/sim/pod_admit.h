@@ -12,5 +12,13 @@
 #define SIM_POD_GRACE_S 30
 
 void sim_pod_default(struct jmut_doc *doc, struct jmut *root);
+/* The status that a new one has. */
+void sim_pod_begin(struct jmut_doc *doc, struct jmut *root);
+
+/* A Pod as a whole; before: what it was, NULL: it's new. Its spec changes only as a real API server
+ * lets it. ERR_INVALID: the field's path is in field, and err is what is wrong with it. */
+#define SIM_POD_FIELD 96
+int sim_pod_check(const struct json *pod, const struct json *before, char field[SIM_POD_FIELD],
+		  struct err *err);
 
 #endif

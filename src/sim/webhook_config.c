@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/str.h"
+#include "sim/condition.h"
 #include "sim/webhook.h"
 
 #define LONGEST_S 30
@@ -165,6 +166,27 @@ static int check_versions(const struct place *p, const struct json *webhook, str
 		     "Invalid value: must include at least one of v1, v1beta1");
 }
 
+static int check_conditions(const struct place *p, const struct json *webhook, struct err *err)
+{
+	struct json_iter it = json_iter(json_get(webhook, "matchConditions"));
+	char path[64];
+
+	while (json_next(&it)) {
+		const char *text = json_cstr(json_get(it.value, "expression"));
+		struct err why;
+
+		snprintf(path, sizeof(path), "matchConditions[%zu].name", it.index);
+		if (!json_str(json_get(it.value, "name")).len)
+			return wrong(p, path, err, "Required value");
+		snprintf(path, sizeof(path), "matchConditions[%zu].expression", it.index);
+		if (!text || !text[0])
+			return wrong(p, path, err, "Required value");
+		if (sim_condition_check(text, &why) < 0)
+			return wrong(p, path, err, "Invalid value: %s", why.msg);
+	}
+	return 0;
+}
+
 /* A name as the API wants it: at least three labels of DNS. */
 static int check_name(const struct place *p, const struct json *webhooks, struct str name,
 		      struct err *err)
@@ -209,7 +231,7 @@ static int check_one(const struct place *p, const struct json *webhooks, bool mu
 		return -1;
 	return check_name(p, webhooks, json_str(json_get(w, "name")), err) < 0 ||
 			       check_client(p, w, err) < 0 || check_rules(p, w, err) < 0 ||
-			       check_versions(p, w, err) < 0 ||
+			       check_versions(p, w, err) < 0 || check_conditions(p, w, err) < 0 ||
 			       check_one_of(p, w, "sideEffects", side_effects, err) < 0 ||
 			       check_one_of(p, w, "failurePolicy", policies, err) < 0 ||
 			       check_one_of(p, w, "matchPolicy", matching, err) < 0
