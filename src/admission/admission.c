@@ -183,7 +183,10 @@ static void mutate_job(struct pending *p)
 
 static void validate_job(struct pending *p)
 {
-	job_validate(p->review.object, admission_report, &p->findings);
+	struct admission_site site = {0};
+
+	p->a->config.site(p->a->config.arg, p->review.ns, &site);
+	admission_job_check(&site.job, p->review.old_object, p->review.object, &p->findings);
 }
 
 static void on_pod_warning(void *arg, const char *warning)
