@@ -9,6 +9,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
+use JSON::PP ();
 use MIME::Base64 qw(encode_base64);
 use POSIX ();
 use Test::More;
@@ -366,6 +367,57 @@ subtest 'writes meanwhile' => sub {
 	is($?, 0, 'the slow one goes on');
 	is_deeply(api('GET', $path)->{json}{metadata}{labels}, {slow => 'yes', quick => 'yes'}, 'and writes over nothing of theirs');
 	api('DELETE', "$paths{validating}/slow");
+};
+
+# ---- what the API server itself looks at ----
+
+sub merge { my ($path, $patch) = @_; return api('PATCH', $path, headers => {'content-type' => 'application/merge-patch+json'}, json => $patch) }
+
+subtest 'scheduling gates' => sub {
+	my $pod = pod();
+	my $path = "/api/v1/namespaces/default/pods/pod-$n";
+	$pod->{spec}{schedulingGates} = [{name => 'a/b'}, {name => 'c/d'}];
+	is(create($pod)->{status}, 201, 'a Pod with two');
+	is(merge($path, {spec => {nodeSelector => {pool => 'a'}}})->{status}, 200, 'a selector is added');
+	like(merge($path, {spec => {nodeSelector => {pool => 'b'}}})->{json}{message}, qr/spec\.nodeSelector: .*only additions/, 'not changed');
+	like(merge($path, {spec => {schedulingGates => [{name => 'e/f'}]}})->{json}{message}, qr/spec\.schedulingGates: .*only deletion/, 'no gate is new');
+	is(merge($path, {spec => {nodeSelector => {disk => 'x'}, schedulingGates => [{name => 'c/d'}]}})->{status}, 200, 'one goes, a selector comes');
+	is(merge($path, {spec => {schedulingGates => undef}})->{status}, 200, 'the last one goes');
+	like(merge($path, {spec => {nodeSelector => {late => 'y'}}})->{json}{message}, qr/spec: Forbidden: pod updates may not change/, 'then no selector comes');
+	like(merge($path, {spec => {hostNetwork => JSON::PP::true()}})->{json}{message}, qr/spec: Forbidden/, 'nor anything else');
+	is(merge($path, {metadata => {labels => {a => 'b'}}, spec => {containers => [{name => 'main', image => 'new'}]}})->{status}, 200, 'but labels and images');
+	$pod = pod();
+	@{$pod->{spec}}{qw(schedulingGates nodeName)} = ([{name => 'a/b'}], 'sim0');
+	like(create($pod)->{json}{message}, qr/spec\.nodeName: Forbidden/, 'bound and gated at once');
+	$pod = pod();
+	$pod->{spec}{schedulingGates} = [{name => 'a/b'}, {name => 'a/b'}];
+	is(create($pod)->{status}, 422, 'the same gate twice');
+};
+
+subtest 'Pod Security' => sub {
+	my $make = sub {
+		my ($level, %spec) = @_;
+		api('POST', '/api/v1/namespaces', json => {apiVersion => 'v1', kind => 'Namespace', metadata => {name => $level,
+			labels => {'pod-security.kubernetes.io/enforce' => $level}}});
+		my $pod = pod();
+		$pod->{spec} = {%{$pod->{spec}}, %spec};
+		return api('POST', "/api/v1/namespaces/$level/pods?dryRun=All", json => $pod);
+	};
+	my %main = (name => 'main', image => 'x');
+	my ($yes, $no) = (JSON::PP::true(), JSON::PP::false());
+	my %safe = (containers => [{%main, securityContext => {allowPrivilegeEscalation => $no, capabilities => {drop => ['ALL']}}}],
+		securityContext => {runAsNonRoot => $yes, seccompProfile => {type => 'RuntimeDefault'}});
+	is($make->('privileged', hostNetwork => $yes)->{status}, 201, 'privileged takes all');
+	is($make->('baseline')->{status}, 201, 'baseline takes a plain Pod');
+	is($make->('restricted', %safe)->{status}, 201, 'restricted takes a careful one');
+	my $answer = $make->('baseline', hostNetwork => $yes, hostPID => $yes, volumes => [{name => 'v', hostPath => {path => '/'}}],
+		containers => [{%main, securityContext => {privileged => $yes}}]);
+	is_deeply([$answer->{status}, $answer->{json}{reason}, $answer->{json}{message}], [403, 'Forbidden', "pods \"pod-$n\" is forbidden: "
+		. 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true, hostPID=true), hostPath volumes (volume "v"), '
+		. 'privileged (container "main" must not set securityContext.privileged=true)'], 'baseline, in the API server\'s words');
+	$answer = $make->('restricted');
+	like($answer->{json}{message}, qr/allowPrivilegeEscalation != false \(container "main" must .*unrestricted capabilities .*runAsNonRoot != true .*seccompProfile/,
+		'restricted says all that it wants');
 };
 
 $hook->crash;

@@ -327,13 +327,36 @@ static void on_new_admitted(struct sim_draft *d)
 	sim_draft_end(d);
 }
 
+/* True: the namespace's Pod Security level doesn't take the Pod, which was the answer. */
+static bool is_insecure(struct sim_draft *d)
+{
+	struct sim_request *req = d->req;
+	const struct sim_object *ns = sim_objects_get(
+		req->api->objects, sim_resource_find(STR_NULL, STR("namespaces")), STR_NULL,
+		str_of(req->ns));
+	struct buf why = BUF_INIT(16384);
+	bool insecure = ns && sim_is_kind(req->resource, "Pod") &&
+			!sim_pod_is_secure(jmut_view(d->root), sim_object_json(ns), &why);
+
+	if (insecure) {
+		CLEANUP_FREE char *text = str_dup(buf_str(&why));
+
+		free(req->name);
+		req->name = str_dup(kube_name(jmut_view(d->root)));
+		sim_reply(req, 403, sim_status_forbidden(d->doc, req, text));
+		sim_draft_end(d);
+	}
+	buf_done(&why);
+	return insecure;
+}
+
 static void on_new_mutated(struct sim_draft *d)
 {
 	struct err err;
 
 	if (complete_new(d, &err) < 0)
 		fail_new(d, &err);
-	else
+	else if (!is_insecure(d))
 		sim_draft_ask(d, SIM_VALIDATING, "CREATE", NULL, on_new_admitted);
 }
 

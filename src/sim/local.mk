@@ -47,6 +47,7 @@ libsim_a_SOURCES = \
 	src/sim/path_map.c \
 	src/sim/pod_admit.h \
 	src/sim/pod_admit.c \
+	src/sim/pod_security.c \
 	src/sim/pod_env.h \
 	src/sim/pod_env.c \
 	src/sim/pod_files.h \

@@ -6,6 +6,9 @@
 #ifndef IPU_SIM_POD_ADMIT_H
 #define IPU_SIM_POD_ADMIT_H
 
+#include <stdbool.h>
+
+#include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
 
@@ -20,5 +23,8 @@ void sim_pod_begin(struct jmut_doc *doc, struct jmut *root);
 #define SIM_POD_FIELD 96
 int sim_pod_check(const struct json *pod, const struct json *before, char field[SIM_POD_FIELD],
 		  struct err *err);
+
+/* pod_security.c: does the namespace's Pod Security level take it? Else why gets the words. */
+bool sim_pod_is_secure(const struct json *pod, const struct json *namespace, struct buf *why);
 
 #endif
