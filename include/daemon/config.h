@@ -53,7 +53,13 @@ struct config {
 	bool dry_run_pods;
 	char *template_paths, *template_accounts; /* "*" or a list with commas */
 	bool template_privileged, template_nodes;
-	char *webhook_listen; /* "": not */
+	char *webhook_listen;                          /* "": not */
+	char *webhook_cert, *webhook_key, *webhook_ca; /* files; "": the operator's own */
+	char *webhook_mutating, *webhook_validating;
+	char *webhook_url;   /* "": the registration is somebody else's but for its bundle */
+	char *webhook_scope; /* "": all namespaces */
+	char *webhook_failure_policy;
+	long webhook_timeout_s;
 	long webhook_drain_s;
 	long connections, header_bytes, body_bytes;
 };

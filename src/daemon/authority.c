@@ -10,9 +10,21 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
+#include "http/message.h"
 #include "net/net.h"
 
-#define SERVICE "ipu-operator-vipu-proxy"
+#define SERVICE         "ipu-operator-vipu-proxy"
+#define WEBHOOK_SERVICE "ipu-operator-webhook-svc"
+
+static bool serves_partitions(const struct daemon *d)
+{
+	return d->proxy && !d->config->proxy_cert[0];
+}
+
+static bool serves_webhooks(const struct daemon *d)
+{
+	return d->webhook && !d->webhook_files;
+}
 
 /* ---- names ---- */
 
@@ -29,24 +41,36 @@ static void add_name(struct names *names, char *name)
 		free(name);
 }
 
-/* Under which this listener may be reached: the Service, this machine, and what the administrator
+static void add_service(const struct daemon *d, struct names *names, const char *service)
+{
+	add_name(names, xasprintf("%s.%s.svc", service, d->ns));
+	add_name(names, xasprintf("%s.%s.svc.cluster.local", service, d->ns));
+	add_name(names, xasprintf("%s.%s", service, d->ns));
+	add_name(names, xstrdup(service));
+}
+
+/* Under which the listeners may be reached: the Services, this machine, and what the administrator
  * says. */
 static void collect_names(const struct daemon *d, struct names *names)
 {
 	struct str rest = str_of(d->config->certificate_names), name;
 	char host[NET_HOST_SIZE];
+	struct http_url url;
 	uint16_t port;
 
-	add_name(names, xasprintf("%s.%s.svc", SERVICE, d->ns));
-	add_name(names, xasprintf("%s.%s.svc.cluster.local", SERVICE, d->ns));
-	add_name(names, xasprintf("%s.%s", SERVICE, d->ns));
-	add_name(names, xstrdup(SERVICE));
+	if (d->config->roles != ROLE_WEBHOOK)
+		add_service(d, names, SERVICE);
+	if (serves_webhooks(d))
+		add_service(d, names, WEBHOOK_SERVICE);
 	add_name(names, xstrdup("localhost"));
 	add_name(names, xstrdup("127.0.0.1"));
 	add_name(names, xstrdup("::1"));
 	if (d->config->advertise[0] &&
 	    net_split_host_port(d->config->advertise, 0, host, &port, NULL) == 0)
 		add_name(names, xstrdup(host));
+	if (serves_webhooks(d) && d->config->webhook_url[0] &&
+	    http_url_parse(str_of(d->config->webhook_url), &url, NULL) == 0)
+		add_name(names, xstrdup(url.host));
 	while (rest.len) {
 		str_cut(rest, ',', &name, &rest);
 		add_name(names, str_dup(str_trim(name)));
@@ -75,21 +99,16 @@ static void trust(struct daemon *d, struct str ca_pem)
 
 /* ---- what is served ---- */
 
-static bool serves_partitions(const struct daemon *d)
-{
-	return d->proxy && !d->config->proxy_cert[0];
-}
-
 bool authority_is_awaited(const struct daemon *d)
 {
-	return d->cert && (serves_partitions(d) || d->webhook);
+	return d->cert && (serves_partitions(d) || serves_webhooks(d));
 }
 
 static int serve_first(struct daemon *d, struct tls_config *tls, struct err *err)
 {
 	if (serves_partitions(d) && daemon_listen_partitions(d, tls, err) < 0)
 		return -1;
-	if (d->webhook && webhook_serve(d, tls, err) < 0)
+	if (serves_webhooks(d) && webhook_serve(d, tls, err) < 0)
 		return -1;
 	return daemon_write_ports(d, err);
 }
@@ -105,7 +124,7 @@ static void serve(struct daemon *d, struct tls_config *tls)
 		rc = serve_first(d, tls, &err);
 	} else {
 		http_server_switch_tls(d->server, old, tls);
-		if (d->webhook)
+		if (serves_webhooks(d))
 			rc = webhook_serve(d, tls, &err);
 		tls_config_unref(old);
 	}
@@ -121,8 +140,12 @@ static void on_change(void *arg, struct tls_config *tls, struct str ca_pem)
 
 	if (!d->config->proxy_ca[0] && !(d->proxy && !serves_partitions(d)))
 		trust(d, ca_pem);
-	if (authority_is_awaited(d) && !d->stopping)
+	if (d->stopping)
+		return;
+	if (authority_is_awaited(d))
 		serve(d, tls);
+	if (serves_webhooks(d))
+		register_changed(d);
 }
 
 int authority_start(struct daemon *d, struct err *err)

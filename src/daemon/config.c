@@ -34,6 +34,8 @@ enum key_type {
 	KEY_ADDRESS,
 	KEY_PEER, /* an address that others connect to */
 	KEY_URL,
+	KEY_HTTPS, /* where the API server is to find something: no query */
+	KEY_NAMESPACES,
 	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
 	KEY_FOLDERS,   /* "*", or absolute paths with commas between */
 	KEY_ACCOUNTS,  /* "*", or names with commas between */
@@ -116,6 +118,18 @@ static const struct key keys[] = {
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
 	{"proxy.idleTimeoutSeconds", KEY_NUMBER, AT(proxy_idle_s), "60", 1, 3600, NULL},
 	{"webhook.listen", KEY_ADDRESS, AT(webhook_listen), ":8443", 0, 0, NULL},
+	{"webhook.certFile", KEY_TEXT, AT(webhook_cert), "", 0, 0, NULL},
+	{"webhook.keyFile", KEY_TEXT, AT(webhook_key), "", 0, 0, NULL},
+	{"webhook.caFile", KEY_TEXT, AT(webhook_ca), "", 0, 0, NULL},
+	{"webhook.mutatingConfiguration", KEY_NAME, AT(webhook_mutating),
+	 "ipu-operator-mutating-webhook-configuration", 0, 0, NULL},
+	{"webhook.validatingConfiguration", KEY_NAME, AT(webhook_validating),
+	 "ipu-operator-validating-webhook-configuration", 0, 0, NULL},
+	{"webhook.url", KEY_HTTPS, AT(webhook_url), "", 0, 0, NULL},
+	{"webhook.scope", KEY_NAMESPACES, AT(webhook_scope), "", 0, 0, NULL},
+	{"webhook.failurePolicy", KEY_CHOICE, AT(webhook_failure_policy), "Fail", 0, 0,
+	 "Fail|Ignore"},
+	{"webhook.timeoutSeconds", KEY_NUMBER, AT(webhook_timeout_s), "30", 1, 30, NULL},
 	{"webhook.drainSeconds", KEY_NUMBER, AT(webhook_drain_s), "3", 0, 300, NULL},
 	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
 	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},
@@ -250,6 +264,15 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
 		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
 				key->name);
+	if (key->type == KEY_HTTPS && text.len &&
+	    (http_url_parse(text, &url, NULL) < 0 || !url.tls || memchr(text.p, '?', text.len)))
+		return err_set(err, ERR_INVALID, 0, "%s: must be https://HOST[:PORT][/PATH]",
+			       key->name);
+	if (key->type == KEY_NAMESPACES && text.len &&
+	    (str_eqz(text, "*") || !are_all(text, kube_is_dns1123_label)))
+		return err_set(err, ERR_INVALID, 0,
+			       "%s: must be namespaces with commas between them, or \"\" for all",
+			       key->name);
 	if (key->type == KEY_INTERFACE && text.len && !are_interfaces(text))
 		return err_set(err, ERR_INVALID, 0,
 			       "%s: must be a network interface or a subnet (ADDRESS/BITS), or "
@@ -384,6 +407,8 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_ADDRESS:
 	case KEY_PEER:
 	case KEY_URL:
+	case KEY_HTTPS:
+	case KEY_NAMESPACES:
 	case KEY_INTERFACE:
 	case KEY_FOLDERS:
 	case KEY_ACCOUNTS:
@@ -686,6 +711,12 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			"proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
 		goto fail;
 	}
+	if (!c.webhook_cert[0] != !c.webhook_key[0] || (c.webhook_ca[0] && !c.webhook_cert[0])) {
+		err_set(err, ERR_INVALID, 0,
+			"webhook.certFile and webhook.keyFile: give both, or neither; "
+			"webhook.caFile only with them");
+		goto fail;
+	}
 	if (c.backoff_max_s < c.backoff_s) {
 		err_set(err, ERR_INVALID, 0,
 			"jobs.restartBackoffMaxSeconds: must not be below "
@@ -713,6 +744,8 @@ void config_done(struct config *c)
 		case KEY_ADDRESS:
 		case KEY_PEER:
 		case KEY_URL:
+		case KEY_HTTPS:
+		case KEY_NAMESPACES:
 		case KEY_INTERFACE:
 		case KEY_FOLDERS:
 		case KEY_ACCOUNTS:

@@ -127,6 +127,13 @@ int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct er
 			 proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err);
 }
 
+static void on_proxy_files(void *arg, const struct tls_config *from, struct tls_config *to)
+{
+	struct daemon *d = arg;
+
+	http_server_switch_tls(d->server, from, to);
+}
+
 static int listen_proxy(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
@@ -138,10 +145,10 @@ static int listen_proxy(struct daemon *d, struct err *err)
 		return -1;
 	if (!c->proxy_cert[0])
 		return 0; /* authority.c opens it, once there is a certificate */
-	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, &d->proxy_tls, err) < 0 ||
+	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, NULL, &d->proxy_tls, err) < 0 ||
 	    daemon_listen_partitions(d, certfile_tls(d->proxy_tls), err) < 0)
 		return -1;
-	certfile_follow(d->proxy_tls, d->server);
+	certfile_follow(d->proxy_tls, on_proxy_files, d);
 	return 0;
 }
 
@@ -149,7 +156,7 @@ static int listen_proxy(struct daemon *d, struct err *err)
  */
 static bool wants_authority(const struct config *c)
 {
-	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0])
+	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0] && !c->webhook_cert[0])
 		return true;
 	if (!(c->roles & ROLE_CONTROLLER) && !(c->roles & ROLE_PROXY))
 		return false;
@@ -274,6 +281,8 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 		goto fail;
 	if (config->roles & ROLE_WEBHOOK)
 		webhook_start(d);
+	if (register_open(d, err) < 0)
+		goto fail;
 	observe_start(d);
 	d->ports_file = ports_file;
 	if (wants_authority(config) && authority_start(d, err) < 0)
@@ -306,6 +315,7 @@ void daemon_free(struct daemon *d)
 	if (d->sigint.loop)
 		loop_signal_stop(&d->sigint);
 	observe_stop(d);
+	register_stop(d);
 	webhook_stop(d);
 	if (d->server)
 		http_server_free(d->server);

@@ -5,6 +5,7 @@
 #ifndef IPU_DAEMON_INTERNAL_H
 #define IPU_DAEMON_INTERNAL_H
 
+#include "admission/registration.h"
 #include "cert/cert.h"
 #include "daemon/daemon.h"
 #include "http/server.h"
@@ -53,10 +54,12 @@ struct daemon {
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
 	struct http_client *http;       /* to other replicas */
 	struct proxy *proxy;
-	struct cert *cert;          /* the operator's own; NULL: it isn't needed */
-	struct tls_config *own_tls; /* of it, as it's served */
-	const char *ports_file;     /* to be written once all listeners are open; NULL */
-	struct webhook *webhook;    /* NULL without the role */
+	struct cert *cert;              /* the operator's own; NULL: it isn't needed */
+	struct tls_config *own_tls;     /* of it, as it's served */
+	const char *ports_file;         /* to be written once all listeners are open; NULL */
+	struct webhook *webhook;        /* NULL without the role */
+	struct certfile *webhook_files; /* NULL: the operator's own certificate */
+	struct admission_registration *registration;
 	struct certfile *proxy_tls; /* NULL: no certificate files are given */
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
@@ -103,14 +106,28 @@ void authority_stop(struct daemon *d);
 
 /* ---- certfile.c ---- */
 
-/* Certificate and key of a listener, from PEM files that are read again when they change. Used
- * only with the server whose listener has them. Errors: ERR_INVALID, ERR_IO. */
+/* Certificate and key of a listener, from PEM files that are read again when they change; and, with
+ * ca_path (NULL or "": none), by what it's to be trusted. Errors: ERR_INVALID, ERR_IO. */
 struct certfile;
 int certfile_new(struct loop *loop, const char *cert_path, const char *key_path,
-		 struct certfile **ret, struct err *err);
-struct tls_config *certfile_tls(const struct certfile *f);            /* borrowed */
-void certfile_follow(struct certfile *f, struct http_server *server); /* switches its listeners */
-void certfile_free(struct certfile *f);                               /* NULL is fine */
+		 const char *ca_path, struct certfile **ret, struct err *err);
+struct tls_config *certfile_tls(const struct certfile *f); /* borrowed */
+struct str certfile_ca_pem(const struct certfile *f);      /* borrowed; empty without ca_path */
+/* From now on they are followed. from was in use until now, and is still there; it's to as well
+ * where only the authorities have changed. */
+typedef void certfile_fn(void *arg, const struct tls_config *from, struct tls_config *to);
+void certfile_follow(struct certfile *f, certfile_fn *on_change, void *arg);
+void certfile_free(struct certfile *f); /* NULL is fine */
+
+/* ---- register.c ---- */
+
+/* Certificate files of the webhooks, where they are given: opens their listener. */
+int register_open(struct daemon *d, struct err *err);
+/* The listener serves, or there is a new authority: from the first time on the webhook
+ * configurations are kept right. */
+void register_changed(struct daemon *d);
+bool register_ready(const struct daemon *d, struct err *why);
+void register_stop(struct daemon *d);
 
 /* ---- observe.c ---- */
 

@@ -15,6 +15,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/daemon.c \
 	src/daemon/lead.c \
 	src/daemon/observe.c \
+	src/daemon/register.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
 daemon_ldadd = libdaemon.a libproxy.a $(admission_ldadd)

@@ -103,8 +103,10 @@ unsigned webhook_port(const struct webhook *w)
 
 bool webhook_ready(const struct webhook *w, struct err *why)
 {
-	if (w->tls || !w->d->config->webhook_listen[0])
+	if (!w->d->config->webhook_listen[0])
 		return true;
+	if (w->tls)
+		return register_ready(w->d, why);
 	err_set(why, ERR_UNAVAILABLE, 0, "webhook: the listener isn't open yet");
 	return false;
 }

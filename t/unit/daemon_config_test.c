@@ -29,6 +29,9 @@ static int load(const char *text, struct config *ret, struct err *err)
 	return config_load(file, NULL, 0, no_environ, ret, err);
 }
 
+#define MUTATING   "ipu-operator-mutating-webhook-configuration"
+#define VALIDATING "ipu-operator-validating-webhook-configuration"
+
 /* All that a configuration holds, in words. */
 static char *describe(const struct config *c)
 {
@@ -36,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|",
+		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -53,7 +56,9 @@ static char *describe(const struct config *c)
 		c->policy.n, c->certificate_secret, c->certificate_names, c->launcher_image,
 		c->mpi_interface, c->worker_wait_s, c->backoff_s, c->backoff_max_s,
 		c->start_deadline_s, c->unreachable_s, c->dry_run_pods, c->template_paths,
-		c->template_privileged, c->template_accounts, c->template_nodes);
+		c->template_privileged, c->template_accounts, c->template_nodes, c->webhook_cert,
+		c->webhook_key, c->webhook_ca, c->webhook_mutating, c->webhook_validating,
+		c->webhook_url, c->webhook_scope, c->webhook_failure_policy, c->webhook_timeout_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -93,11 +98,12 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|",
+	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|"
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 68, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 77, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -197,6 +203,20 @@ static const struct value values[] = {
 	 "templates.serviceAccounts=a, b", "|60|1|*|1|a, b|1|"},
 	{"templates: {nodeNames: false}", "IPUOPERATOR_TEMPLATES_NODE_NAMES=false",
 	 "templates.nodeNames=false", "|60|1|*|1|*|0|"},
+	{"webhook: {certFile: /c, keyFile: /k}", NULL, NULL, "|1|/c|/k||" MUTATING "|"},
+	{"webhook: {certFile: /c, keyFile: /k, caFile: /a}", NULL, NULL, "|1|/c|/k|/a|" MUTATING},
+	{"webhook: {mutatingConfiguration: m}", "IPUOPERATOR_WEBHOOK_MUTATING_CONFIGURATION=m",
+	 "webhook.mutatingConfiguration=m", "|m|" VALIDATING "|||Fail|30|"},
+	{"webhook: {validatingConfiguration: v}", "IPUOPERATOR_WEBHOOK_VALIDATING_CONFIGURATION=v",
+	 "webhook.validatingConfiguration=v", "|" MUTATING "|v|||Fail|30|"},
+	{"webhook: {url: 'https://a:1/b'}", "IPUOPERATOR_WEBHOOK_URL=https://a:1/b",
+	 "webhook.url=https://a:1/b", "|https://a:1/b||Fail|30|"},
+	{"webhook: {scope: 'a, b'}", "IPUOPERATOR_WEBHOOK_SCOPE=a, b", "webhook.scope=a, b",
+	 "||a, b|Fail|30|"},
+	{"webhook: {failurePolicy: Ignore}", "IPUOPERATOR_WEBHOOK_FAILURE_POLICY=Ignore",
+	 "webhook.failurePolicy=Ignore", "|Ignore|30|"},
+	{"webhook: {timeoutSeconds: 1}", "IPUOPERATOR_WEBHOOK_TIMEOUT_SECONDS=1",
+	 "webhook.timeoutSeconds=1", "|Fail|1|"},
 	{"tracker: {configMap: t}", "IPUOPERATOR_TRACKER_CONFIG_MAP=t", "tracker.configMap=t",
 	 "|auto|t|:8080|"},
 	{"proxy: {listen: '[::1]:1'}", "IPUOPERATOR_PROXY_LISTEN=[::1]:1", "proxy.listen=[::1]:1",
@@ -320,6 +340,11 @@ static const struct {
 	{"templates: {hostPaths: data}\n", "templates.hostPaths: must be \"*\", or absolute paths"},
 	{"templates: {serviceAccounts: 'a,B'}\n",
 	 "templates.serviceAccounts: must be \"*\", or names"},
+	{"webhook: {url: 'http://a'}\n", "webhook.url: must be https://HOST[:PORT][/PATH]"},
+	{"webhook: {url: 'https://a/?b'}\n", "webhook.url: must be https://HOST[:PORT][/PATH]"},
+	{"webhook: {scope: '*'}\n", "webhook.scope: must be namespaces with commas"},
+	{"webhook: {scope: 'a,B'}\n", "webhook.scope: must be namespaces with commas"},
+	{"webhook: {timeoutSeconds: 31}\n", "webhook.timeoutSeconds: must be from 1 to 30"},
 	{"policy: {maxIpus: -2}\n", "policy.maxIpus: must be from -1 to "},
 	{"policy: {namespaces: a}\n", "policy.namespaces: it's a map, and only the file"},
 	{"policy: {namespaces: [a]}\n", "policy.namespaces: must be a map of namespaces"},
@@ -379,6 +404,8 @@ static void test_other_errors(void)
 		{NULL, "proxy.advertise=:8445", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "proxy.advertise=10.0.0.1:0", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
+		{NULL, "webhook.certFile=/c", "webhook.certFile and webhook.keyFile: give both"},
+		{NULL, "webhook.caFile=/c", "webhook.caFile only with them"},
 		{NULL, "jobs.restartBackoffMaxSeconds=9",
 		 "jobs.restartBackoffMaxSeconds: must not be below jobs.restartBackoffSeconds"},
 		{NULL, "vipu.clusterName=c", "vipu.clusterName: says something of vipu.serverAddr"},
