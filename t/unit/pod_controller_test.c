@@ -121,6 +121,11 @@ static void end(void)
 
 /* ---- Pods ---- */
 
+/* What the API server sets in a Pod that says nothing of it. */
+#define DEFAULTS                                                                                   \
+	"\"dnsPolicy\":\"ClusterFirst\",\"serviceAccountName\":\"default\",\"schedulerName\":"     \
+	"\"default-scheduler\",\"terminationGracePeriodSeconds\":30,\"restartPolicy\":\"Never\","
+
 /* Parts of JSON, each with a comma before it. */
 struct wish {
 	const char *token, *ipus, *annotations, *meta, *spec;
@@ -136,7 +141,7 @@ static void make_pod_as(const char *name, const struct wish *w)
 	CLEANUP_FREE char *json = xasprintf(
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":\"default\"%s,\"annotations\":{\"graphcore.ai/ipus\":\"%s\"%s}%s},"
-		"\"spec\":{%s\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\","
+		"\"spec\":{%s" DEFAULTS "\"containers\":[{\"name\":\"c\","
 		"\"image\":\"i\"}]%s}}",
 		name, labels, w->ipus ? w->ipus : "4", w->annotations ? w->annotations : "",
 		w->meta ? w->meta : "",
@@ -499,7 +504,8 @@ static void test_copies(void)
 	make_object("pods", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\","
 			    "\"namespace\":\"other\",\"labels\":{\"graphcore.ai/pod\":\"" TOKEN_A
 			    "\"},\"annotations\":{\"graphcore.ai/ipu\":\"2\"}},\"spec\":{"
-			    "\"schedulingGates\":[{\"name\":\"" JOB_GATE "\"}],\"containers\":[{"
+			    "\"schedulingGates\":[{\"name\":\"" JOB_GATE "\"}]," DEFAULTS
+			    "\"containers\":[{"
 			    "\"name\":\"c\",\"image\":\"i\"}]}}");
 	make_pod("p", TOKEN_A);
 	ok(WITHIN(20000, is_pod("p", "Running")), "is no copy");
