@@ -35,6 +35,7 @@ struct config {
 	char *mpi_interface;           /* "": MPI chooses */
 	long worker_wait_s, backoff_s, backoff_max_s, start_deadline_s;
 	long unreachable_s; /* 0: never */
+	long ranks_end_s;   /* 0: not waited for */
 	char *tracker;
 	char *proxy_listen, *proxy_tls_listen, *health_listen, *metrics_listen; /* "": not */
 	bool proxy_details;

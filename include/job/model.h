@@ -74,6 +74,7 @@ struct job_instance {
 	int64_t since_ms;   /* the run has a partition since: startDeadlineSeconds; 0: hasn't */
 	int64_t running_ms; /* the run is Running since: interactive.ttl; 0: isn't yet */
 	int64_t retry_ms;   /* the next run's Pods aren't made before; 0: at once */
+	int64_t release_ms; /* Failed: what it started in its workers has ended then; 0: unasked */
 	char *message;      /* how the last run ended; owned, NULL: "" */
 };
 

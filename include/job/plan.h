@@ -21,6 +21,8 @@ struct job_timing {
 		backoff_max_ms;    /* before the first counted restart; doubled each time */
 	int64_t start_deadline_ms; /* where the job says nothing */
 	int64_t unreachable_ms;    /* from a Pod's grace period to its removal by force; 0: never */
+	int64_t ranks_end_ms;      /* from a launcher's bad end to that of what it started in its
+				    * workers; 0: not waited for */
 };
 
 struct job_view {

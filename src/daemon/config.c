@@ -86,6 +86,7 @@ static const struct key keys[] = {
 	{"jobs.restartBackoffMaxSeconds", KEY_NUMBER, AT(backoff_max_s), "300", 1, 86400, NULL},
 	{"jobs.startDeadlineSeconds", KEY_NUMBER, AT(start_deadline_s), "900", 1, 604800, NULL},
 	{"jobs.unreachableNodeSeconds", KEY_NUMBER, AT(unreachable_s), "60", 0, 604800, NULL},
+	{"jobs.ranksEndSeconds", KEY_NUMBER, AT(ranks_end_s), "105", 0, 3600, NULL},
 	{"queue.choice", KEY_CHOICE, AT(choice), "firstFit", 0, 0, "firstFit|bestFit"},
 	{"policy.maxIpus", KEY_NUMBER, AT(max_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},
 	{"policy.maxJobIpus", KEY_NUMBER, AT(max_job_ipus), "-1", -1, PARTITION_POLICY_MAX, NULL},

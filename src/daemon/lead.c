@@ -149,6 +149,7 @@ static struct job_controller *make_jobs(struct daemon *d)
 				.backoff_max_ms = c->backoff_max_s * 1000,
 				.start_deadline_ms = c->start_deadline_s * 1000,
 				.unreachable_ms = c->unreachable_s * 1000,
+				.ranks_end_ms = c->ranks_end_s * 1000,
 			},
 	};
 

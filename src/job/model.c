@@ -93,6 +93,7 @@ static void decode_instance(struct job_status *s, const struct json *v)
 		.since_ms = time_of(json_get(v, "since")),
 		.running_ms = time_of(json_get(v, "runningTime")),
 		.retry_ms = time_of(json_get(v, "retryTime")),
+		.release_ms = time_of(json_get(v, "releaseTime")),
 		.message = text_of(json_get(v, "message")),
 	};
 }

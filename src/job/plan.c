@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/str.h"
 #include "job/plan_files.h"
 #include "job/plan_groups.h"
@@ -146,6 +147,56 @@ static void clean_pods(struct work *w)
 		stop_pods(w, is_a_worker, &stuck);
 }
 
+/* How the job failed, without what was said of its IPUs. */
+static const char *failure_of(const struct job *job)
+{
+	for (uint32_t i = 0; i < job->status.n_instances; i++) {
+		const struct job_instance *mem = job_memory(job, i);
+
+		if (mem->phase == JOB_INSTANCE_FAILED && mem->message)
+			return mem->message;
+	}
+	return "no reason is known";
+}
+
+/* What a launcher that has ended badly started in its workers, which are kept, may still be ending:
+ * for how long at most is remembered, and said. */
+static bool ranks_may_run(struct work *w)
+{
+	int64_t last_ms = 0;
+	char until[CLOCK_RFC3339_SIZE];
+
+	for (size_t i = 0; i < w->v->n_pods; i++) {
+		const struct job_pod *pod = w->v->pods[i];
+		const struct job_instance *mem;
+		int64_t end_ms;
+
+		if (pod->instance < 0 || pod->instance > UINT32_MAX)
+			continue;
+		mem = job_memory(w->job, (uint32_t)pod->instance);
+		if (mem->phase != JOB_INSTANCE_FAILED || !job_pod_may_have_ranks(w, pod))
+			continue;
+		end_ms = job_plan_ranks_end(w, mem->release_ms);
+		last_ms = end_ms > last_ms ? end_ms : last_ms;
+		if (end_ms == mem->release_ms || end_ms <= w->v->now_ms)
+			continue;
+		if (!w->out->has_status)
+			job_status_copy(&w->out->status, &w->job->status);
+		w->out->has_status = true;
+		w->out->status.instances[pod->instance].release_ms = end_ms;
+	}
+	if (last_ms <= w->v->now_ms)
+		return false;
+	job_plan_wake(w, last_ms);
+	clock_format(last_ms, until);
+	if (w->out->has_status)
+		job_status_say(&w->out->status, w->job->status.launcher_status,
+			       "%s; its IPUs are kept until %s, since what its launcher started in "
+			       "its workers may still be ending",
+			       failure_of(w->job), until);
+	return true;
+}
+
 /* Nothing is held any more, and nothing delays that. */
 static void say_released(struct work *w)
 {
@@ -158,10 +209,13 @@ static void say_released(struct work *w)
 	job_status_copy(&w->out->status, &w->job->status);
 	w->out->status.partition_created = false;
 	w->out->has_status = true;
+	if (failed->on && job_has_launcher(w->job))
+		job_status_say(&w->out->status, w->job->status.launcher_status, "%s",
+			       failure_of(w->job));
 	if (delayed)
 		job_status_mark(&w->out->status, JOB_STALLED, failed->on, w->v->now_ms,
 				failed->on ? failed->reason : "IPUJobSucceeded", "%s",
-				w->job->status.last_message ? w->job->status.last_message : "");
+				w->out->status.last_message ? w->out->status.last_message : "");
 }
 
 static void plan_finished(struct work *w)
@@ -181,7 +235,7 @@ static void plan_finished(struct work *w)
 		return;
 	clean_pods(w);
 	if (w->v->held > 0) {
-		if (!job->keeps_partitions)
+		if (!job->keeps_partitions && !ranks_may_run(w))
 			plan_release_all(w);
 	} else {
 		say_released(w);
@@ -190,14 +244,21 @@ static void plan_finished(struct work *w)
 
 /* ---- the job isn't run as it is written ---- */
 
-/* Pods that there are go on, IPUs that nobody uses are given back. */
+static bool may_run(const struct work *w, const struct job_pod *pod)
+{
+	(void)w;
+	return job_pod_may_run(pod);
+}
+
+/* Pods that there are go on, IPUs that nobody uses are given back: after workers that have no
+ * launcher any more. */
 static void plan_rest(struct work *w)
 {
 	size_t live = 0;
 
 	for (size_t i = 0; i < w->v->n_pods; i++)
 		live += job_pod_is_ours(w, w->v->pods[i]) && job_pod_in_use(w, w->v->pods[i]);
-	if (live == 0 && w->v->held > 0)
+	if (live == 0 && w->v->held > 0 && may_release(w, may_run))
 		job_plan_add(w, JOB_RELEASE_ALL, 0);
 	w->out->status.partition_created &= w->v->held > 0;
 	w->out->status.current_replicas = 0;

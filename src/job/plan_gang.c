@@ -26,6 +26,22 @@ bool job_pod_in_use(const struct work *w, const struct job_pod *pod)
 	return job_pod_may_run(pod) && (pod->launcher || !job_has_launcher(w->job));
 }
 
+bool job_pod_may_have_ranks(struct work *w, const struct job_pod *pod)
+{
+	return !pod->launcher && job_has_launcher(w->job) && job_pod_is_ours(w, pod) &&
+	       (pod->phase == JOB_POD_RUNNING || pod->phase == JOB_POD_UNKNOWN) &&
+	       !job_pod_is_stuck(w, pod);
+}
+
+int64_t job_plan_ranks_end(const struct work *w, int64_t release_ms)
+{
+	int64_t latest_ms = (w->v->now_ms + w->v->timing->ranks_end_ms + 999) / 1000 * 1000;
+
+	if (w->v->timing->ranks_end_ms == 0)
+		return w->v->now_ms;
+	return release_ms && release_ms < latest_ms ? release_ms : latest_ms;
+}
+
 bool job_pod_is_stuck(struct work *w, const struct job_pod *pod)
 {
 	int64_t patience_ms = w->v->timing->unreachable_ms;
@@ -241,7 +257,7 @@ bool job_plan_misfit_in_use(struct work *w, uint32_t instance)
 	for (size_t i = 0; i < w->n_misfits; i++) {
 		const struct job_pod *pod = w->misfits[i];
 
-		if (job_pod_in_use(w, pod) && !job_pod_is_stuck(w, pod) &&
+		if (job_pod_may_run(pod) && !job_pod_is_stuck(w, pod) &&
 		    (pod->instance < 0 || pod->instance == instance))
 			return true;
 	}

@@ -62,6 +62,10 @@ bool job_pod_is_ours(const struct work *w, const struct job_pod *pod);
 bool job_pod_is_stale(const struct gang *g, const struct job_pod *pod);
 /* In deletion, and not ended long after its grace period. */
 bool job_pod_is_stuck(struct work *w, const struct job_pod *pod);
+/* A worker in which processes of a launcher that has ended may still be ending. */
+bool job_pod_may_have_ranks(struct work *w, const struct job_pod *pod);
+/* When the last of them has, whatever happens: release_ms as it's remembered, or as it is to be. */
+int64_t job_plan_ranks_end(const struct work *w, int64_t release_ms);
 /* Of the gang's own Pods, those that `which` wants: deleted if they aren't yet. Stuck ones are
  * removed without their node's word when the partition is gone; until then that is released.
  * Returns how many there still are. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "job/plan_files.h"
 #include "job/plan_groups.h"
 #include "job/plan_impl.h"
@@ -24,11 +25,38 @@ void job_plan_say_broken(struct work *w, const struct gang *g)
 
 /* ---- it has ended, or its run has ---- */
 
+/* What a launcher that has ended badly started in its workers ends within a time that is known, if
+ * the workers are kept. */
+static bool keeps_ipus(struct work *w, struct gang *g)
+{
+	char until[CLOCK_RFC3339_SIZE];
+	bool ranks = false;
+
+	if (g->mem->phase != JOB_INSTANCE_FAILED || g->part->state == PARTITION_STATE_NONE ||
+	    g->part->state == PARTITION_STATE_RELEASING)
+		return false;
+	for (uint32_t k = 0; k < w->job->workers; k++)
+		ranks |= g->workers[k] && job_pod_may_have_ranks(w, g->workers[k]);
+	if (!ranks)
+		return false;
+	g->mem->release_ms = job_plan_ranks_end(w, g->mem->release_ms);
+	if (w->v->now_ms >= g->mem->release_ms)
+		return false;
+	job_plan_wake(w, g->mem->release_ms);
+	clock_format(g->mem->release_ms, until);
+	job_plan_wait(w, NULL, PARTITION_WHY_NONE,
+		      "instance %" PRIu32 " has failed; its IPUs are kept until %s, since what its "
+		      "launcher started in its workers may still be ending",
+		      g->instance, until);
+	return true;
+}
+
 static void plan_ended(struct work *w, struct gang *g)
 {
-	if (job_plan_stop(w, g, job_pod_in_use) == 0 && !w->job->keeps_partitions &&
-	    !job_plan_misfit_in_use(w, g->instance))
-		job_plan_release(w, g);
+	if (job_plan_stop(w, g, job_pod_in_use) > 0 || w->job->keeps_partitions ||
+	    job_plan_misfit_in_use(w, g->instance) || keeps_ipus(w, g))
+		return;
+	job_plan_release(w, g);
 }
 
 static void plan_over(struct work *w, struct gang *g)

@@ -246,7 +246,7 @@ static bool instance_equal(const struct job_instance *a, const struct job_instan
 	       a->complete == b->complete && a->over == b->over && a->yields == b->yields &&
 	       same_second(a->start_ms, b->start_ms) && same_second(a->since_ms, b->since_ms) &&
 	       same_second(a->running_ms, b->running_ms) && same_second(a->retry_ms, b->retry_ms) &&
-	       same(a->message, b->message);
+	       same_second(a->release_ms, b->release_ms) && same(a->message, b->message);
 }
 
 /* Those that aren't there have nothing to say. */
@@ -345,6 +345,7 @@ static struct jmut *encode_instance(struct jmut_doc *doc, size_t index,
 	encode_time(doc, obj, "since", mem->since_ms);
 	encode_time(doc, obj, "runningTime", mem->running_ms);
 	encode_time(doc, obj, "retryTime", mem->retry_ms);
+	encode_time(doc, obj, "releaseTime", mem->release_ms);
 	if (mem->message)
 		jmut_set_str(doc, obj, "message", mem->message);
 	return obj;

@@ -6,6 +6,7 @@
  */
 #include "job/internal.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,6 +205,12 @@ static void tell_instances(struct job_ctx *ctx, const struct job *job,
 					  *is = instance_of(stored, i);
 		const char *message = is->message ? is->message : "";
 
+		if (is->release_ms && !was->release_ms)
+			job_tell(ctx, job, KUBE_EVENT_NORMAL, "ReleaseHeld",
+				 "The IPUs of instance %zu are kept for up to %" PRId64
+				 " s, since what its launcher started in its workers may still be "
+				 "ending",
+				 i, ctx->c->opts.timing.ranks_end_ms / 1000);
 		if (is->restarts > was->restarts)
 			job_tell(ctx, job, KUBE_EVENT_WARNING, "JobRestarting",
 				 "Instance %zu is restarted (restart %u of at most %u): %s", i,

@@ -114,7 +114,7 @@ sub start_operator ($s, %option) {
 	my $behind = $option{label} ? ":$option{label}" : '';
 	my %set = ('operatorNamespace' => $tracker_ns, 'launcher.image' => 'localhost/ipu-launcher:test', 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
 		'controllers' => join(',', map { "$_$behind" } @{ $s->{controllers} }),
-		'launcher.image' => 'localhost/ipu-launcher:test', 'jobs.restartBackoffSeconds' => 1,
+		'launcher.image' => 'localhost/ipu-launcher:test', 'jobs.restartBackoffSeconds' => 1, 'jobs.ranksEndSeconds' => 3,
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
 		map({ ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		map { split /=/, $_, 2 } @{ $option{set} // [] });

@@ -7,6 +7,7 @@
 
 use v5.36;
 use Test::More;
+use Time::Local qw(timegm);
 
 my %launcher = (launcher => { command => ['mpirun'] });
 
@@ -84,6 +85,28 @@ sub fails ($s) {
 	return;
 }
 
+# What a launcher that is killed has started in its workers may take a while to end: where these stay, so do the IPUs.
+sub keeps_ipus ($s) {
+	begin($s, 'kept');
+	$s->finish_pod('kept-launcher', 137);
+	my $job = $s->wait_message('kept', qr/exited with 137.*; its IPUs are kept until \d{4}-/);
+	is($job->{status}{launcherStatus}, 'Failed', 'a launcher fails, and its workers stay: the job has failed');
+	ok(has_ipus($s, 'kept') && $job->{status}{iPUPartitionCreated}, '… and its IPUs are kept');
+	my $until = ($job->{status}{instances} // [])->[0]{releaseTime};
+	ok($until, '… the status says how long');
+	like($s->wait_event('kept', 'ReleaseHeld')->{message}, qr/instance 0 are kept for up to 3 s/, '… so does an Event');
+	$s->wait_for('its IPUs to come back', sub { !has_ipus($s, 'kept') });
+	my ($y, $mon, $d, $h, $min, $sec) = $until =~ /^(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)/;
+	cmp_ok(time, '>=', timegm($sec, $min, $h, $d, $mon - 1, $y), '… not before');
+	$job = $s->wait_for('its status', sub {
+		my $now = $s->get_job('kept');
+		return $now->{status}{iPUPartitionCreated} ? undef : $now;
+	});
+	unlike($job->{status}{lastMessage}, qr/IPUs/, 'then its last word is how it failed');
+	is_deeply([ sort keys %{ $s->pods('kept') } ], [qw(kept-launcher kept-worker-0 kept-worker-1)], '… and its Pods are there');
+	return;
+}
+
 # Whoever fails: all of the gang is new, on a partition that was reset; and there is one launcher at a time.
 sub restarts ($s) {
 	begin($s, 'gang', restartPolicy => { type => 'OnFailure', backOffLimit => 4 });
@@ -119,5 +142,6 @@ sub ($s) {
 	waits_for_workers($s);
 	succeeds($s);
 	fails($s);
+	keeps_ipus($s);
 	restarts($s);
 };

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|",
+		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -58,7 +58,8 @@ static char *describe(const struct config *c)
 		c->start_deadline_s, c->unreachable_s, c->dry_run_pods, c->template_paths,
 		c->template_privileged, c->template_accounts, c->template_nodes, c->webhook_cert,
 		c->webhook_key, c->webhook_ca, c->webhook_mutating, c->webhook_validating,
-		c->webhook_url, c->webhook_scope, c->webhook_failure_policy, c->webhook_timeout_s);
+		c->webhook_url, c->webhook_scope, c->webhook_failure_policy, c->webhook_timeout_s,
+		c->ranks_end_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -99,11 +100,11 @@ static void test_shipped_file(void)
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 77, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 78, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -190,6 +191,8 @@ static const struct value values[] = {
 	 "jobs.startDeadlineSeconds=1", "|300|10|300|1|60"},
 	{"jobs: {unreachableNodeSeconds: 0}", "IPUOPERATOR_JOBS_UNREACHABLE_NODE_SECONDS=0",
 	 "jobs.unreachableNodeSeconds=0", "|300|10|300|900|0"},
+	{"jobs: {ranksEndSeconds: 0}", "IPUOPERATOR_JOBS_RANKS_END_SECONDS=0",
+	 "jobs.ranksEndSeconds=0", "|Fail|30|0|"},
 	{"webhook: {dryRunPods: false}", "IPUOPERATOR_WEBHOOK_DRY_RUN_PODS=false",
 	 "webhook.dryRunPods=false", "|60|0|*|1|*|1|"},
 	{"templates: {hostPaths: '/data,/dev/shm'}",

@@ -107,6 +107,26 @@ static bool are_workers_ready(const struct world *w, unsigned instance)
 	return true;
 }
 
+/* Its launcher hasn't ended well, and its workers run: for a time nobody knows what else does. */
+static bool may_have_ranks(const struct world *w, unsigned instance)
+{
+	const struct job_instance *mem = instance < w->status.n_instances
+						 ? &w->status.instances[instance]
+						 : NULL;
+	bool ended = w->status.completion_ms != 0;
+
+	if (!has_launcher(w) || !mem || (ended && !w->status.conditions[JOB_FAILED].on) ||
+	    mem->phase != JOB_INSTANCE_FAILED ||
+	    (mem->release_ms && NOW + w->later_ms >= mem->release_ms))
+		return false;
+	for (unsigned n = 0; n < MAX_WORKERS; n++) {
+		if (is_live(&w->pods[n]) && w->pods[n].phase != JOB_POD_PENDING &&
+		    !w->pods[n].stuck && instance_of_pod(w, n) == instance)
+			return true;
+	}
+	return false;
+}
+
 static const char *wrong_action(const struct world *w, const struct job_action *a)
 {
 	const struct wpart *part = &w->parts[a->instance];
@@ -149,11 +169,15 @@ static const char *wrong_action(const struct world *w, const struct job_action *
 			return "taken over although something is asked for";
 		return ended || w->deleting ? "a partition after the end" : NULL;
 	case JOB_RELEASE:
+		if (may_have_ranks(w, a->instance))
+			return "a partition goes that ranks may use";
 		return is_used(w, a->instance) ? "a partition in use goes" : NULL;
 	case JOB_RELEASE_ALL:
 		for (unsigned i = 0; i < MAX_INSTANCES; i++) {
 			if (is_used(w, i))
 				return "a partition in use goes";
+			if (may_have_ranks(w, i))
+				return "a partition goes that ranks may use";
 		}
 		return NULL;
 	case JOB_WRITE_FILES:
@@ -185,6 +209,9 @@ static const char *wrong_status(const struct world *w, const struct job_plan *pl
 	if (w->status.completion_ms) {
 		job_status_copy(&kept, &plan->status);
 		kept.partition_created = w->status.partition_created;
+		for (size_t i = 0; i < kept.n_instances; i++)
+			kept.instances[i].release_ms = w->status.instances[i].release_ms;
+		job_status_say(&kept, w->status.launcher_status, "%s", w->status.last_message);
 		same = job_status_equal(&kept, &w->status);
 		job_status_done(&kept);
 		return same ? NULL : "an ended job's status changes";

@@ -215,6 +215,7 @@ static const struct job_timing timing = {
 	.backoff_max_ms = 300000,
 	.start_deadline_ms = 900000,
 	.unreachable_ms = 60000,
+	.ranks_end_ms = 105000,
 };
 
 static inline void look(const struct world *w, struct sight *s)

@@ -169,7 +169,8 @@ static void read_files(struct world *w, const char *z)
 }
 
 /* A word of letters: r, R, S, F the phase; c complete, o over, t waits for its Pods with its
- * partition for an hour, y yields, b backs off; and the run's number. "." nothing. */
+ * partition for an hour, y yields, b backs off, k its IPUs are kept, K were; and the run's number.
+ * "." nothing. */
 static void read_memory(struct job_instance *mem, const char *z)
 {
 	static const char phases_of[] = {'.', 'r', 'R', 'S', 'F'};
@@ -185,6 +186,7 @@ static void read_memory(struct job_instance *mem, const char *z)
 	mem->since_ms = strchr(z, 't') ? NOW - 3600000 : 0;
 	mem->running_ms = strchr(z, 'r') ? NOW - 7200000 : 0;
 	mem->retry_ms = strchr(z, 'b') ? NOW + 5000 : 0;
+	mem->release_ms = strchr(z, 'k') ? NOW + 5000 : strchr(z, 'K') ? NOW : 0;
 	mem->run = (uint32_t)strtoul(z + strcspn(z, "0123456789"), NULL, 10);
 	mem->message = strchr(z, 'F') ? xstrdup("it ended badly") : NULL;
 }
@@ -193,9 +195,12 @@ static void say_memory(const struct job_instance *mem, char *z, size_t size)
 {
 	static const char *const phases_of[] = {"", "r", "R", "S", "F"};
 
-	snprintf(z, size, "%s%s%s%s%s%s", phases_of[mem->phase], mem->complete ? "c" : "",
+	snprintf(z, size, "%s%s%s%s%s%s%s", phases_of[mem->phase], mem->complete ? "c" : "",
 		 mem->over ? "o" : "", mem->since_ms ? "t" : "", mem->yields ? "y" : "",
-		 mem->retry_ms > NOW ? "b" : "");
+		 mem->retry_ms > NOW ? "b" : "",
+		 mem->release_ms > NOW ? "k"
+		 : mem->release_ms     ? "K"
+				       : "");
 	if (mem->run)
 		snprintf(z + strlen(z), size - strlen(z), "%u", mem->run);
 	else if (!z[0])
@@ -230,6 +235,13 @@ static void read_status(struct world *w, const char *z)
 		job_status_say(s, "Completed", "done");
 		s->completion_ms = NOW - 5000;
 		return;
+	}
+	if (strncmp(z, "badly ", 6) == 0) {
+		s->partition_created = true;
+		job_status_set(s, JOB_FAILED, NOW - 5000, "IPUJobFailed", "it ended badly");
+		job_status_say(s, "Failed", "it ended badly");
+		s->completion_ms = NOW - 5000;
+		z += 6;
 	}
 	s->instances = xcalloc(MAX_INSTANCES, sizeof(*s->instances));
 	while (*(z = word(z, text, sizeof(text))) || text[0])
