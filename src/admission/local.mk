@@ -13,10 +13,12 @@ libadmission_a_SOURCES = \
 	include/admission/review.h \
 	include/admission/security.h \
 	include/admission/template.h \
+	src/admission/access_path.c \
+	src/admission/access_path.h \
 	src/admission/admission.c \
 	src/admission/findings.c \
-	src/admission/job_check.h \
 	src/admission/job_check.c \
+	src/admission/job_check.h \
 	src/admission/job_default.c \
 	src/admission/job_names.c \
 	src/admission/job_sizes.c \
@@ -59,3 +61,7 @@ t_unit_admission_registration_test_LDADD = libadmission.a libcert.a $(sim_ldadd)
 check_PROGRAMS += t/unit/admission_job_test
 t_unit_admission_job_test_SOURCES = t/unit/admission_job_test.c t/unit/tap.h
 t_unit_admission_job_test_LDADD = $(admission_ldadd)
+
+check_PROGRAMS += t/unit/admission_path_test
+t_unit_admission_path_test_SOURCES = t/unit/admission_path_test.c t/unit/tap.h
+t_unit_admission_path_test_LDADD = $(admission_ldadd)
