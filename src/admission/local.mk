@@ -13,8 +13,13 @@ libadmission_a_SOURCES = \
 	include/admission/review.h \
 	include/admission/security.h \
 	include/admission/template.h \
+	src/admission/access.c \
+	src/admission/access_facts.c \
+	src/admission/access_facts.h \
 	src/admission/access_path.c \
 	src/admission/access_path.h \
+	src/admission/access_pods.c \
+	src/admission/access_pods.h \
 	src/admission/admission.c \
 	src/admission/findings.c \
 	src/admission/job_check.c \
@@ -65,3 +70,9 @@ t_unit_admission_job_test_LDADD = $(admission_ldadd)
 check_PROGRAMS += t/unit/admission_path_test
 t_unit_admission_path_test_SOURCES = t/unit/admission_path_test.c t/unit/tap.h
 t_unit_admission_path_test_LDADD = $(admission_ldadd)
+
+check_PROGRAMS += t/unit/admission_access_test
+t_unit_admission_access_test_SOURCES = t/unit/admission_access_test.c t/unit/kube_server.h \
+	t/unit/net_test.h t/unit/tap.h
+t_unit_admission_access_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_admission_access_test_LDADD = $(admission_ldadd)

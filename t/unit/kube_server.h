@@ -22,8 +22,9 @@ enum srv_end {
 };
 
 struct srv_step {
-	const char
-		*expect; /* what the request must begin with, "GET /api/v1/pods"; NULL: anything */
+	/* What the request must begin with, "GET /api/v1/pods"; NULL: anything. With any_order also
+	 * what it must hold, behind a '|': "POST /api/v1|generateName". */
+	const char *expect;
 	int status;
 	const char *headers; /* whole lines, or NULL */
 	const char *body;
@@ -49,7 +50,8 @@ struct srv {
 	size_t piece; /* bytes of a body that are sent at once; 0: all */
 	char log[16384];
 	unsigned surprises; /* requests that the script didn't expect */
-	bool any_order;     /* each request gets the first answer that expects it, others 500 */
+	bool any_order;     /* each request gets the last answer that expects it, others 500 */
+	unsigned hits[64];  /* … and how often each was given */
 	unsigned accepted, open, most_open;
 	struct srv_conn conns[SRV_CONNS];
 };
@@ -136,6 +138,13 @@ static void srv_on_drip(struct loop_work *work, void *arg)
 		srv_finish_answer(c);
 }
 
+static bool srv_expects(const char *expect, const char *line)
+{
+	const char *bar = strchr(expect, '|');
+	size_t len = bar ? (size_t)(bar - expect) : strlen(expect);
+	return strncmp(line, expect, len) == 0 && (!bar || strstr(line, bar + 1));
+}
+
 static const struct srv_step *srv_pick(struct srv *s)
 {
 	static const struct srv_step over = {NULL, 500, NULL, "", SRV_WHOLE};
@@ -152,8 +161,10 @@ static const struct srv_step *srv_pick(struct srv *s)
 		return &s->steps[s->next++];
 	const struct srv_step *found = &over;
 	for (size_t i = s->n_steps; i > 0 && found == &over; i--)
-		if (strncmp(line, s->steps[i - 1].expect, strlen(s->steps[i - 1].expect)) == 0)
+		if (srv_expects(s->steps[i - 1].expect, line))
 			found = &s->steps[i - 1];
+	if (found != &over && found - s->steps < 64)
+		s->hits[found - s->steps]++;
 	s->next++;
 	s->log[0] = '\0';
 	return found;
@@ -318,6 +329,7 @@ static void srv_script(struct srv *s, const struct srv_step *steps, size_t n, si
 	s->piece = piece;
 	s->surprises = 0;
 	s->log[0] = '\0';
+	memset(s->hits, 0, sizeof(s->hits));
 }
 
 /* More on the stream that is open; there is one. */
@@ -353,7 +365,8 @@ static struct kube_config *srv_config(const struct srv *s, const char *token)
 	return c;
 }
 
-static struct kube_client *client_for(struct kube_config *config, struct kube_exec_helper *helper)
+__attribute__((unused)) static struct kube_client *client_for(struct kube_config *config,
+							      struct kube_exec_helper *helper)
 {
 	struct err err = ERR_INIT;
 	struct kube_client *c = NULL;
