@@ -180,8 +180,8 @@ static void test_shapeless(void)
 		"[]",
 		"{\"spec\":7}",
 		"{\"spec\":{\"containers\":{},\"volumes\":\"x\"}}",
-		"{\"spec\":{\"containers\":[7,null,\"x\"],\"volumes\":[7],\"securityContext\":[]},"
-		"\"metadata\":{\"annotations\":[1]}}",
+		("{\"spec\":{\"containers\":[7,null,\"x\"],\"volumes\":[7],\"securityContext\":[]},"
+		 "\"metadata\":{\"annotations\":[1]}}"),
 	};
 
 	for (size_t i = 0; i < sizeof(pods) / sizeof(pods[0]); i++) {
