@@ -3,6 +3,8 @@
  * The webhooks' registration: by which certificates they are trusted (the operator's own, or the
  * administrator's files), and the keeper of the API's objects, begun once the listener serves.
  */
+#include <string.h>
+
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
@@ -30,15 +32,33 @@ static bool is_kept(const struct daemon *d)
 	       (!d->webhook_files || d->config->webhook_ca[0] || d->config->webhook_url[0]);
 }
 
+/* webhook.url; where the listener takes any port, and the URL names none, with the one that it got.
+ */
+static char *reachable_url(const struct daemon *d)
+{
+	const char *url = d->config->webhook_url;
+	size_t end = strlen("https://");
+	bool has_port = false;
+
+	if (!url[0] || !str_has_suffix(str_of(d->config->webhook_listen), STR(":0")))
+		return xstrdup(url);
+	for (; url[end] && url[end] != '/'; end++)
+		has_port = url[end] == ':' || (has_port && url[end] != ']');
+	if (has_port)
+		return xstrdup(url);
+	return xasprintf("%.*s:%u%s", (int)end, url, webhook_port(d->webhook), url + end);
+}
+
 void register_changed(struct daemon *d)
 {
 	const struct config *c = d->config;
+	CLEANUP_FREE char *url = reachable_url(d);
 	struct admission_registration_opts opts = {
 		.mutating = c->webhook_mutating,
 		.validating = c->webhook_validating,
 		.webhooks =
 			{
-				.url = c->webhook_url,
+				.url = url,
 				.ns = d->ns,
 				.scope = c->webhook_scope,
 				.failure_policy = c->webhook_failure_policy,

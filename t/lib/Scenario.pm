@@ -19,10 +19,15 @@ my %collection = (
 	ipujobs => '/apis/graphcore.ai/v1alpha1',
 	priorityclasses => '/apis/scheduling.k8s.io/v1',
 	customresourcedefinitions => '/apis/apiextensions.k8s.io/v1',
+	map({ $_ => '/apis/admissionregistration.k8s.io/v1' } qw(mutatingwebhookconfigurations validatingwebhookconfigurations)),
+	endpointslices => '/apis/discovery.k8s.io/v1',
 	map({ $_ => '/apis/rbac.authorization.k8s.io/v1' } qw(roles rolebindings)),
-	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces serviceaccounts),
+	map { $_ => '/api/v1' } qw(pods configmaps secrets events nodes namespaces services serviceaccounts),
 );
-my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces priorityclasses);
+my %is_global = map { $_ => 1 } qw(customresourcedefinitions nodes namespaces priorityclasses
+	mutatingwebhookconfigurations validatingwebhookconfigurations);
+my %registration = (mutatingwebhookconfigurations => 'ipu-operator-mutating-webhook-configuration',
+	validatingwebhookconfigurations => 'ipu-operator-validating-webhook-configuration');
 my $tracker_ns = 'ipu-operator';
 my $tracker_name = 'ipu-partitions-tracker';
 
@@ -88,12 +93,13 @@ sub run_one ($back, $path, $text) {
 # ---- the actors ----
 
 # Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
-# create_ms, remove_ms; run_pods, Pods' commands are to run in ipu-sim too, as on real nodes; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; crd,
-# another one's text.
+# create_ms, remove_ms; run_pods, Pods' commands are to run in ipu-sim too, as on real nodes; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; webhook, the
+# daemon has that role too, and the API server asks it; crd, another one's text.
 sub start ($s, %option) {
 	$s->{back}->use_crd($option{crd});
 	$s->start_controllers(%option);
-	$s->start_operator(set => $option{set}, label => $option{label});
+	$s->start_operator(set => $option{set}, label => $option{label}, webhook => $option{webhook});
+	$s->wait_webhook if $option{webhook};
 	return $s;
 }
 
@@ -109,7 +115,8 @@ sub start_controllers ($s, %option) {
 	return;
 }
 
-# Starts the daemon: set, more KEY=VALUE; label, the nodes' label of the controllers (KEY=VALUE).
+# Starts the daemon: set, more KEY=VALUE; label, the nodes' label of the controllers (KEY=VALUE); webhook, with that role,
+# registered by itself under the address where the API server reaches it.
 sub start_operator ($s, %option) {
 	my $behind = $option{label} ? ":$option{label}" : '';
 	my %set = ('operatorNamespace' => $tracker_ns, 'launcher.image' => 'localhost/ipu-launcher:test', 'leaderElection.identity' => 'scenario', map({ split /=/, $_, 2 } split ' ', $ENV{IPU_SCENARIO_SET} // ''),
@@ -117,9 +124,48 @@ sub start_operator ($s, %option) {
 		'launcher.image' => 'localhost/ipu-launcher:test', 'jobs.restartBackoffSeconds' => 1, 'jobs.ranksEndSeconds' => 3,
 		'vipu.callTimeoutSeconds' => 2, 'vipu.waitingRefreshSeconds' => 1,
 		map({ ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
+		$option{webhook} ? $s->webhook_settings : (),
 		map { split /=/, $_, 2 } @{ $option{set} // [] });
 	$s->{settings} = \%set;
 	return $s->restart_operator;
+}
+
+sub webhook_settings ($s) {
+	my $address = $s->{back}->address;
+	$s->{webhook} = 1;
+	return ('roles' => 'controller,proxy,webhook', 'webhook.listen' => "$address:0", 'webhook.url' => "https://$address",
+		'webhook.drainSeconds' => 0, 'webhook.timeoutSeconds' => 10);
+}
+
+# Until the API server asks the webhooks: both of its registrations are there, and it has heard of them. Option: ns.
+sub wait_webhook ($s, %option) {
+	my $ns = $option{ns} // 'default';
+	my $unwise = $s->job('never-made', template => { spec => { restartPolicy => 'Always' } });
+	my $pod = $s->pod('never-made', ipus => 1);
+	$s->wait_ready;
+	$s->wait_for('the API server to ask the validating webhook', sub {
+		my $answer = $s->try_create('ipujobs', $unwise, ns => $ns);
+		return $answer->{success} && $answer->{headers}{warning};
+	});
+	$s->wait_for('the API server to ask the mutating webhook', sub {
+		my $answer = $s->try_create('pods', $pod, ns => $ns);
+		return $answer->{json}{metadata}{labels}{'graphcore.ai/pod'};
+	});
+	return;
+}
+
+# A dry run: what the API server would answer.
+sub try_create ($s, $kind, $object, %option) {
+	return $s->request('POST', $s->path($kind, $option{ns} // 'default') . '?dryRun=All', json => $object,
+		headers => $option{headers} // {});
+}
+
+# A registration, by the plural of its kind.
+sub registration ($s, $kind) { return $s->get($kind, $registration{$kind}) }
+
+sub unregister ($s) {
+	$s->delete($_, $registration{$_}) for sort keys %registration;
+	return;
 }
 
 # The daemon once more, as before.
@@ -241,6 +287,20 @@ sub job ($s, $name, %option) {
 	};
 	$s->{back}->shape($job, %option);
 	return $job;
+}
+
+# An annotated Pod. Options: ipus; ns; annotations, labels; spec, more of it; runs and the others of job().
+sub pod ($s, $name, %option) {
+	my $template = { metadata => { name => $name, $option{labels} ? (labels => $option{labels}) : (),
+			annotations => { defined $option{ipus} ? ('graphcore.ai/ipus' => "$option{ipus}") : (), %{ $option{annotations} // {} } } },
+		spec => { restartPolicy => 'Never', containers => [ { name => 'main', image => 'localhost/busybox:test',
+			imagePullPolicy => 'Never', %{ $option{container} // {} } } ], %{ $option{spec} // {} } } };
+	$s->{back}->shape_template($template, $name, %option);
+	return { apiVersion => 'v1', kind => 'Pod', %$template };
+}
+
+sub create_pod ($s, $name, %option) {
+	return $s->create('pods', $s->pod($name, %option), $option{ns} // 'default');
 }
 
 # Makes it, by the options of job().
@@ -478,6 +538,7 @@ sub finish ($s, $went) {
 		ok(!$state->{broken}, 'no IPU was ever in two partitions');
 	}
 	$s->{operator}->stop if $s->{operator};
+	$s->unregister if $s->{webhook};
 	$_->stop for reverse @{ $s->{programs} };
 	$s->{back}->use_crd(undef);
 	return;
@@ -487,6 +548,7 @@ sub finish ($s, $went) {
 # disturbed.
 sub abandon ($s) {
 	$_->crash for grep { defined } $s->{operator}, @{ $s->{programs} };
+	$s->unregister if $s->{webhook} && $s->is_real;
 	$s->{back}->sweep($s) if $s->is_real;
 	$s->{back}->use_crd(undef);
 	return;

@@ -143,7 +143,10 @@ sub kubectl_words ($self) {
 
 # On real nodes a job is a process; KWOK goes by annotations.
 sub shape ($self, $job, %option) {
-	my $template = $job->{spec}{workers}{template};
+	return $self->shape_template($job->{spec}{workers}{template}, "$job->{metadata}{name}-worker-*", %option);
+}
+
+sub shape_template ($self, $template, $name, %option) {
 	my ($code, $words) = ($option{exit} // 0, $option{words} // '');
 	if ($self->{shape} eq 'scale') {
 		my %note = defined $option{runs} ? ('test.kwok/runs-for' => "$option{runs}s",

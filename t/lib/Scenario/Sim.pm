@@ -52,8 +52,7 @@ sub kubectl ($self, $arguments, %option) {
 
 # A job without a command gets one that does what is asked for. All Pods have one /tmp here: what ends
 # it is in its own folder, where it begins.
-sub shape_process ($job, %option) {
-	my $spec = $job->{spec}{workers}{template}{spec};
+sub shape_process ($spec, %option) {
 	my ($code, $words) = ($option{exit} // 0, $option{words} // '');
 	$spec->{terminationGracePeriodSeconds} //= 1;
 	return if $spec->{containers}[0]{command};
@@ -64,12 +63,16 @@ sub shape_process ($job, %option) {
 	return;
 }
 
-# How the Pods of a job go is a rule of the simulated kubelet's.
 sub shape ($self, $job, %option) {
-	push @{ $job->{spec}{workers}{template}{spec}{readinessGates} }, { conditionType => $ready_gate } if $option{unready};
-	return shape_process($job, %option) if $self->{runs};
+	return $self->shape_template($job->{spec}{workers}{template}, "$job->{metadata}{name}-worker-*", %option);
+}
+
+# How Pods go is a rule of the simulated kubelet's.
+sub shape_template ($self, $template, $name, %option) {
+	push @{ $template->{spec}{readinessGates} }, { conditionType => $ready_gate } if $option{unready};
+	return shape_process($template->{spec}, %option) if $self->{runs};
 	my $run_ms = defined $option{runs} ? 1 + int(1000 * $option{runs}) : 0;
-	my %rule = (name => "default/$job->{metadata}{name}-worker-*", exitCode => $option{exit} // 0,
+	my %rule = (name => ($option{ns} // 'default') . "/$name", exitCode => $option{exit} // 0,
 		message => $option{words} // '', runMs => $run_ms, %{ $option{kubelet} // {} });
 	my $answer = http('POST', $self->{sim}->url('admin', '/sim/pods'), json => \%rule);
 	die "/sim/pods: $answer->{content}\n" if !$answer->{success};
