@@ -306,8 +306,10 @@ static int diff_runs(struct maker *m, struct run b, struct run a, struct err *er
 	int rc;
 
 	while (b.len && a.len && json_equal(b.items[0], a.items[0])) {
-		b.items++, b.len--;
-		a.items++, a.len--;
+		b.items++;
+		b.len--;
+		a.items++;
+		a.len--;
 		at++;
 	}
 	while (b.len && a.len && json_equal(b.items[b.len - 1], a.items[a.len - 1])) {
