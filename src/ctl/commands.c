@@ -171,6 +171,11 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"Changes an annotation of the controllers' ConfigMap through the Kubernetes API, for\n"    \
 	"which a kubeconfig is needed. NAME is as the table of controllers shows it.\n"
 
+#define ABOUT_VALIDATE                                                                              \
+	"FILE is YAML or JSON with any number of objects, - standard input. All that is wrong is\n" \
+	"told with its place, then what is legal but unwise. Nobody is asked: the cluster's own\n"  \
+	"limits, and whether the Pods would be accepted, are the webhook's to say.\n"
+
 const struct ctl_command ctl_commands[] = {
 	{"stats", "", "IPUs in use and available, by namespace", NULL, 0, 0, CTL_TAKES_OUTPUT,
 	 false, run_stats},
@@ -191,7 +196,9 @@ const struct ctl_command ctl_commands[] = {
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP, true, ctl_run_uncordon},
 	{"drain", "NAME...", "empty these controllers: their jobs are told to move", ABOUT_CHANGES,
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT, true, ctl_run_drain},
-	{NULL, NULL, NULL, NULL, 0, 0, 0, false, NULL},
+	{"validate", "FILE...", "what the operator would say of the IPUJobs in manifests",
+	 ABOUT_VALIDATE, 1, ANY_NUMBER, 0, false, ctl_run_validate, .alone = true},
+	{.name = NULL},
 };
 
 const struct ctl_command *ctl_command_find(const char *name)

@@ -17,8 +17,9 @@ struct ctl_command {
 	size_t least, most; /* operands */
 	unsigned takes;     /* CTL_TAKES_… */
 	bool needs_kube;    /* calls ctl_link_kube */
-	/* o->words are the operands. */
+	/* o->words are the operands; link is NULL for a command that asks nobody. */
 	int (*run)(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+	bool alone; /* asks nobody */
 };
 
 extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
@@ -37,5 +38,8 @@ int ctl_write_out(struct str text, struct err *err);
 int ctl_run_cordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_drain(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+/* validate.c */
+int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
 #endif

@@ -15,10 +15,11 @@ libctl_a_SOURCES = \
 	src/ctl/status.h \
 	src/ctl/table.h \
 	src/ctl/table.c \
+	src/ctl/validate.c \
 	src/ctl/views.h \
 	src/ctl/views.c
 libctl_a_CPPFLAGS = $(AM_CPPFLAGS)
-ctl_ldadd = libctl.a $(kube_ldadd)
+ctl_ldadd = libctl.a $(admission_ldadd)
 
 bin_PROGRAMS += ipuctl
 ipuctl_SOURCES = src/ctl/main.c

@@ -34,8 +34,9 @@ static void print_help(void)
 	       "The way to the operator: --server, else IPUCTL_SERVER, else the API server of the\n"
 	       "kubeconfig, else http://127.0.0.1:8080.\n"
 	       "\n"
-	       "Exit status: 0 when all is well, 1 when the server says no or a wait was in vain,\n"
-	       "2 for a wrong command line or kubeconfig, 3 when the operator can't be reached.\n");
+	       "Exit status: 0 when all is well, 1 when the server says no, a manifest is wrong or a\n"
+	       "wait was in vain, 2 for a wrong command line or kubeconfig, or a file that can't be\n"
+	       "read, 3 when the operator can't be reached.\n");
 }
 
 static void print_command_help(const struct ctl_command *c)
@@ -61,15 +62,15 @@ static int complain(const struct err *err, const char *advice)
 static int run(struct ctl_options *o)
 {
 	const struct ctl_command *command;
-	struct ctl_link *link;
+	struct ctl_link *link = NULL;
 	struct err err = ERR_INIT;
 	int status = 0;
 
 	if (ctl_command_choose(o, &command, &err) < 0 ||
-	    ctl_link_new(o, command->needs_kube, &link, &err) < 0)
+	    (!command->alone && ctl_link_new(o, command->needs_kube, &link, &err) < 0))
 		return complain(&err, NULL);
 	if (command->run(link, o, &err) < 0)
-		status = complain(&err, ctl_link_advice(link));
+		status = complain(&err, link ? ctl_link_advice(link) : NULL);
 	ctl_link_free(link);
 	return status;
 }

@@ -347,3 +347,58 @@ void job_check_shape(struct job_check *c, const struct json *spec)
 	check_lists(c, spec);
 	job_check_template(c, json_at(spec, "workers", "template", NULL));
 }
+
+/* ---- fields that there aren't ---- */
+
+static bool is_field(struct str parent, struct str key)
+{
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct str path = str_of(fields[i].path);
+
+		if (!str_has_prefix(path, parent))
+			continue;
+		path.p += parent.len;
+		path.len -= parent.len;
+		if (str_eq(path, key))
+			return true;
+	}
+	return false;
+}
+
+static void check_keys(struct job_check *c, const char *at, struct str parent,
+		       const struct json *obj)
+{
+	struct json_iter it = json_iter(obj);
+
+	while (json_type(obj) == JSON_OBJECT && json_next(&it)) {
+		char path[512];
+
+		if (is_field(parent, it.key))
+			continue;
+		snprintf(path, sizeof(path), "%s.%.*s", at, STR_ARG(it.key));
+		job_report(c, "Forbidden", path,
+			   "an IPUJob has no such field: the API server drops it");
+	}
+}
+
+size_t job_unknown_fields(const struct json *object, job_report_fn *report, void *arg)
+{
+	struct job_check c = {.report = report, .arg = arg};
+	const struct json *spec = json_get(object, "spec");
+
+	check_keys(&c, "spec", STR(""), spec);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		const struct field *f = &fields[i];
+		char at[128], parent[128];
+		bool is_there;
+
+		/* A template's are Kubernetes'. */
+		if (f->type != FIELD_OBJECT ||
+		    str_has_prefix(str_of(f->path), STR("workers.template")))
+			continue;
+		snprintf(at, sizeof(at), "spec.%s", f->path);
+		snprintf(parent, sizeof(parent), "%s.", f->path);
+		check_keys(&c, at, str_of(parent), value_at(spec, f->path, &is_there));
+	}
+	return c.n;
+}
