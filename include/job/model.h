@@ -67,6 +67,7 @@ struct job_instance {
 	enum job_instance_phase phase;
 	uint32_t run;       /* which one, from 0: partition_ask.attempt */
 	uint32_t restarts;  /* those that count against backOffLimit */
+	uint32_t tries;     /* of starting its Pods in vain, one after the other */
 	bool complete;      /* all Pods of this run have been there: one that isn't is lost */
 	bool over;          /* this run is over: its Pods go, then the next one begins */
 	bool yields;        /* over: the partition goes back before the next one */

@@ -98,7 +98,7 @@ struct job_plan {
 	struct job_status status;
 	enum partition_why waits; /* what it waits for, when it's the partition layer's reason */
 	const char *wait_event;   /* an Event's reason for what it waits for, NULL: none */
-	char wait_message[256];
+	char wait_message[512];
 	int64_t next_ms; /* wall: a look is due then, whatever happens; 0: none */
 };
 

@@ -24,6 +24,10 @@ void job_status_mark(struct job_status *s, enum job_condition_type type, bool on
 void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* As the API will give it back: whole UTF-8 characters, one line; at most max bytes, with … if it
+ * was cut. In place. */
+void job_status_clean(char *z, size_t max);
+
 /* Cuts the instances' messages so that the status of the largest job fits what etcd takes:
  * doc/design/job-states.md, "How large it gets". */
 void job_status_bound(struct job_status *s);

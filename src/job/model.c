@@ -58,6 +58,14 @@ static int32_t int32_of(const struct json *v)
 	return n < 0 || n > INT32_MAX ? 0 : (int32_t)n;
 }
 
+/* A number that a hand has written is as good as it can be. */
+static uint32_t count_of(const struct json *v, uint32_t max)
+{
+	int64_t n = json_int(v, 0);
+
+	return n < 0 ? 0 : n > max ? max : (uint32_t)n;
+}
+
 static enum job_instance_phase phase_of(struct str s)
 {
 	for (int i = JOB_INSTANCE_WAITING; i <= JOB_INSTANCE_FAILED; i++) {
@@ -84,8 +92,9 @@ static void decode_instance(struct job_status *s, const struct json *v)
 	free(mem->message);
 	*mem = (struct job_instance){
 		.phase = phase_of(json_str(json_get(v, "phase"))),
-		.run = (uint32_t)int32_of(json_get(v, "run")),
-		.restarts = (uint32_t)int32_of(json_get(v, "restarts")),
+		.run = count_of(json_get(v, "run"), INT32_MAX),
+		.restarts = count_of(json_get(v, "restarts"), INT32_MAX),
+		.tries = count_of(json_get(v, "tries"), 100),
 		.complete = json_bool(json_get(v, "complete"), false),
 		.over = json_bool(json_get(v, "over"), false),
 		.yields = json_bool(json_get(v, "yields"), false),

@@ -31,13 +31,16 @@ struct job_action *job_plan_add(struct work *w, enum job_action_kind kind, uint3
 
 void job_plan_wait(struct work *w, const char *event, enum partition_why why, const char *fmt, ...)
 {
+	char words[1024];
 	va_list ap;
 
 	if (w->out->wait_message[0])
 		return;
 	va_start(ap, fmt);
-	vsnprintf(w->out->wait_message, sizeof(w->out->wait_message), fmt, ap);
+	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
+	job_status_clean(words, sizeof(w->out->wait_message) - 1);
+	strcpy(w->out->wait_message, words);
 	w->out->wait_event = event;
 	w->out->waits = why;
 }
@@ -275,7 +278,7 @@ static void plan_unsupported(struct work *w)
 {
 	job_plan_begin_status(w);
 	plan_rest(w);
-	job_plan_wait(w, "NotSupported", PARTITION_WHY_NONE, "%.240s", w->v->unsupported);
+	job_plan_wait(w, "NotSupported", PARTITION_WHY_NONE, "%s", w->v->unsupported);
 	job_plan_set_stage(w, JOB_PENDING, "IPUJobPending", w->v->unsupported);
 }
 

@@ -233,7 +233,7 @@ size_t job_plan_stop(struct work *w, struct gang *g, job_pod_test *which)
 		stop_pod(w, g, pod);
 	}
 	/* Without IPUs, what runs on a node that nobody reaches does no harm. */
-	if (n && n == stuck)
+	if (n && n == stuck && !job_plan_misfit_in_use(w, g->instance))
 		job_plan_release(w, g);
 	return n;
 }

@@ -19,8 +19,7 @@
 
 void job_plan_say_broken(struct work *w, const struct gang *g)
 {
-	job_plan_wait(w, partition_why_name(g->part->why), g->part->why, "%.240s",
-		      g->part->message);
+	job_plan_wait(w, partition_why_name(g->part->why), g->part->why, "%s", g->part->message);
 }
 
 /* ---- it has ended, or its run has ---- */
@@ -64,15 +63,14 @@ static void plan_over(struct work *w, struct gang *g)
 	const char *why = g->mem->message ? g->mem->message : "";
 
 	if (job_plan_stop(w, g, NULL) > 0 || job_plan_misfit_in_use(w, g->instance)) {
-		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "%.150s%swaiting for its Pods to end",
-			      why, why[0] ? "; " : "");
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "%s%swaiting for its Pods to end", why,
+			      why[0] ? "; " : "");
 		return;
 	}
 	if ((g->mem->yields || w->job->suspend) && g->part->state != PARTITION_STATE_NONE) {
 		job_plan_release(w, g);
 		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
-			      "%.150s%swaiting for its IPUs to be released", why,
-			      why[0] ? "; " : "");
+			      "%s%swaiting for its IPUs to be released", why, why[0] ? "; " : "");
 		return;
 	}
 	if (!w->job->suspend)
@@ -88,7 +86,11 @@ static void plan_suspended(struct work *w, struct gang *g)
 	}
 	g->mem->phase = JOB_INSTANCE_WAITING;
 	g->mem->retry_ms = g->mem->start_ms = g->mem->since_ms = 0;
-	job_plan_release(w, g);
+	g->mem->tries = 0;
+	if (job_plan_misfit_in_use(w, g->instance))
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "waiting for its Pods to end");
+	else
+		job_plan_release(w, g);
 }
 
 void job_plan_outgrown(struct work *w, struct gang *g)
@@ -106,7 +108,7 @@ static void end_by_pod(struct work *w, struct gang *g)
 {
 	const struct job_pod *pod = g->failed;
 
-	job_run_failed(w, g, pod->exit_code, false, "Pod %s failed: %.150s", pod->name,
+	job_run_failed(w, g, pod->exit_code, false, "Pod %s failed: %s", pod->name,
 		       pod->message ? pod->message : "no reason is known");
 }
 
@@ -192,12 +194,12 @@ static bool find_time_out(struct work *w, struct gang *g)
 /* Who may be restarted moves away from a controller that is being emptied. */
 static bool find_move(struct work *w, struct gang *g)
 {
-	char why[256];
+	char why[512];
 
 	if (!g->part->draining ||
 	    (w->job->restart != JOB_RESTART_ALWAYS && w->job->restart != JOB_RESTART_ON_FAILURE))
 		return false;
-	snprintf(why, sizeof(why), "V-IPU controller %.120s is being emptied: it moves to another",
+	snprintf(why, sizeof(why), "V-IPU controller %s is being emptied: it moves to another",
 		 g->part->controller ? g->part->controller : "");
 	job_run_renew(g, true, why);
 	return true;
@@ -211,7 +213,7 @@ static void await_start(struct work *w, struct gang *g, bool counts, const char 
 	int64_t patience_ms = w->job->start_deadline_ms ? w->job->start_deadline_ms
 							: w->v->timing->start_deadline_ms;
 
-	job_plan_wait(w, event, PARTITION_WHY_NONE, "%.240s", why);
+	job_plan_wait(w, event, PARTITION_WHY_NONE, "%s", why);
 	if (!g->mem->since_ms || !patience_ms)
 		return;
 	if (w->v->now_ms >= g->mem->since_ms + patience_ms)
@@ -232,9 +234,9 @@ void job_plan_await_mending(struct work *w, struct gang *g)
 
 static void await_pod(struct work *w, struct gang *g, const struct job_pod *pod)
 {
-	char why[300];
+	char why[512];
 
-	snprintf(why, sizeof(why), "Pod %.100s: %.150s", pod->name,
+	snprintf(why, sizeof(why), "Pod %s: %s", pod->name,
 		 pod->message ? pod->message : "it doesn't start");
 	if (pod->deleting)
 		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
@@ -272,7 +274,7 @@ bool job_plan_files(struct work *w, const struct gang *g)
 		return true;
 	case JOB_FILES_COMING:
 		job_plan_wait(w, g->part->why ? partition_why_name(g->part->why) : NULL,
-			      g->part->why, "%.240s",
+			      g->part->why, "%s",
 			      g->part->message[0] ? g->part->message
 						  : "waiting for the IPUoF configuration");
 		return false;
@@ -403,6 +405,7 @@ static void plan_going_on(struct work *w, struct gang *g)
 	g->running_now = true;
 	mem->phase = JOB_INSTANCE_RUNNING;
 	mem->retry_ms = mem->since_ms = 0;
+	mem->tries = 0;
 	if (!mem->running_ms)
 		mem->running_ms = w->v->now_ms;
 }
@@ -448,7 +451,7 @@ static void plan_broken(struct work *w, struct gang *g)
 		plan_going_on(w, g);
 		return;
 	}
-	if (job_plan_stop(w, g, NULL) == 0)
+	if (job_plan_stop(w, g, NULL) == 0 && !job_plan_misfit_in_use(w, g->instance))
 		job_plan_release(w, g);
 	job_plan_say_broken(w, g);
 }
@@ -480,11 +483,11 @@ static void plan_unasked(struct work *w, struct gang *g)
 static void plan_vanished(struct work *w, struct gang *g)
 {
 	if (g->there || g->mem->complete) {
-		job_run_failed(w, g, KILLED, true, "%.240s", g->part->message);
+		job_run_failed(w, g, KILLED, true, "%s", g->part->message);
 		return;
 	}
 	job_plan_release(w, g);
-	job_plan_wait(w, "PartitionVanished", g->part->why, "%.240s", g->part->message);
+	job_plan_wait(w, "PartitionVanished", g->part->why, "%s", g->part->message);
 }
 
 /* Asked for, and not to be had yet. */
@@ -500,7 +503,7 @@ static void plan_waiting(struct work *w, struct gang *g)
 		return;
 	}
 	if (part->message[0])
-		job_plan_wait(w, partition_why_name(part->why), part->why, "%.240s", part->message);
+		job_plan_wait(w, partition_why_name(part->why), part->why, "%s", part->message);
 }
 
 static void plan_by_partition(struct work *w, struct gang *g)
@@ -530,7 +533,7 @@ static void plan_by_partition(struct work *w, struct gang *g)
 /* Somebody else's Pod has a name that it needs; IPUs aren't held for ever because of that. */
 static void plan_conflict(struct work *w, struct gang *g)
 {
-	char why[300];
+	char why[512];
 
 	if (find_time_out(w, g))
 		return;
@@ -541,7 +544,7 @@ static void plan_conflict(struct work *w, struct gang *g)
 	}
 	w->unwell = true;
 	snprintf(why, sizeof(why),
-		 "Pod %.63s exists and isn't this job's: remove it, or give the job another name",
+		 "Pod %s exists and isn't this job's: remove it, or give the job another name",
 		 g->conflict->name);
 	if (g->part->state == PARTITION_STATE_ACTIVE)
 		note_start(w, g);

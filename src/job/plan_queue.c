@@ -17,7 +17,7 @@ static void create_missing(struct work *w, struct gang *g)
 		return;
 	}
 	if (w->v->trouble)
-		job_plan_wait(w, w->v->trouble_event, PARTITION_WHY_NONE, "%.240s", w->v->trouble);
+		job_plan_wait(w, w->v->trouble_event, PARTITION_WHY_NONE, "%s", w->v->trouble);
 	for (uint32_t k = 0; k < w->job->workers; k++) {
 		if (!g->workers[k])
 			job_plan_add(w, JOB_CREATE_POD, g->instance)->worker = k;
@@ -73,7 +73,7 @@ static void await_partition(struct work *w, struct gang *g)
 	     (part->ask && part->ask->priority != w->job->priority)))
 		job_plan_add(w, JOB_ENSURE, g->instance);
 	if (part->message[0])
-		job_plan_wait(w, partition_why_name(part->why), part->why, "%.240s", part->message);
+		job_plan_wait(w, partition_why_name(part->why), part->why, "%s", part->message);
 }
 
 bool job_plan_queue(struct work *w, struct gang *g)
@@ -86,7 +86,7 @@ bool job_plan_queue(struct work *w, struct gang *g)
 	}
 	if (g->queued) {
 		/* Nobody uses the IPUs of an earlier run, and others may come first. */
-		if (g->gated == w->job->workers)
+		if (g->gated == w->job->workers && !job_plan_misfit_in_use(w, g->instance))
 			job_plan_release(w, g);
 		job_plan_wait(w, "WaitingForKueue", PARTITION_WHY_NONE,
 			      "waiting for Kueue to let its Pods go (queue %s)",

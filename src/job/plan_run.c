@@ -11,13 +11,20 @@
 
 #include "core/str.h"
 #include "job/plan_impl.h"
+#include "job/status.h"
 
+#define WORDS_MAX   511
+#define TRIES_MAX   100    /* any back-off is at its longest long before */
 #define LONG_RUN_MS 600000 /* who ran for so long begins with the shortest back-off again */
 
 static void say(struct job_instance *mem, const char *message)
 {
+	char *words = message ? xstrdup(message) : NULL;
+
+	if (words)
+		job_status_clean(words, WORDS_MAX);
 	free(mem->message);
-	mem->message = message ? xstrdup(message) : NULL;
+	mem->message = words;
 }
 
 static int64_t back_off_ms(const struct job_timing *t, uint32_t n)
@@ -50,6 +57,7 @@ static void end_for_good(struct gang *g, enum job_instance_phase phase, const ch
 	end_run(g, phase, false);
 	g->mem->over = false;
 	g->mem->retry_ms = 0;
+	g->mem->tries = 0;
 	say(g->mem, message);
 }
 
@@ -81,7 +89,7 @@ static void restart(struct work *w, struct gang *g, bool yields, const char *mes
 void job_run_failed(struct work *w, struct gang *g, int exit_code, bool yields, const char *fmt,
 		    ...)
 {
-	char message[512];
+	char message[1024];
 	size_t n;
 	va_list ap;
 
@@ -117,7 +125,7 @@ void job_run_succeeded(struct work *w, struct gang *g)
 
 void job_run_given_up(struct work *w, struct gang *g, const char *fmt, ...)
 {
-	char message[512];
+	char message[1024];
 	va_list ap;
 
 	(void)w;
@@ -132,15 +140,15 @@ void job_run_unstartable(struct work *w, struct gang *g, bool counts, const char
 	struct job_instance *mem = g->mem;
 
 	if (counts && mem->restarts >= w->job->backoff_limit) {
-		job_run_given_up(w, g,
-				 "%.300s; BackoffLimitExceeded: it couldn't be started %" PRIu32
-				 " time%s",
-				 why, mem->restarts + 1, mem->restarts == 0 ? "" : "s");
+		job_run_given_up(
+			w, g, "%s; BackoffLimitExceeded: it couldn't be started %" PRIu32 " time%s",
+			why, mem->restarts + 1, mem->restarts == 0 ? "" : "s");
 		return;
 	}
 	end_run(g, JOB_INSTANCE_RESTARTING, true);
 	mem->restarts += counts;
-	mem->retry_ms = retry_ms(w, mem->run + 1);
+	mem->tries += mem->tries < TRIES_MAX;
+	mem->retry_ms = retry_ms(w, mem->tries);
 	say(mem, why);
 }
 
@@ -156,5 +164,6 @@ void job_run_next(struct gang *g)
 	struct job_instance *mem = g->mem;
 
 	mem->over = mem->yields = mem->complete = false;
-	mem->run++;
+	mem->run = mem->run < INT32_MAX ? mem->run + 1
+					: 1; /* another than the last one's is enough */
 }

@@ -212,7 +212,7 @@ void job_plan_end_status(struct work *w)
 	struct job_status *s = &w->out->status;
 	struct sums sums = sum_up(w);
 	const char *wait = w->out->wait_message;
-	char message[1024];
+	char message[2048];
 
 	job_status_bound(s);
 	count_workers(w, s);

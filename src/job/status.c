@@ -41,9 +41,8 @@ static bool same(const char *a, const char *b)
 	return str_eq(str_of(a), str_of(b));
 }
 
-/* As the API will give it back, or the two would differ for ever: whole UTF-8 sequences (what was
- * cut may end within one), and one line. */
-static void clean(char *z)
+/* Else the status in memory and the API's would differ for ever. */
+void job_status_clean(char *z, size_t max)
 {
 	struct str rest = str_of(z);
 	char *to = z;
@@ -63,6 +62,8 @@ static void clean(char *z)
 		rest = (struct str){rest.p + n, rest.len - n};
 	}
 	*to = '\0';
+	if ((size_t)(to - z) > max) /* never beyond what was there */
+		strcpy(z + str_utf8_cut((struct str){z, (size_t)(to - z)}, max - strlen("…")), "…");
 }
 
 /* Times move only with what they are the times of. */
@@ -84,13 +85,13 @@ static void set_condition(struct job_condition *c, bool on, int64_t now_ms, cons
 void job_status_set(struct job_status *s, enum job_condition_type on, int64_t now_ms,
 		    const char *reason, const char *fmt, ...)
 {
-	char message[MESSAGE_MAX];
+	char message[MESSAGE_MAX + 64]; /* what is too long is cut at a character */
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	clean(message);
+	job_status_clean(message, MESSAGE_MAX - 1);
 	for (int i = 0; i < JOB_STAGES; i++) {
 		bool is_on = i == (int)on;
 
@@ -103,7 +104,7 @@ void job_status_mark(struct job_status *s, enum job_condition_type type, bool on
 		     const char *reason, const char *fmt, ...)
 {
 	struct job_condition *c = &s->conditions[type];
-	char message[MESSAGE_MAX];
+	char message[MESSAGE_MAX + 64]; /* what is too long is cut at a character */
 	va_list ap;
 
 	if (!on && !c->present)
@@ -111,19 +112,19 @@ void job_status_mark(struct job_status *s, enum job_condition_type type, bool on
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	clean(message);
+	job_status_clean(message, MESSAGE_MAX - 1);
 	set_condition(c, on, now_ms, reason, message);
 }
 
 void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
 {
-	char message[MESSAGE_MAX];
+	char message[MESSAGE_MAX + 64]; /* what is too long is cut at a character */
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	clean(message);
+	job_status_clean(message, MESSAGE_MAX - 1);
 	replace(&s->launcher_status, launcher_status);
 	replace(&s->last_message, message);
 }
@@ -146,6 +147,7 @@ static size_t stored_bytes(const char *p, size_t n)
 	}
 }
 
+/* Cuts at a character, if more would be stored than fits. */
 static void cut_message(char **message, size_t budget)
 {
 	struct str rest = str_of(*message);
@@ -243,10 +245,11 @@ static bool same_second(int64_t a_ms, int64_t b_ms)
 static bool instance_equal(const struct job_instance *a, const struct job_instance *b)
 {
 	return a->phase == b->phase && a->run == b->run && a->restarts == b->restarts &&
-	       a->complete == b->complete && a->over == b->over && a->yields == b->yields &&
-	       same_second(a->start_ms, b->start_ms) && same_second(a->since_ms, b->since_ms) &&
-	       same_second(a->running_ms, b->running_ms) && same_second(a->retry_ms, b->retry_ms) &&
-	       same_second(a->release_ms, b->release_ms) && same(a->message, b->message);
+	       a->tries == b->tries && a->complete == b->complete && a->over == b->over &&
+	       a->yields == b->yields && same_second(a->start_ms, b->start_ms) &&
+	       same_second(a->since_ms, b->since_ms) && same_second(a->running_ms, b->running_ms) &&
+	       same_second(a->retry_ms, b->retry_ms) && same_second(a->release_ms, b->release_ms) &&
+	       same(a->message, b->message);
 }
 
 /* Those that aren't there have nothing to say. */
@@ -335,6 +338,8 @@ static struct jmut *encode_instance(struct jmut_doc *doc, size_t index,
 		jmut_set_int(doc, obj, "run", mem->run);
 	if (mem->restarts)
 		jmut_set_int(doc, obj, "restarts", mem->restarts);
+	if (mem->tries)
+		jmut_set_int(doc, obj, "tries", mem->tries);
 	if (mem->complete)
 		jmut_set_bool(doc, obj, "complete", true);
 	if (mem->over)

@@ -600,6 +600,50 @@ static void test_seconds(void)
 	job_status_done(&s);
 }
 
+static void test_clean(void)
+{
+	static const struct {
+		const char *from;
+		size_t max;
+		const char *to;
+	} rows[] = {
+		{"", 9, ""},           {"abc", 3, "abc"},
+		{"abcd", 3, "…"},      {"abcdef", 5, "ab…"},
+		{"aäöüz", 8, "aäöüz"}, {"aäöüz", 7, "aä…"},
+		{"€€€", 8, "€…"},      {"a\nb\tc\x7f", 9, "a b c "},
+		{"a\xc3", 9, "a?"},    {"\xe2\x82", 9, "??"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char z[32];
+
+		row_begin("%s in %zu", rows[i].from, rows[i].max);
+		snprintf(z, sizeof(z), "%s", rows[i].from);
+		job_status_clean(z, rows[i].max);
+		is_str(z, rows[i].to, "cut");
+	}
+	row_end();
+}
+
+/* Numbers that no operator has written. */
+static void test_strange_numbers(void)
+{
+	struct job *job = decode_status(
+		"{\"instances\":[{\"index\":0,\"run\":99999999999,\"restarts\":2147483648,"
+		"\"tries\":7000000},{\"index\":1,\"run\":-5,\"restarts\":-1,\"tries\":\"x\"},"
+		"{\"index\":4000,\"run\":1},{\"index\":-1,\"run\":1}]}");
+	const struct job_instance *mem = job->status.instances;
+
+	row_begin("numbers that a hand has written");
+	is_uint(job->status.n_instances, 2, "indices beyond the last one are none");
+	is_uint(mem[0].run, INT32_MAX, "the highest run");
+	is_uint(mem[0].restarts, INT32_MAX, "restarts as far as they go");
+	is_uint(mem[0].tries, 100, "tries");
+	is_uint(mem[1].run + mem[1].restarts + mem[1].tries, 0, "below 0 is 0");
+	row_end();
+	job_free(job);
+}
+
 /* ---- the largest job ---- */
 
 #define ETCD_BYTES (1536 * 1024) /* the most that etcd takes in one request */
@@ -627,6 +671,7 @@ static void fill(struct job_instance *mem, const char *message)
 		.phase = JOB_INSTANCE_RESTARTING,
 		.run = INT32_MAX,
 		.restarts = INT32_MAX,
+		.tries = 100,
 		.complete = true,
 		.over = true,
 		.yields = true,
@@ -755,6 +800,8 @@ int main(void)
 	test_status();
 	test_odd_statuses();
 	test_seconds();
+	test_clean();
+	test_strange_numbers();
 	test_cut();
 	test_largest();
 	return done_testing();

@@ -482,6 +482,49 @@ static void test_words(void)
 	row_end();
 }
 
+/* The wait before another try goes by the tries in vain, not by how often the instance ran before.
+ */
+static void test_tries(void)
+{
+	static const struct {
+		const char *job, *pods;
+		uint32_t run, tries, then;
+		int64_t wait_ms;
+	} rows[] = {
+		{"1x1 limit9", "0:pending c", 0, 0, 1, 10000},
+		{"1x1 limit9", "0:pending c", 50, 0, 1, 10000},
+		{"1x1 limit9", "0:pending w", 50, 0, 1, 10000},
+		{"1x1 limit9", "0:pending w", 2, 1, 2, 20000},
+		{"1x1 limit9", "0:pending c", INT32_MAX, 3, 4, 80000},
+		{"1x1 limit9", "0:pending w", 5, 100, 100, 300000},
+		{"1x1 limit9", "0:running", 5, 3, 0, 0},
+		{"1x1 limit9", "0:pending", 5, 3, 3, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct world w = {0};
+		struct sight s;
+		struct job_plan plan;
+		const struct job_instance *mem;
+
+		row_begin("%s after %u in vain", rows[i].pods, rows[i].tries);
+		read_job(&w, rows[i].job);
+		read_parts(&w, "active");
+		read_pods(&w, rows[i].pods);
+		read_status(&w, "ct");
+		w.status.instances[0].run = rows[i].run;
+		w.status.instances[0].tries = rows[i].tries;
+		look(&w, &s);
+		job_plan(&s.view, &plan);
+		mem = &plan.status.instances[0];
+		is_uint(mem->tries, rows[i].then, "how many it has been");
+		is_int(mem->retry_ms ? mem->retry_ms - NOW : 0, rows[i].wait_ms, "the wait");
+		job_plan_done(&plan);
+		job_status_done(&w.status);
+	}
+	row_end();
+}
+
 /* Written while the clock was years ahead, or by hand: no wait is longer than the longest back-off,
  * and a deadline counts from now. */
 static void test_strange_memory(void)
@@ -525,6 +568,7 @@ int main(void)
 	test_delayed();
 	test_condition_times();
 	test_words();
+	test_tries();
 	test_strange_memory();
 	return done_testing();
 }
