@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The webhooks: AdmissionReviews over HTTP, each through its states (doc/design/admission.md) to
- * one answer. It owns the reviews that are under way; listener and TLS are the daemon's. Uses
- * core/, loop/, http/, job/, pod/.
+ * one answer. A review is owned by its exchange; listener and TLS are the daemon's. Uses core/,
+ * loop/, http/, job/, pod/.
  */
 #ifndef IPU_ADMISSION_ADMISSION_H
 #define IPU_ADMISSION_ADMISSION_H
 
 #include <stddef.h>
 
+#include "admission/access.h"
 #include "admission/job.h"
 #include "admission/registration.h"
 #include "core/str.h"
@@ -33,11 +34,12 @@ struct admission_config {
 	struct loop *loop;
 	admission_site_fn *site;
 	void *arg;
+	struct admission_access *access; /* borrowed; NULL: the API server isn't asked */
 };
 
 /* The configuration is copied. */
 struct admission *admission_new(const struct admission_config *config);
-/* The server that called the handler must be gone. NULL is fine. */
+/* The server that called the handler must be gone, and the access goes after. NULL is fine. */
 void admission_free(struct admission *a);
 
 /* For http_server_listen, with the struct admission as arg. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handler: one review after the other through read, judge and answer. Nothing is
- * written anywhere on the way, so a dry run is handled like any other review.
+ * The handler: each review through its states, by step(). Nothing is written anywhere on the way,
+ * so a dry run is handled like any other review.
  */
 #include "admission/admission.h"
 
@@ -16,6 +16,9 @@
 #include "kube/object.h"
 
 #define ANSWER_LIMIT ((size_t)24 << 20)
+
+/* Whoever is asked keeps the deadline; this is for the case that he doesn't. */
+#define LATE_MS 200
 
 /* The API server's time, less this: it rounds up what it has left to whole seconds, and the answer
  * must get back. */
@@ -40,10 +43,20 @@ struct admission {
 	struct admission_config config;
 };
 
+enum state {
+	STATE_JUDGE,  /* read: what pure code has to say of it */
+	STATE_ASK,    /* the API server is being asked */
+	STATE_ANSWER, /* the findings are complete */
+};
+
 /* One review under way. */
 struct pending {
 	struct admission *a;
 	struct http_exchange *ex;
+	enum state state;
+	unsigned deadline_ms; /* from its arrival */
+	struct scope scope;
+	struct loop_timer late;
 	enum webhook webhook;
 	struct admission_review review;
 	struct admission_findings findings;
@@ -119,10 +132,12 @@ static void count(enum webhook webhook, const char *result)
 
 static void pending_free(struct pending *p)
 {
+	scope_cancel(&p->scope);
+	loop_timer_stop(&p->late);
 	admission_review_done(&p->review);
 	admission_findings_done(&p->findings);
 	jmut_doc_free(p->doc);
-	free(p);
+	loop_reap(p->a->config.loop, p, free);
 }
 
 static void log_refusal(const struct pending *p)
@@ -248,19 +263,72 @@ static bool passes(struct pending *p)
 
 static void judge(struct pending *p)
 {
-	if (!passes(p)) {
-		switch (p->webhook) {
-		case MUTATE_JOB:
-			mutate_job(p);
-			break;
-		case MUTATE_POD:
-			mutate_pod(p);
-			break;
-		default:
-			validate_job(p);
-		}
+	p->state = STATE_ANSWER;
+	if (passes(p))
+		return;
+	switch (p->webhook) {
+	case MUTATE_JOB:
+		mutate_job(p);
+		break;
+	case MUTATE_POD:
+		mutate_pod(p);
+		break;
+	default:
+		validate_job(p);
+		if (p->a->config.access)
+			p->state = STATE_ASK;
 	}
-	answer(p);
+}
+
+/* ---- asking ---- */
+
+static void step(struct pending *p);
+
+static void on_asked(void *arg)
+{
+	struct pending *p = arg;
+
+	p->state = STATE_ANSWER;
+	step(p);
+}
+
+static void on_late(struct loop_timer *timer, void *arg)
+{
+	struct pending *p = arg;
+
+	(void)timer;
+	scope_cancel(&p->scope);
+	admission_deny(&p->findings, 504, "the API server hasn't answered in time; try again");
+	p->state = STATE_ANSWER;
+	step(p);
+}
+
+/* The API server has given up. */
+static void on_abort(struct http_exchange *ex, void *arg)
+{
+	struct pending *p = arg;
+
+	(void)ex;
+	count(p->webhook, "abandoned");
+	pending_free(p);
+}
+
+static void ask(struct pending *p)
+{
+	http_exchange_on_abort(p->ex, on_abort, p);
+	loop_timer_start_in(&p->late, p->deadline_ms + LATE_MS);
+	admission_access_start(p->a->config.access, &p->review, &p->findings, p->deadline_ms,
+			       on_asked, p, &p->scope);
+}
+
+static void step(struct pending *p)
+{
+	if (p->state == STATE_JUDGE)
+		judge(p);
+	if (p->state == STATE_ASK)
+		ask(p);
+	else
+		answer(p);
 }
 
 /* ---- reading ---- */
@@ -298,8 +366,16 @@ static void review(struct http_exchange *ex, struct admission *a, enum webhook w
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));
-	*p = (struct pending){.a = a, .ex = ex, .webhook = webhook, .review = r};
-	judge(p);
+	*p = (struct pending){
+		.a = a,
+		.ex = ex,
+		.webhook = webhook,
+		.review = r,
+		.deadline_ms = admission_deadline_ms(ex->query),
+	};
+	scope_init(&p->scope);
+	loop_timer_init(&p->late, a->config.loop, on_late, p);
+	step(p);
 }
 
 static void handle_mutate_job(struct http_exchange *ex, void *arg)

@@ -269,6 +269,7 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 	struct daemon *d = xcalloc(1, sizeof(*d));
 
 	d->config = config;
+	d->kube_config = kube_config;
 	d->ns = config->operator_ns[0] ? config->operator_ns : kube_config_namespace(kube_config);
 	/* Before the loop: the child must not share its descriptors. */
 	if (kube_exec_helper_fork(kube_config, &d->helper, err) < 0 ||
@@ -279,8 +280,8 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 		make_fleet(d);
 	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
-	if (config->roles & ROLE_WEBHOOK)
-		webhook_start(d);
+	if ((config->roles & ROLE_WEBHOOK) && webhook_start(d, err) < 0)
+		goto fail;
 	if (register_open(d, err) < 0)
 		goto fail;
 	observe_start(d);

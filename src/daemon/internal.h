@@ -29,6 +29,7 @@ struct daemon {
 	const char *ns;
 	struct loop *loop;
 	struct net *net;
+	struct kube_config *kube_config;
 	struct kube_exec_helper *helper;
 	struct kube_client *kube;
 	/* For callers' tokens alone: a flood of bad ones keeps none of our own calls waiting. */
@@ -83,7 +84,7 @@ struct job_pod_settings daemon_pod_settings(const struct config *c);
 /* ---- webhook.c ---- */
 
 /* The handler and a server of its own, which doesn't listen yet. */
-void webhook_start(struct daemon *d);
+int webhook_start(struct daemon *d, struct err *err);
 /* Opens the listener; with one that is open, tls is for the connections to come. */
 int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err);
 unsigned webhook_port(const struct webhook *w); /* 0: it isn't open, or w is NULL */

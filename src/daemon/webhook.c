@@ -21,6 +21,8 @@
 
 struct webhook {
 	struct daemon *d;
+	struct kube_client *kube; /* reviews alone ask by it, so that they wait for nobody */
+	struct admission_access *access;
 	struct admission *admission;
 	struct http_server *server;
 	struct tls_config *tls; /* of the listener; NULL: it isn't open */
@@ -141,10 +143,35 @@ void webhook_drain(struct daemon *d)
 			    d->webhook->tls ? d->config->webhook_drain_s * 1000 : 0);
 }
 
-void webhook_start(struct daemon *d)
+static int make_access(struct webhook *w, struct err *err)
+{
+	const struct config *c = w->d->config;
+	struct kube_client_opts ko = {
+		.loop = w->d->loop,
+		.net = w->d->net,
+		.config = w->d->kube_config,
+		.helper = w->d->helper,
+		.max_connections = ADMISSION_ACCESS_CONNECTIONS,
+	};
+	struct admission_access_opts ao = {
+		.pods = w->pods,
+		.templates = {.host_paths = c->template_paths,
+			      .service_accounts = c->template_accounts,
+			      .no_privileged = !c->template_privileged,
+			      .no_node_name = !c->template_nodes},
+		.dry_run_pods = c->dry_run_pods,
+	};
+
+	if (kube_client_new(&ko, &w->kube, err) < 0)
+		return -1;
+	w->access = admission_access_new(w->kube, &ao);
+	return 0;
+}
+
+int webhook_start(struct daemon *d, struct err *err)
 {
 	struct webhook *w = xcalloc(1, sizeof(*w));
-	const struct admission_config ac = {.loop = d->loop, .site = fill_site, .arg = w};
+	struct admission_config ac = {.loop = d->loop, .site = fill_site, .arg = w};
 	const struct http_server_config sc = {
 		.limits = {.max_head_bytes = (size_t)d->config->header_bytes,
 			   .max_body_bytes = ADMISSION_MAX_BODY_BYTES},
@@ -156,12 +183,16 @@ void webhook_start(struct daemon *d)
 		.on_answered = admission_on_answered,
 	};
 
+	d->webhook = w;
 	w->d = d;
 	w->pods = daemon_pod_settings(d->config);
+	loop_timer_init(&w->drain, d->loop, on_drained, w);
+	if (make_access(w, err) < 0)
+		return -1;
+	ac.access = w->access;
 	w->admission = admission_new(&ac);
 	w->server = http_server_new(d->net, &sc);
-	loop_timer_init(&w->drain, d->loop, on_drained, w);
-	d->webhook = w;
+	return 0;
 }
 
 void webhook_stop(struct daemon *d)
@@ -173,6 +204,8 @@ void webhook_stop(struct daemon *d)
 	loop_timer_stop(&w->drain);
 	http_server_free(w->server);
 	admission_free(w->admission);
+	admission_access_free(w->access);
+	kube_client_free(w->kube);
 	tls_config_unref(w->tls);
 	free(w);
 	d->webhook = NULL;
