@@ -353,8 +353,8 @@ static bool judge_warning(const struct row *row, const struct rule *rule,
 	size_t len = strlen(row->path);
 	const char *text = f->n_warnings ? f->warnings[0] : "";
 
-	return is_uint(f->n_problems, 0, "nothing is wrong") &
-	       is_uint(f->n_warnings, 1, "one warning") &
+	return is_uint(f->n_problems, 0, "nothing is wrong") &&
+	       is_uint(f->n_warnings, 1, "one warning") &&
 	       ok(strncmp(text, row->path, len) == 0 && strncmp(text + len, ": ", 2) == 0 &&
 			  is_like(text + len + 2, row->message ? row->message : rule->message),
 		  "its path and words");
