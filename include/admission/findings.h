@@ -18,7 +18,8 @@
 
 struct admission_cause {
 	char *path; /* "spec.workers.template"; "" for the whole object */
-	char *kind; /* "Required", "Forbidden", "Invalid", "Unsupported", "Too long", "Duplicate" */
+	char *kind; /* "Required", "Forbidden", "Invalid", "Unsupported", "Too long", "Duplicate",
+		     * "Not found", "Too many" */
 	char *message;
 };
 

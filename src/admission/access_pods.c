@@ -117,36 +117,29 @@ static const struct json *pod_of(const struct access_pods *pods, bool launcher)
 
 /* ---- the API server's complaints ---- */
 
-static const struct {
-	const char *reason, *kind, *words;
-} kinds[] = {
-	{"FieldValueRequired", "Required", "Required value"},
-	{"FieldValueForbidden", "Forbidden", "Forbidden"},
-	{"FieldValueInvalid", "Invalid", "Invalid value"},
-	{"FieldValueNotSupported", "Unsupported", "Unsupported value"},
-	{"FieldValueTooLong", "Too long", "Too long"},
-	{"FieldValueDuplicate", "Duplicate", "Duplicate value"},
-};
+static const char *const kinds[] = {"Required", "Forbidden", "Invalid",   "Unsupported",
+				    "Too long", "Duplicate", "Not found", "Too many"};
 
 /* The kind, and the message without the words that stand for it. */
 static const char *kind_of(struct str reason, struct str *message)
 {
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		struct str words = str_of(kinds[i].words);
+	const char *kind = "Invalid"; /* of a type, too */
+	struct str words;
 
-		if (!str_eqz(reason, kinds[i].reason))
-			continue;
-		if (str_has_prefix(*message, words)) {
-			message->p += words.len;
-			message->len -= words.len;
-			if (str_has_prefix(*message, STR(": "))) {
-				message->p += 2;
-				message->len -= 2;
-			}
-		}
-		return kinds[i].kind;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (str_eqz(reason, admission_kind_cause(kinds[i])))
+			kind = kinds[i];
 	}
-	return "Invalid";
+	words = str_of(admission_kind_text(kind));
+	if (!str_has_prefix(*message, words))
+		return kind;
+	message->p += words.len;
+	message->len -= words.len;
+	if (str_has_prefix(*message, STR(": "))) {
+		message->p += 2;
+		message->len -= 2;
+	}
+	return kind;
 }
 
 static void tell_cause(const struct admission_review *r, const struct access_pods *pods,
@@ -251,13 +244,35 @@ struct securing {
 	size_t found;
 };
 
-static void add_name(char list[MAX_OURS], const char *name)
+/* What of a path a person looks for: "capabilities.drop", "hostPort". */
+static struct str short_name(const char *path)
 {
+	static const char context[] = "securityContext.";
+	const char *from = strstr(path, context), *bracket = strrchr(path, ']');
+	struct str name, rest;
+
+	if (from)
+		from += strlen(context);
+	else if (bracket && bracket[1] == '.')
+		from = bracket + 2;
+	else
+		from = str_has_prefix(str_of(path), STR("spec.")) ? path + strlen("spec.") : path;
+	str_cut(str_of(from), '[', &name, &rest);
+	return name;
+}
+
+static void add_name(char list[MAX_OURS], const char *path)
+{
+	struct str name = short_name(path), rest = str_of(list), one;
 	size_t used = strlen(list);
 
-	if (strstr(list, name) || used + strlen(name) + 3 > MAX_OURS)
-		return;
-	snprintf(list + used, MAX_OURS - used, "%s%s", used ? ", " : "", name);
+	while (rest.len) {
+		str_cut(rest, ',', &one, &rest);
+		if (str_eq(str_trim(one), name))
+			return;
+	}
+	if (used + name.len + 3 <= MAX_OURS)
+		snprintf(list + used, MAX_OURS - used, "%s%.*s", used ? ", " : "", STR_ARG(name));
 }
 
 static void on_insecure(void *arg, const char *path, const char *message)
@@ -265,15 +280,13 @@ static void on_insecure(void *arg, const char *path, const char *message)
 	struct securing *s = arg;
 	CLEANUP_FREE char *field = access_path_map(s->pod, json_get(s->r->object, "spec"),
 						   s->launcher, path);
-	const char *leaf = strrchr(path, '.');
-
 	s->found++;
 	if (field)
 		admission_problem(s->out, field, "Forbidden",
 				  "%s: the Pod Security level of namespace %s is %s", message,
 				  s->r->ns, admission_level_name(s->level));
 	else
-		add_name(s->ours, leaf ? leaf + 1 : path);
+		add_name(s->ours, path);
 }
 
 static void each_pod(struct securing *s, const struct access_pods *pods,
@@ -306,11 +319,9 @@ size_t access_pods_secure(const struct admission_review *r, const struct access_
 static void on_unwise(void *arg, const char *path, const char *message)
 {
 	struct securing *s = arg;
-	const char *leaf = strrchr(path, '.');
-
 	(void)message;
 	s->found++;
-	add_name(s->ours, leaf ? leaf + 1 : path);
+	add_name(s->ours, path);
 }
 
 void access_pods_warn(const struct admission_review *r, const struct access_pods *pods,

@@ -163,6 +163,8 @@ static const struct {
 	{"Unsupported", "Unsupported value", "FieldValueNotSupported"},
 	{"Too long", "Too long", "FieldValueTooLong"},
 	{"Duplicate", "Duplicate value", "FieldValueDuplicate"},
+	{"Not found", "Not found", "FieldValueNotFound"},
+	{"Too many", "Too many", "FieldValueTooMany"},
 };
 
 const char *admission_kind_text(const char *kind)

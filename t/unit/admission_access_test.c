@@ -136,13 +136,15 @@ static const struct row rows[] = {
 		CAUSE("FieldValueInvalid", "spec.containers[0].image", "Invalid value: \\\"i\\\": must not be i") ","
 		CAUSE("FieldValueNotSupported", "spec.containers[0].env[5].name", "Unsupported value: \\\"A\\\": supported values: \\\"B\\\"") ","
 		CAUSE("FieldValueForbidden", "metadata.annotations", "Forbidden: no") ","
+		CAUSE("FieldValueNotFound", "spec.containers[0].volumeMounts[0].name", "Not found: \\\"v\\\"") ","
 		CAUSE("FieldValueTypeInvalid", "spec.nodeSelector", "Invalid value: \\\"x\\\": odd") ","
 		CAUSE("FieldValueDuplicate", "spec.containers[0].env[0].name", "Duplicate value: \\\"X\\\"")), SRV_WHOLE}},
 	 .problems = T ".spec.containers[0].imagePullSecrets Required is required\n"
 		     T ".spec.containers[0].image Invalid \"i\": must not be i\n"
 		     T ".spec.containers[0].env[0].name Unsupported \"A\": supported values: \"B\"\n"
 		     T " Forbidden doesn't go with what the operator makes of it: metadata.annotations of a worker Pod: no\n"
-		     T ".spec.nodeSelector Invalid Invalid value: \"x\": odd\n"
+		     T ".spec.containers[0].volumeMounts[0].name Not found \"v\"\n"
+		     T ".spec.nodeSelector Invalid \"x\": odd\n"
 		     T " Duplicate doesn't go with what the operator makes of it: spec.containers[0].env[0].name of a worker Pod: \"X\"\n"},
 	{.name = "the launcher's fields", .object = JOB(LAUNCHER TEMPLATE("")), .requests = 5,
 	 .steps = {YES, FREE, TAKEN, {LAUNCHER_POD, 422, NULL, STATUS("422", "Invalid", "Pod is invalid",
@@ -209,6 +211,9 @@ static const struct row rows[] = {
 	{.name = "a level that only warns", .object = HOSTPATH, .requests = 3,
 	 .steps = {YES, TAKEN, {NAMESPACE, 200, NULL, LABELS("\"pod-security.kubernetes.io/warn\":\"baseline\""), SRV_WHOLE}},
 	 .warnings = {"violate the Pod Security level baseline, of which namespace ns warns, by: hostPath"}},
+	{.name = "a strict level that only warns", .object = JOB("\"workers\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"c\",\"ports\":[{\"containerPort\":1,\"hostPort\":1}]}]}}}"), .requests = 3,
+	 .steps = {YES, TAKEN, {NAMESPACE, 200, NULL, LABELS("\"pod-security.kubernetes.io/warn\":\"restricted\""), SRV_WHOLE}},
+	 .warnings = {"by: capabilities.drop, hostPort, allowPrivilegeEscalation, seccompProfile.type, runAsNonRoot"}},
 	{.name = "no labels to be had, but it's taken", .object = PLAIN, .requests = 3,
 	 .steps = {YES, TAKEN, {NAMESPACE, 403, NULL, STATUS("403", "Forbidden", "no", ""), SRV_WHOLE}}},
 	{.name = "no labels to be had", .object = PLAIN, .off = true, .requests = 2,
