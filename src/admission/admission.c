@@ -97,7 +97,8 @@ static bool take_part(struct str *s, int64_t *us)
 			continue;
 		s->p += strlen(units[i].unit);
 		s->len -= strlen(units[i].unit);
-		*us += (int64_t)(n / (scale > 0 ? scale : 1) * (double)units[i].us);
+		n = n / (scale > 0 ? scale : 1) * (double)units[i].us;
+		*us += n < MAX_DEADLINE_MS * 1000.0 ? (int64_t)n : MAX_DEADLINE_MS * 1000;
 		return true;
 	}
 	return false;

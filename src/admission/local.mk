@@ -71,6 +71,11 @@ check_PROGRAMS += t/unit/admission_path_test
 t_unit_admission_path_test_SOURCES = t/unit/admission_path_test.c t/unit/tap.h
 t_unit_admission_path_test_LDADD = $(admission_ldadd)
 
+check_PROGRAMS += t/unit/admission_handler_test
+t_unit_admission_handler_test_SOURCES = t/unit/admission_handler_test.c t/unit/kube_server.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_admission_handler_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_admission_handler_test_LDADD = $(admission_ldadd)
 check_PROGRAMS += t/unit/admission_access_test
 t_unit_admission_access_test_SOURCES = t/unit/admission_access_test.c t/unit/kube_server.h \
 	t/unit/net_test.h t/unit/tap.h
