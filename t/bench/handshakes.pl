@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # How many new TLS connections a second a listener with the operator's own certificate takes on one core:
-# openssl s_time against ipu-operator's port for partitions, whose settings are those of all its TLS listeners,
-# each connection a full handshake (there is no resumption) without a request. Not part of make check; from
-# the build folder:
+# openssl s_time against the webhooks' port, whose settings are those of all TLS listeners, each connection a
+# full handshake (there is no resumption) without a request. Not part of make check; from the build folder:
 #
 #     TOP_BUILDDIR=$PWD ../t/bench/handshakes.pl [--seconds=5] [--runs=5] [--clients=2]
 #
@@ -27,9 +26,9 @@ watchdog(60 + 4 * $opt{runs} * ($opt{seconds} + 5));
 my %tool = map { $_ => program_or_skip($_) } qw(openssl taskset);
 my $dir = test_dir();
 my $sim = start('ipu-sim', args => ['--dir', "$dir/sim"]);
-my $daemon = start('ipu-operator', path => $tool{taskset}, args => [qw(-c 0), program('ipu-operator'), '--roles', 'proxy',
+my $daemon = start('ipu-operator', path => $tool{taskset}, args => [qw(-c 0), program('ipu-operator'), '--roles', 'webhook',
 	'--kubeconfig', "$dir/sim/kubeconfig", '--set', 'operatorNamespace=default',
-	map { ('--set', "$_=127.0.0.1:0") } qw(proxy.listen proxy.tlsListen health.listen metrics.listen)]);
+	map { ('--set', "$_=127.0.0.1:0") } qw(webhook.listen health.listen metrics.listen)]);
 wait_until('the operator', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });
 
 sub cpu_ticks { my @f = split / /, slurp('/proc/' . $daemon->pid . '/stat') =~ s/^.*\) //sr; return $f[11] + $f[12] }
@@ -38,7 +37,7 @@ sub cpu_ticks { my @f = split / /, slurp('/proc/' . $daemon->pid . '/stat') =~ s
 sub measure ($version) {
 	my $before = cpu_ticks();
 	my $command = join ' ', $tool{taskset}, qw(-c 1), $tool{openssl}, qw(s_time -new -connect),
-		'127.0.0.1:' . $daemon->port('proxy-tls'), '-time', $opt{seconds}, "-$version";
+		'127.0.0.1:' . $daemon->port('webhook'), '-time', $opt{seconds}, "-$version";
 	my $done = run([ 'sh', '-c', join(' ', map { "$command & " } 1 .. $opt{clients}) . 'wait' ], seconds => 60 + $opt{seconds});
 	my $ticks = cpu_ticks() - $before;
 	my ($n, $rate) = (0, 0);
