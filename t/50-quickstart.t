@@ -140,9 +140,13 @@ subtest 'another job' => sub {
 	my $result = story('8 IPUs', @fast, '--job' => $file);
 	is($result->{status}, 0, 'exit status') or diag($result->{err});
 	in_order('8 IPUs', $result, [$event, qr/^PartitionActive  Partition $id with 8 IPUs/]);
-	$result = story('too large', @fast, '--job' => $file, '--seconds' => 2, sim => '--agents=1');
+	$result = story('too large', @fast, '--job' => $file, sim => '--agents=1');
 	is($result->{status}, 1, 'more IPUs than there are: exit status');
-	in_order('too large', $result, [$stats, qr/"available":4\}/], [$event, qr/^TooLarge/]);
+	in_order('too large', $result, [$stats, qr/"available":4\}/]);
+	like($result->{err}, qr/is invalid: spec\.ipusPerJobInstance: .*has 8 IPUs .*the largest has 4/, 'the webhook refuses it');
+	$result = story('no end', @fast, '--seconds' => 2, sim => '--vipu-fault', sim =>
+		'{"kind":"status","method":"CreatePartition","status":"RESOURCE_EXHAUSTED","count":0}');
+	is($result->{status}, 1, 'a job that gets no IPUs: exit status');
 	like($result->{err}, qr/^quickstart: 2 s have passed.*ipujob\/mnist-training is Pending: ./m,
 		'the deadline says what the job waits for');
 };
