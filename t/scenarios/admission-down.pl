@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The operator is away: Pods that don't ask for IPUs are made as ever, those that do and IPUJobs are
+# refused, with the webhook's name, and nothing waits for it; when it comes back they're taken.
+# Runs: both (sim, nodes, scale)
+
+use v5.36;
+use Test::More;
+use Time::HiRes qw(time);
+
+sub ($s) {
+	$s->start(webhook => 1);
+	$s->operator->crash;
+
+	my $begin = time;
+	for my $n (1 .. 5) {
+		my $answer = $s->request('POST', $s->path('pods', 'default'), json => $s->pod("other-$n", runs => 0.1));
+		is($answer->{status}, 201, 'a Pod that asks for nothing is made') or diag($answer->{content});
+	}
+	cmp_ok(time - $begin, '<', 10, '… at once');
+	my $pod = $s->create_pod('labelled', labels => { app => 'x' }, annotations => { 'example.com/ipus' => '2' });
+	ok(!exists $pod->{metadata}{labels}{'graphcore.ai/pod'}, 'also with labels and annotations of its own');
+
+	my $refused = $s->request('POST', $s->path('ipujobs', 'default'), json => $s->job('early'));
+	is($refused->{status}, 500, 'a job is refused');
+	like($refused->{json}{message}, qr/failed calling webhook "mipujob\.graphcore\.ai"/, '… and by whom');
+	$refused = $s->request('POST', $s->path('pods', 'default'), json => $s->pod('wants', ipus => 2));
+	is($refused->{status}, 500, 'so is a Pod that asks for IPUs');
+	like($refused->{json}{message}, qr/failed calling webhook "mpod\.graphcore\.ai"/, '… and by whom');
+
+	$s->restart_operator;
+	$s->wait_webhook;
+	$s->create_job('early', runs => 0.1);
+	$s->wait_job('early', 'Completed');
+	$s->delete('pods', $_, options => { gracePeriodSeconds => 0 }) for 'labelled', map { "other-$_" } 1 .. 5;
+};
