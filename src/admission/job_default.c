@@ -48,14 +48,10 @@ static void drop_leftover(struct jmut *strategy, const struct json *before)
 		jmut_del(strategy, "rollingUpdate");
 }
 
-static void default_strategy(struct jmut_doc *doc, struct jmut *workers, const struct json *before)
+static void default_shares(struct jmut_doc *doc, struct jmut *strategy)
 {
-	struct jmut *strategy = jmut_need_object(doc, workers, "strategy"), *rolling;
+	struct jmut *rolling;
 
-	if (!strategy)
-		return;
-	default_str(doc, strategy, "type", "RollingUpdate");
-	drop_leftover(strategy, before);
 	/* Beside Recreate it's an error, which isn't ours to make; and what somebody wrote there is
 	 * completed as the CRD does, so that he reads of it as it stands. */
 	if (is_absent(strategy, "rollingUpdate") && !is_type(jmut_view(strategy), "RollingUpdate"))
@@ -65,6 +61,17 @@ static void default_strategy(struct jmut_doc *doc, struct jmut *workers, const s
 		return;
 	default_str(doc, rolling, "maxSurge", SHARE);
 	default_str(doc, rolling, "maxUnavailable", SHARE);
+}
+
+static void default_strategy(struct jmut_doc *doc, struct jmut *workers, const struct json *before)
+{
+	struct jmut *strategy = jmut_need_object(doc, workers, "strategy");
+
+	if (!strategy)
+		return;
+	default_str(doc, strategy, "type", "RollingUpdate");
+	default_shares(doc, strategy);
+	drop_leftover(strategy, before);
 }
 
 static void default_restart(struct jmut_doc *doc, struct jmut *spec)
