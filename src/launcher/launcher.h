@@ -22,6 +22,9 @@ int launcher_rsh(int argc, char **argv);
 int launcher_session(int argc, char **argv);
 /* get [--ca FILE] [--token-file FILE] [--timeout SECONDS] URL: prints the body of the answer. */
 int launcher_get(int argc, char **argv);
+/* partition --ipus N --output FILE --token-file FILE [OPTIONS] URL: an annotated Pod's IPUs. 128
+ * and the signal's number where one ended it. */
+int launcher_partition(int argc, char **argv);
 
 /* What the operator said of the workers by our environment: where this program is in them, and in
  * which container (NULL: they have but one). */

@@ -6,7 +6,7 @@ noinst_LIBRARIES += liblauncher.a
 liblauncher_a_SOURCES = src/launcher/child.c src/launcher/child.h src/launcher/cluster.c \
 	src/launcher/cluster.h src/launcher/fdio.c src/launcher/fdio.h src/launcher/get.c src/launcher/handover.c src/launcher/handover.h \
 	src/launcher/hostfile.c src/launcher/hostfile.h src/launcher/init.c src/launcher/install.c \
-	src/launcher/launcher.h src/launcher/near.c src/launcher/near.h src/launcher/remote.c \
+	src/launcher/launcher.h src/launcher/near.c src/launcher/near.h src/launcher/partition.c src/launcher/remote.c \
 	src/launcher/remote.h src/launcher/remote_status.c src/launcher/remote_status.h \
 	src/launcher/rsh.c src/launcher/rsh.h src/launcher/rsh_options.c src/launcher/session.c \
 	src/launcher/tree.c src/launcher/tree.h src/launcher/wait.c src/launcher/wire.c \

@@ -16,8 +16,10 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"install", launcher_install}, {"init", launcher_init},       {"wait", launcher_wait},
-	{"rsh", launcher_rsh},         {"session", launcher_session}, {"get", launcher_get},
+	{"install", launcher_install},     {"init", launcher_init},
+	{"wait", launcher_wait},           {"rsh", launcher_rsh},
+	{"session", launcher_session},     {"get", launcher_get},
+	{"partition", launcher_partition},
 };
 
 int launcher_fail(int status, const char *fmt, ...)
@@ -72,6 +74,15 @@ static void print_usage(FILE *out)
 	      "                           system's\n"
 	      "        --token-file FILE  send the token in FILE as a bearer token (https only)\n"
 	      "        --timeout SECONDS  give up after this time (default 30)\n"
+	      "  partition --ipus N --output FILE --token-file FILE [OPTIONS] URL\n"
+	      "      asks the operator's proxy at URL for this Pod's IPUs, waits for them, and\n"
+	      "      writes their IPUoF configuration\n"
+	      "        --ipus N           how many\n"
+	      "        --output FILE      the configuration\n"
+	      "        --token-file FILE  the token for the proxy, read for each request\n"
+	      "        --ca FILE          as with get; instead of the environment's IPU_PROXY_CA\n"
+	      "        --timeout SECONDS  give up after this time (default: never)\n"
+	      "        --deadline SECONDS the longest time that the IPUs are used\n"
 	      "  --version\n"
 	      "  --help\n",
 	      out);
