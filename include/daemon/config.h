@@ -54,6 +54,9 @@ struct config {
 	bool dry_run_pods;
 	char *template_paths, *template_accounts; /* "*" or a list with commas */
 	bool template_privileged, template_nodes;
+	char *pods_mode;                               /* "gate" or "init" */
+	char *pods_proxy_url;                          /* "": as proxy.url says, or the Service */
+	long pods_wait_s;                              /* 0: for ever */
 	char *webhook_listen;                          /* "": not */
 	char *webhook_cert, *webhook_key, *webhook_ca; /* files; "": the operator's own */
 	char *webhook_mutating, *webhook_validating;

@@ -118,6 +118,9 @@ static const struct key keys[] = {
 	{"proxy.readTimeoutSeconds", KEY_NUMBER, AT(proxy_read_s), "30", 1, 3600, NULL},
 	{"proxy.writeTimeoutSeconds", KEY_NUMBER, AT(proxy_write_s), "300", 1, 3600, NULL},
 	{"proxy.idleTimeoutSeconds", KEY_NUMBER, AT(proxy_idle_s), "60", 1, 3600, NULL},
+	{"pods.mode", KEY_CHOICE, AT(pods_mode), "gate", 0, 0, "gate|init"},
+	{"pods.proxyUrl", KEY_HTTPS, AT(pods_proxy_url), "", 0, 0, NULL},
+	{"pods.waitSeconds", KEY_NUMBER, AT(pods_wait_s), "0", 0, 31622400, NULL},
 	{"webhook.listen", KEY_ADDRESS, AT(webhook_listen), ":8443", 0, 0, NULL},
 	{"webhook.certFile", KEY_TEXT, AT(webhook_cert), "", 0, 0, NULL},
 	{"webhook.keyFile", KEY_TEXT, AT(webhook_key), "", 0, 0, NULL},
@@ -694,6 +697,21 @@ static int make_server(struct config *c, struct err *err)
 	return 0;
 }
 
+/* What the Pods' own init container needs to know. */
+static int check_pods(const struct config *c, struct err *err)
+{
+	if (!(c->roles & ROLE_WEBHOOK) || strcmp(c->pods_mode, "init") != 0)
+		return 0;
+	if (!c->launcher_image[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "pods.mode: init needs launcher.image, which holds ipu-launcher");
+	if (c->proxy_cert[0] && !c->proxy_ca[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "pods.mode: init needs proxy.caFile beside proxy.tlsCertFile: Pods "
+			       "must know whom to trust");
+	return 0;
+}
+
 int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
 		struct config *ret, struct err *err)
 {
@@ -705,7 +723,7 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 	}
 	if (read_file(&c, path ? path : CONFIG_PATH, !path, err) < 0 ||
 	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
-	    make_server(&c, err) < 0)
+	    make_server(&c, err) < 0 || check_pods(&c, err) < 0)
 		goto fail;
 	if (!c.proxy_cert[0] != !c.proxy_key[0]) {
 		err_set(err, ERR_INVALID, 0,

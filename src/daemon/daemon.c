@@ -158,6 +158,9 @@ static bool wants_authority(const struct config *c)
 {
 	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0] && !c->webhook_cert[0])
 		return true;
+	/* What the Pods' init containers are to trust. */
+	if ((c->roles & ROLE_WEBHOOK) && strcmp(c->pods_mode, "init") == 0 && !c->proxy_ca[0])
+		return true;
 	if (!(c->roles & ROLE_CONTROLLER) && !(c->roles & ROLE_PROXY))
 		return false;
 	if (c->roles & ROLE_PROXY)

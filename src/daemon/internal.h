@@ -80,6 +80,7 @@ void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
 /* worker.* and launcher.*, as Pods are made from them; strings are the configuration's. */
 struct job_pod_settings daemon_pod_settings(const struct config *c);
+char *daemon_proxy_url(const struct daemon *d); /* proxy.url, or the Service's; the caller's */
 
 /* ---- webhook.c ---- */
 

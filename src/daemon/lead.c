@@ -169,14 +169,18 @@ static struct pod_controller *make_pods(struct daemon *d)
 	return pod_controller_new(&opts);
 }
 
+char *daemon_proxy_url(const struct daemon *d)
+{
+	return d->config->proxy_url[0]
+		       ? xstrdup(d->config->proxy_url)
+		       : xasprintf("https://ipu-operator-vipu-proxy.%s.svc:443", d->ns);
+}
+
 /* Without the role proxy: partitions are another process's. */
 static void make_remote(struct daemon *d)
 {
 	const struct config *c = d->config;
-	CLEANUP_FREE char *url = c->proxy_url[0]
-					 ? xstrdup(c->proxy_url)
-					 : xasprintf("https://ipu-operator-vipu-proxy.%s.svc:443",
-						     d->ns);
+	CLEANUP_FREE char *url = daemon_proxy_url(d);
 	struct partition_remote_config rc = {
 		.url = url,
 		.tls = d->proxy_trust,

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
+#include "kube/file.h"
 
 /* The API server keeps idle connections for 90 s: it's the one to close them, so that none is
  * closed under a review that it is about to send. */
@@ -31,6 +32,8 @@ struct webhook {
 	/* Of the last admission_site_fn. */
 	struct partition_policy policy;
 	struct job_pod_settings pods;
+	/* Init mode: where Pods reach the proxy, and by what they know it. */
+	char *proxy_url, *proxy_ca;
 };
 
 /* ---- what is known beside a review ---- */
@@ -53,6 +56,17 @@ static uint32_t largest_ipus(const struct vipu_fleet *fleet)
 	return largest;
 }
 
+/* The operator's own authority is made and renewed as time goes by, a file's is there. */
+static void refresh_ca(struct webhook *w)
+{
+	struct str pem = w->d->cert ? cert_ca_pem(w->d->cert) : STR_NULL;
+
+	if (w->d->config->proxy_ca[0] || str_eqz(pem, w->proxy_ca ? w->proxy_ca : ""))
+		return;
+	free(w->proxy_ca);
+	w->proxy_ca = str_dup(pem);
+}
+
 /* A process without the partitions knows the configuration's limits alone; what Namespaces say is
  * held by who makes the partitions. */
 static void fill_site(void *arg, const char *ns, struct admission_site *ret)
@@ -67,8 +81,12 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 		.largest_ipus = largest_ipus(d->fleet),
 		.pods = &w->pods,
 	};
+	refresh_ca(w);
 	ret->pods = (struct pod_inject_settings){
-		.mode = POD_MODE_GATE,
+		.mode = strcmp(d->config->pods_mode, "init") == 0 ? POD_MODE_INIT : POD_MODE_GATE,
+		.proxy_url = w->proxy_url,
+		.proxy_ca = w->proxy_ca,
+		.wait_s = (unsigned)d->config->pods_wait_s,
 		.worker = w->pods,
 		.reach_ipus = ret->job.largest_ipus,
 		.policy = &w->policy,
@@ -168,6 +186,17 @@ static int make_access(struct webhook *w, struct err *err)
 	return 0;
 }
 
+static int set_proxy(struct webhook *w, struct err *err)
+{
+	const struct config *c = w->d->config;
+	size_t len;
+
+	w->proxy_url = c->pods_proxy_url[0] ? xstrdup(c->pods_proxy_url) : daemon_proxy_url(w->d);
+	if (c->proxy_ca[0] && kube_read_file(c->proxy_ca, &w->proxy_ca, &len, NULL, err) < 0)
+		return err_wrap(err, "proxy.caFile");
+	return 0;
+}
+
 int webhook_start(struct daemon *d, struct err *err)
 {
 	struct webhook *w = xcalloc(1, sizeof(*w));
@@ -187,7 +216,7 @@ int webhook_start(struct daemon *d, struct err *err)
 	w->d = d;
 	w->pods = daemon_pod_settings(d->config);
 	loop_timer_init(&w->drain, d->loop, on_drained, w);
-	if (make_access(w, err) < 0)
+	if (set_proxy(w, err) < 0 || make_access(w, err) < 0)
 		return -1;
 	ac.access = w->access;
 	w->admission = admission_new(&ac);
@@ -207,6 +236,8 @@ void webhook_stop(struct daemon *d)
 	admission_access_free(w->access);
 	kube_client_free(w->kube);
 	tls_config_unref(w->tls);
+	free(w->proxy_url);
+	free(w->proxy_ca);
 	free(w);
 	d->webhook = NULL;
 }

@@ -215,6 +215,7 @@ static void on_failure(struct partition *p, const struct err *err)
 		p->etag[0] = '\0';
 		go(p, STEP_WATCH, backoff_next_ms(&p->backoff, NULL));
 	} else if (is_worth_another(p, err)) {
+		p->told_ms -= TELL_MS; /* failures are far enough apart by themselves */
 		set_news(p, "the operator can't be asked: %s", err->msg);
 		p->etag[0] = '\0';
 		go(p, p->step, backoff_next_ms(&p->backoff, err));

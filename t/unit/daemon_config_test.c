@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|",
+		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -59,7 +59,7 @@ static char *describe(const struct config *c)
 		c->template_privileged, c->template_accounts, c->template_nodes, c->webhook_cert,
 		c->webhook_key, c->webhook_ca, c->webhook_mutating, c->webhook_validating,
 		c->webhook_url, c->webhook_scope, c->webhook_failure_policy, c->webhook_timeout_s,
-		c->ranks_end_s);
+		c->ranks_end_s, c->pods_mode, c->pods_proxy_url, c->pods_wait_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -100,11 +100,11 @@ static void test_shipped_file(void)
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 78, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 81, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -193,6 +193,11 @@ static const struct value values[] = {
 	 "jobs.unreachableNodeSeconds=0", "|300|10|300|900|0"},
 	{"jobs: {ranksEndSeconds: 0}", "IPUOPERATOR_JOBS_RANKS_END_SECONDS=0",
 	 "jobs.ranksEndSeconds=0", "|Fail|30|0|"},
+	{"pods: {mode: init}", "IPUOPERATOR_PODS_MODE=init", "pods.mode=init", "|init||0|"},
+	{"pods: {proxyUrl: 'https://p:1'}", "IPUOPERATOR_PODS_PROXY_URL=https://p:1",
+	 "pods.proxyUrl=https://p:1", "|gate|https://p:1|0|"},
+	{"pods: {waitSeconds: 60}", "IPUOPERATOR_PODS_WAIT_SECONDS=60", "pods.waitSeconds=60",
+	 "|gate||60|"},
 	{"webhook: {dryRunPods: false}", "IPUOPERATOR_WEBHOOK_DRY_RUN_PODS=false",
 	 "webhook.dryRunPods=false", "|60|0|*|1|*|1|"},
 	{"templates: {hostPaths: '/data,/dev/shm'}",
@@ -322,6 +327,7 @@ static const struct {
 	 ":1:22: worker.privileged: must be one of auto, true, false"},
 	{"roles: [controller, admin]\n",
 	 ":1:21: roles: \"admin\" isn't a role of this version, only controller, proxy and webhook are"},
+	{"pods: {mode: none}\n", ":1:14: pods.mode: must be one of gate, init"},
 	{"roles: []\n", ":1:8: roles: must name at least one role"},
 	{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
 	{"roles: ''\n", ":1:9: roles: \"\" isn't a role"},
@@ -429,6 +435,20 @@ static void test_other_errors(void)
 	row_end();
 }
 
+static void test_init_mode(void)
+{
+	static const char image[] = "roles: [webhook]\npods: {mode: init}\n";
+	static const char trust[] = "roles: [webhook]\npods: {mode: init}\nlauncher: {image: i}\n"
+				    "proxy: {tlsCertFile: c, tlsKeyFile: k}\n";
+	struct config c;
+	struct err err = ERR_INIT;
+
+	ok(load(image, &c, &err) < 0, "init mode needs an image");
+	has_str(err.msg, "pods.mode: init needs launcher.image", "and says so");
+	ok(load(trust, &c, &err) < 0, "and somebody to trust");
+	has_str(err.msg, "pods.mode: init needs proxy.caFile beside proxy.tlsCertFile", "likewise");
+}
+
 static void test_no_file(void)
 {
 	struct config c;
@@ -499,6 +519,7 @@ int main(void)
 	test_precedence();
 	test_errors_in_file();
 	test_other_errors();
+	test_init_mode();
 	test_no_file();
 	test_options();
 	unlink(file);
