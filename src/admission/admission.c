@@ -186,15 +186,25 @@ static void make_patch(struct pending *p)
 		admission_deny(&p->findings, 500, "%s", err.msg);
 }
 
+/* The schema is asked between the two webhooks, and where it says no, the second one isn't: all
+ * that is wrong can only be told here. What is unwise is for the second one to tell. */
 static void mutate_job(struct pending *p)
 {
 	const struct admission_review *r = &p->review;
+	struct admission_site site = {0};
 	struct err err;
 
+	p->a->config.site(p->a->config.arg, r->ns, &site);
 	p->doc = jmut_doc_new();
-	/* What has no shape to put defaults into is for the validating webhook to refuse. */
-	if (admission_job_default(p->doc, r->old_object, r->object, &err) == 0)
-		make_patch(p);
+	if (admission_job_default(p->doc, r->old_object, r->object, &err) < 0) {
+		admission_deny(&p->findings, 422, "%s", err.msg);
+		return;
+	}
+	admission_job_check(&site.job, r->old_object, jmut_view(jmut_root(p->doc)), &p->findings);
+	if (!admission_is_allowed(&p->findings))
+		return;
+	admission_findings_done(&p->findings);
+	make_patch(p);
 }
 
 static void validate_job(struct pending *p)

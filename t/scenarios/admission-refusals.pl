@@ -26,7 +26,11 @@ sub ($s) {
 	my @all = (qr/spec\.ipusPerJobInstance: .*has 32 IPUs/, qr/template\.spec\.containers\[1\]\.name: /, qr/template\.spec\.containers\[2\]\.name: /);
 	refuses($s, [ 'create', '-f', file($wrong) ], 'a job with three faults', @all);
 	refuses($s, [ 'create', '--dry-run=server', '-f', file($wrong) ], 'its dry run', @all);
-	ok(!$s->get_job('wrong'), 'nothing was made');
+	my $worse = $s->job('worse', ipus => 3, spec => { cleanPodPolicy => 'Some', interactive => { ttl => -1 }, jobInstances => 'one' },
+		template => { spec => { containers => [ { name => 'main' } ] } });
+	refuses($s, [ 'create', '-f', file($worse) ], 'what the schema refuses, beside what it knows nothing of', qr/spec\.ipusPerJobInstance: .*power of two/,
+		qr/spec\.cleanPodPolicy: /, qr/spec\.interactive\.ttl: /, qr/spec\.jobInstances: /, qr/containers\[0\]\.image: Required/);
+	ok(!$s->get_job('wrong') && !$s->get_job('worse'), 'nothing was made');
 
 	my $unwise = $s->kubectl([ 'create', '--dry-run=server', '-f', file($s->job('unwise', template => { spec => { restartPolicy => 'Always' } })) ]);
 	is($unwise->{status}, 0, 'what is only unwise is taken');
