@@ -105,6 +105,7 @@ struct job_status {
 struct job {
 	char *ns, *name, *uid, *version; /* metadata */
 	int64_t generation, created_ms;
+	int64_t deletion_ms; /* deleting: since when; 0: unknown */
 	bool deleting, has_finalizer;
 	char **finalizers; /* all of them, ours and others' */
 	size_t n_finalizers;

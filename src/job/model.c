@@ -175,6 +175,7 @@ static struct job *decode(const struct json *object)
 	job->generation = kube_generation(object);
 	job->created_ms = kube_creation_ms(object);
 	job->deleting = kube_is_deleting(object);
+	job->deletion_ms = time_of(json_at(object, "metadata", "deletionTimestamp", NULL));
 	job->has_finalizer = kube_has_finalizer(object, JOB_FINALIZER);
 	decode_finalizers(job, json_at(object, "metadata", "finalizers", NULL));
 	job_decode_spec(job, object);

@@ -19,7 +19,8 @@
 #include "job/rollout.h"
 #include "job/status.h"
 
-#define RELEASE_DELAYED "ReleaseDelayed" /* reason of Stalled, and of an Event */
+#define DELETION_SAID_MS 5000             /* of what takes longer */
+#define RELEASE_DELAYED  "ReleaseDelayed" /* reason of Stalled, and of an Event */
 
 struct job_action *job_plan_add(struct work *w, enum job_action_kind kind, uint32_t instance)
 {
@@ -118,12 +119,47 @@ static void plan_release_all(struct work *w)
 			       delayed->message);
 }
 
+/* A deletion that takes longer says what it waits for. */
+static void say_deletion(struct work *w)
+{
+	const struct job *job = w->job;
+	const char *first = NULL;
+	size_t n = 0;
+
+	if (!job->deletion_ms || find_delayed(w))
+		return;
+	if (w->v->now_ms < job->deletion_ms + DELETION_SAID_MS) {
+		job_plan_wake(w, job->deletion_ms + DELETION_SAID_MS);
+		return;
+	}
+	for (size_t i = 0; i < w->v->n_pods; i++) {
+		if (!job_pod_is_ours(w, w->v->pods[i]))
+			continue;
+		first = n++ ? first : w->v->pods[i]->name;
+	}
+	if (n > 1)
+		job_plan_wait(w, "DeletionWaiting", PARTITION_WHY_NONE,
+			      "in deletion; waiting for Pod %s and %zu more to end", first, n - 1);
+	else if (n == 1)
+		job_plan_wait(w, "DeletionWaiting", PARTITION_WHY_NONE,
+			      "in deletion; waiting for Pod %s to end", first);
+	else if (w->v->held > 0)
+		job_plan_wait(w, "DeletionWaiting", PARTITION_WHY_NONE,
+			      "in deletion; waiting for its IPUs to be released");
+	else
+		return;
+	job_status_copy(&w->out->status, &job->status);
+	w->out->has_status = true;
+	job_status_say(&w->out->status, job->status.launcher_status, "%s", w->out->wait_message);
+}
+
 static void plan_deletion(struct work *w)
 {
 	bool empty;
 
 	if (!w->job->has_finalizer)
 		return;
+	say_deletion(w);
 	if (!may_release(w, NULL))
 		return;
 	empty = w->out->n_actions == 0; /* of Pods */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/str.h"
 #include "job/plan_files.h"
 #include "job/plan_groups.h"
 #include "job/plan_impl.h"
@@ -58,19 +59,31 @@ static void plan_ended(struct work *w, struct gang *g)
 	job_plan_release(w, g);
 }
 
-static void plan_over(struct work *w, struct gang *g)
+/* Which one it is, where there are several, and how its run has ended: "instance 1: WHY; ". */
+static void say_end(const struct work *w, const struct gang *g, char *z, size_t size)
 {
 	const char *why = g->mem->message ? g->mem->message : "";
 
+	z[0] = '\0';
+	if (w->job->instances > 1 || w->rolling)
+		snprintf(z, size, "instance %" PRIu32 ": ", g->instance);
+	if (why[0])
+		snprintf(z + strlen(z), size - strlen(z), "%s; ", why);
+}
+
+static void plan_over(struct work *w, struct gang *g)
+{
+	char end[640];
+
+	say_end(w, g, end, sizeof(end));
 	if (job_plan_stop(w, g, NULL) > 0 || job_plan_misfit_in_use(w, g->instance)) {
-		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "%s%swaiting for its Pods to end", why,
-			      why[0] ? "; " : "");
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "%swaiting for its Pods to end", end);
 		return;
 	}
 	if ((g->mem->yields || w->job->suspend) && g->part->state != PARTITION_STATE_NONE) {
 		job_plan_release(w, g);
-		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
-			      "%s%swaiting for its IPUs to be released", why, why[0] ? "; " : "");
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE, "%swaiting for its IPUs to be released",
+			      end);
 		return;
 	}
 	if (!w->job->suspend)
@@ -114,15 +127,25 @@ static void end_by_pod(struct work *w, struct gang *g)
 
 static void end_by_loss(struct work *w, struct gang *g)
 {
-	if (job_has_launcher(w->job) && !g->launcher)
+	CLEANUP_FREE char *name = NULL;
+	uint32_t k = 0;
+
+	if (job_has_launcher(w->job) && !g->launcher) {
+		name = job_launcher_name(w->job, g->instance);
+		job_run_failed(w, g, KILLED, false, "launcher Pod %s was deleted before it ended",
+			       name);
+		return;
+	}
+	while (k + 1 < w->job->workers && g->workers[k])
+		k++;
+	name = job_worker_name(w->job, g->instance, k);
+	if (g->missing > 1)
 		job_run_failed(w, g, KILLED, false,
-			       "the launcher Pod of instance %" PRIu32
-			       " was deleted before it ended",
-			       g->instance);
+			       "worker Pod %s and %" PRIu32 " more were deleted before they ended",
+			       name, g->missing - 1);
 	else
-		job_run_failed(w, g, KILLED, false,
-			       "a worker Pod of instance %" PRIu32 " was deleted before it ended",
-			       g->instance);
+		job_run_failed(w, g, KILLED, false, "worker Pod %s was deleted before it ended",
+			       name);
 }
 
 /* Its Pods say that the run is over. True: it's remembered now. */
@@ -359,6 +382,16 @@ static void plan_support(struct work *w, struct gang *g)
 			      g->instance, covered);
 }
 
+/* It backs off. */
+static void await_retry(struct work *w, const struct gang *g)
+{
+	char at[CLOCK_RFC3339_SIZE];
+
+	job_plan_wake(w, g->mem->retry_ms);
+	clock_format(g->mem->retry_ms, at);
+	job_plan_wait(w, NULL, PARTITION_WHY_NONE, "the next try begins at %s", at);
+}
+
 /* The partition is active, and some Pod hasn't been made. */
 static void plan_missing(struct work *w, struct gang *g)
 {
@@ -367,7 +400,7 @@ static void plan_missing(struct work *w, struct gang *g)
 		return;
 	}
 	if (w->v->now_ms < g->mem->retry_ms) {
-		job_plan_wake(w, g->mem->retry_ms);
+		await_retry(w, g);
 		return;
 	}
 	if (w->v->trouble)
@@ -469,7 +502,7 @@ static void plan_unasked(struct work *w, struct gang *g)
 		if (w->v->now_ms >= g->mem->retry_ms)
 			job_plan_add(w, JOB_ENSURE, g->instance);
 		else
-			job_plan_wake(w, g->mem->retry_ms);
+			await_retry(w, g);
 		return;
 	}
 	if (g->on && g->part->state == PARTITION_STATE_NONE)
@@ -504,6 +537,10 @@ static void plan_waiting(struct work *w, struct gang *g)
 	}
 	if (part->message[0])
 		job_plan_wait(w, partition_why_name(part->why), part->why, "%s", part->message);
+	else if (part->state == PARTITION_STATE_RESETTING)
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
+			      "waiting for partition %s to have been reset",
+			      part->id ? part->id : "");
 }
 
 static void plan_by_partition(struct work *w, struct gang *g)

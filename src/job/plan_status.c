@@ -107,12 +107,12 @@ void job_plan_set_stage(struct work *w, enum job_condition_type stage, const cha
 			const char *message)
 {
 	static const char *const frames[JOB_STAGES] = {
-		[JOB_PENDING] = "is waiting for resources to be ready.",
+		[JOB_PENDING] = "is waiting for resources to be ready",
 		[JOB_RUNNING] = "is running.",
-		[JOB_RESTARTING] = "is restarting.",
+		[JOB_RESTARTING] = "is restarting",
 		[JOB_SUSPENDED] = "is suspended.",
 		[JOB_SUCCEEDED] = "has completed.",
-		[JOB_FAILED] = "has failed:",
+		[JOB_FAILED] = "has failed",
 	};
 	struct job_status *s = &w->out->status;
 	const struct job *job = w->job;
@@ -122,7 +122,10 @@ void job_plan_set_stage(struct work *w, enum job_condition_type stage, const cha
 		job_status_set(s, stage, w->v->now_ms, reason, "%s", message);
 	else
 		job_status_set(s, stage, w->v->now_ms, reason, "IPUJob %s/%s %s%s%s", job->ns,
-			       job->name, frames[stage], more && message[0] ? " " : "",
+			       job->name, frames[stage],
+			       !more        ? ""
+			       : message[0] ? ": "
+					    : ".",
 			       more ? message : "");
 	job_status_say(s, stage_word(stage), "%s",
 		       message[0] ? message : "Waiting for resources to be ready");
@@ -225,7 +228,7 @@ void job_plan_end_status(struct work *w)
 				   wait[0] ? wait : "Suspended");
 	} else if (sums.restarting) {
 		const char *why = sums.restart ? sums.restart : "";
-		bool said = !wait[0] || strncmp(wait, why, strlen(why)) == 0;
+		bool said = !wait[0] || strstr(wait, why) != NULL;
 
 		snprintf(message, sizeof(message), "%s%s%s", said && wait[0] ? wait : why,
 			 said ? "" : "; ", said ? "" : wait);

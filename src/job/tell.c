@@ -169,7 +169,8 @@ void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct j
 	if (!reason || !reason[0])
 		return;
 	normal = plan->waits == PARTITION_WHY_NO_ROOM || plan->waits == PARTITION_WHY_QUEUED ||
-		 plan->waits == PARTITION_WHY_STARTING || strcmp(reason, "WaitingForKueue") == 0;
+		 plan->waits == PARTITION_WHY_STARTING || strcmp(reason, "WaitingForKueue") == 0 ||
+		 strcmp(reason, "DeletionWaiting") == 0;
 	job_tell(ctx, job, normal ? KUBE_EVENT_NORMAL : KUBE_EVENT_WARNING, reason, "%s",
 		 plan->wait_message);
 }

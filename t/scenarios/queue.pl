@@ -28,7 +28,7 @@ sub ($s) {
 	my $job = $s->wait_message('second', qr/0 of 4 are free/);
 	is($job->{status}{launcherStatus}, 'Pending', 'the job is Pending');
 	like(Scenario::condition($job)->{message},
-		qr{^IPUJob default/second is waiting for resources to be ready\. waiting for 2 IPUs},
+		qr{^IPUJob default/second is waiting for resources to be ready: waiting for 2 IPUs},
 		'… its condition says so too');
 	ok(!$s->get_worker('second'), '… without a Pod');
 	is($s->metrics->{ipu_operator_partitions_waiting}, 1, '… and counted');

@@ -44,7 +44,8 @@ struct wpod {
 
 struct world {
 	unsigned instances, workers;
-	bool deleting, finalizer, launcher, interactive, older, keeps, gone, suspend, recreate;
+	bool deleting, deleting_long, finalizer, launcher, interactive, older, keeps, gone, suspend,
+		recreate;
 	bool unsupported;   /* not run here */
 	bool unsupporting;  /* what the workers of a launcher need isn't there */
 	unsigned uncovered; /* the last instances that the launchers' Role doesn't cover */
@@ -227,6 +228,9 @@ static inline void look(const struct world *w, struct sight *s)
 		.uid = TEXT("uid-of-j"),
 		.generation = 1,
 		.deleting = w->deleting,
+		.deletion_ms = w->deleting_long ? NOW - 6000
+			       : w->deleting    ? NOW
+						: 0,
 		.has_finalizer = w->finalizer,
 		.instances = w->instances,
 		.workers = w->workers,

@@ -28,6 +28,7 @@ static void read_job_word(struct world *w, const char *text)
 		bool *flag;
 	} flags[] = {
 		{"deleting", &w->deleting},
+		{"long", &w->deleting_long},
 		{"launcher", &w->launcher},
 		{"interactive", &w->interactive},
 		{"older", &w->older},
