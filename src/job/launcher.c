@@ -106,6 +106,9 @@ static int build_main(struct jmut_doc *doc, struct jmut *container, const struct
 	drop_the_workers_own(doc, container);
 	set_command(doc, container, job, spec);
 	add_own_env(doc, container, json_at(spec, "launcher", "env", NULL));
+	/* A restart takes the log away: its end goes into the status, and an Event. */
+	if (!jmut_get(container, "terminationMessagePolicy"))
+		jmut_set_str(doc, container, "terminationMessagePolicy", "FallbackToLogsOnError");
 	if (job_container_build(doc, container, ipus, settings, err) < 0)
 		return -1;
 	hide_gcd(container, job);

@@ -7,12 +7,14 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/str.h"
 #include "job/queue.h"
+#include "job/status.h"
 #include "kube/object.h"
 
 #define WORDS_MAX 256
@@ -58,12 +60,37 @@ static void say(struct job_pod *pod, struct str why, char *message)
 	pod->message = message;
 }
 
-/* What a container said at its end may be pages: as much as people read in a status. */
-static struct str brief(struct str words)
+struct words {
+	char z[2 * WORDS_MAX];
+};
+
+/* What a container said at its end may be pages: as much as people read in a status, in one line.
+ */
+static struct words brief(struct str said)
 {
-	words = str_trim(words);
-	words.len = str_utf8_cut(words, WORDS_MAX);
-	return words;
+	struct words ret;
+
+	snprintf(ret.z, sizeof(ret.z), "%.*s", STR_ARG(str_trim(said)));
+	job_status_clean(ret.z, WORDS_MAX);
+	return ret;
+}
+
+/* Of several lines, the last ones: they are the end of a log, and that is where programs say what
+ * was wrong. */
+static struct words last_words(struct str said)
+{
+	struct words ret, end;
+	size_t skip;
+
+	said = str_trim(said);
+	if (said.len <= WORDS_MAX || !memchr(said.p, '\n', said.len))
+		return brief(said);
+	skip = said.len - (WORDS_MAX - strlen("…"));
+	while (skip < said.len && ((unsigned char)said.p[skip] & 0xc0) == 0x80)
+		skip++;
+	end = brief((struct str){said.p + skip, said.len - skip});
+	snprintf(ret.z, sizeof(ret.z), "…%.*s", WORDS_MAX, end.z);
+	return ret;
 }
 
 /* ---- failed ---- */
@@ -94,15 +121,14 @@ static void find_failed(const struct json *statuses, const char *what, struct fa
 static void explain_failure(struct job_pod *pod, const struct json *status)
 {
 	struct str reason = json_str(json_get(status, "reason"));
-	struct str words = brief(json_str(json_get(status, "message")));
+	struct words words = brief(json_str(json_get(status, "message")));
 	struct failed first = {0};
 	int64_t code;
 
 	/* Evicted, NodeLost, …: the kubelet's word comes before the containers'. */
 	if (reason.len)
 		say(pod, reason,
-		    xasprintf("%.*s%s%.*s", STR_ARG(reason), words.len ? ": " : "",
-			      STR_ARG(words)));
+		    xasprintf("%.*s%s%s", STR_ARG(reason), words.z[0] ? ": " : "", words.z));
 	find_failed(json_get(status, "initContainerStatuses"), "init container", &first);
 	find_failed(json_get(status, "containerStatuses"), "container", &first);
 	if (!first.ended) {
@@ -111,13 +137,13 @@ static void explain_failure(struct job_pod *pod, const struct json *status)
 	}
 	code = json_int(json_get(first.ended, "exitCode"), 0);
 	reason = json_str(json_get(first.ended, "reason"));
-	words = brief(json_str(json_get(first.ended, "message")));
+	words = last_words(json_str(json_get(first.ended, "message")));
 	pod->exit_code = (int32_t)code;
 	say(pod, reason,
-	    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%.*s", first.what,
+	    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%s", first.what,
 		      STR_ARG(json_str(json_get(first.container, "name"))), code,
 		      reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
-		      words.len ? ": " : "", STR_ARG(words)));
+		      words.z[0] ? ": " : "", words.z));
 }
 
 /* ---- not starting ---- */
@@ -145,15 +171,15 @@ static void find_waiting_container(struct job_pod *pod, const struct json *statu
 	while (json_next(&it)) {
 		const struct json *waiting = json_at(it.value, "state", "waiting", NULL);
 		struct str reason = json_str(json_get(waiting, "reason"));
-		struct str words = brief(json_str(json_get(waiting, "message")));
+		struct words words = brief(json_str(json_get(waiting, "message")));
 		struct str name = json_str(json_get(it.value, "name"));
 
 		if (!is_start_error(reason))
 			continue;
 		pod->fault = JOB_POD_FAULT_OWN;
 		say(pod, reason,
-		    xasprintf("container %.*s can't start: %.*s%s%.*s", STR_ARG(name),
-			      STR_ARG(reason), words.len ? ": " : "", STR_ARG(words)));
+		    xasprintf("container %.*s can't start: %.*s%s%s", STR_ARG(name),
+			      STR_ARG(reason), words.z[0] ? ": " : "", words.z));
 	}
 }
 
@@ -168,8 +194,8 @@ static void explain_waiting(struct job_pod *pod, const struct json *status)
 			return;
 		pod->fault = JOB_POD_FAULT_NODE;
 		say(pod, reason.len ? reason : STR("Unschedulable"),
-		    xasprintf("no node takes it: %.*s",
-			      STR_ARG(brief(json_str(json_get(condition, "message"))))));
+		    xasprintf("no node takes it: %s",
+			      brief(json_str(json_get(condition, "message"))).z));
 	}
 	find_waiting_container(pod, json_get(status, "initContainerStatuses"));
 	find_waiting_container(pod, json_get(status, "containerStatuses"));

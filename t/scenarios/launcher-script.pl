@@ -45,4 +45,13 @@ sub ($s) {
 	my $at_once = () = $log =~ /^at once$/mg;
 	is($at_once, 8, 'eight at once');
 	like($log, qr/^stranger (?!0)\d+$/m, 'a Pod of someone else\'s can\'t be reached');
+
+	# A restart takes the log of the run before away.
+	create_launcher_job($s, 'complains', workers => 1, slots => 1, spec => { restartPolicy => { type => 'OnFailure', backOffLimit => 1 } },
+		command => [ 'sh', '-c', 'seq 1 500; echo "no such dataset: /data" >&2; exit 4' ]);
+	my $event = $s->wait_event('complains', 'JobRestarting');
+	like($event->{message}, qr/complains-launcher failed: container main exited with 4 .*no such dataset/,
+		'the end of a failed launcher\'s log is in an Event');
+	my $job = $s->wait_job('complains', 'Failed');
+	like($job->{status}{lastMessage}, qr/exited with 4 \(Error\): .* no such dataset: \/data; BackoffLimitExceeded/, '… and in the status, in one line');
 };

@@ -251,7 +251,8 @@ static const char whole_pod[] =
 	"    - {name: mpi-config, mountPath: /etc/mpi, readOnly: true}\n"
 	"    securityContext: {capabilities: {add: [IPC_LOCK]}, privileged: true}\n"
 	"    resources: {limits: {cpu: 32, memory: 64Gi}, requests: {hugepages-2Mi: 2Mi}}\n"
-	"    newField: 1.50\n";
+	"    newField: 1.50\n"
+	"    terminationMessagePolicy: FallbackToLogsOnError\n";
 
 static void test_whole(void)
 {
@@ -288,6 +289,16 @@ static void test_interactive(void)
 	is_yaml(jmut_view(jmut_get(main_container(pod), "command")),
 		"[/.ipu/ipu-launcher, init, --for, '3600']", "it sleeps for its time");
 	ok(!jmut_get(main_container(pod), "args"), "without the template's arguments");
+	pod = build_with(doc, &j,
+			 "{interactive: {ttl: 3600}, workers: {template: {spec: {containers: "
+			 "[{name: c, terminationMessagePolicy: File}]}}}}",
+			 0, &ipus, &settings);
+	is_str(json_cstr(json_get(jmut_view(main_container(pod)), "terminationMessagePolicy")),
+	       "File", "where its last words are, the template may say");
+	pod = build_with(doc, &j,
+			 "{interactive: {ttl: 3600}, workers: {template: {spec: {containers: "
+			 "[{name: c, command: [x]}]}}}}",
+			 0, &ipus, &settings);
 	is_str(env_value(pod, "OMPI_MCA_plm_rsh_agent"), "/etc/mpi/kubeexec.sh",
 	       "mpirun can be called by hand");
 }

@@ -619,6 +619,28 @@ static void test_identity(void)
 		 words);
 	pod = observe("", status);
 	ok(strlen(pod->message) < 400, "pages aren't kept: %zu", strlen(pod->message));
+	is_str(pod->message + strlen(pod->message) - 6, "www…", "and it shows");
+	job_pod_free(pod);
+
+	memset(words, 'x', sizeof(words));
+	snprintf(words + 300, sizeof(words) - 300, "\\nthe dataset äö\\n  isn't there\\n");
+	snprintf(status, sizeof(status),
+		 "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 1, "
+		 "message: \"%s\"}}}]}",
+		 words);
+	pod = observe("", status);
+	has_str(pod->message, "exited with 1: …xx", "of a log the end");
+	has_str(pod->message, "xx the dataset äö   isn't there", "in one line");
+	job_pod_free(pod);
+
+	memset(words, 'y', 300);
+	words[300] = '\0';
+	snprintf(status, sizeof(status),
+		 "{phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: "
+		 "Unschedulable, message: %s}]}",
+		 words);
+	pod = observe("", status);
+	is_str(pod->message + strlen(pod->message) - 6, "yyy…", "a scheduler's words, cut");
 	job_pod_free(pod);
 }
 
