@@ -62,7 +62,7 @@ libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
-	t/unit/job_model_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_launcher_test \
+	t/unit/job_model_test t/unit/job_status_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_launcher_test \
 	t/unit/job_controller_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
@@ -75,6 +75,8 @@ t_unit_job_validate_test_SOURCES = t/unit/job_validate_test.c t/unit/tap.h
 t_unit_job_validate_test_LDADD = $(job_ldadd)
 t_unit_job_model_test_SOURCES = t/unit/job_model_test.c t/unit/tap.h
 t_unit_job_model_test_LDADD = $(job_ldadd)
+t_unit_job_status_test_SOURCES = t/unit/job_status_test.c t/unit/tap.h
+t_unit_job_status_test_LDADD = $(job_ldadd)
 t_unit_job_group_test_SOURCES = t/unit/job_group_test.c t/unit/tap.h
 t_unit_job_group_test_LDADD = $(job_ldadd)
 t_unit_job_queue_test_SOURCES = t/unit/job_queue_test.c t/unit/tap.h

@@ -34,7 +34,7 @@ struct field {
 };
 
 static const struct field fields[] = {
-	{"jobInstances", FIELD_INT, false, 1, 2000, NULL},
+	{"jobInstances", FIELD_INT, false, INT32_MIN, INT32_MAX, NULL},
 	{"ipusPerJobInstance", FIELD_SIZE, false, 0, 0, NULL},
 	{"workersPerJobInstance", FIELD_SIZE, false, 0, 0, NULL},
 	{"modelReplicasPerWorker", FIELD_SIZE, false, 0, 0, NULL},

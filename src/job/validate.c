@@ -13,8 +13,9 @@
 #include "job/model.h"
 #include "job/validate.h"
 
-#define MAX_WORKERS 10000
-#define MAX_IPUS    65536
+#define MAX_WORKERS   10000
+#define MAX_INSTANCES 2000 /* what the status has room for: doc/design/job-states.md */
+#define MAX_IPUS      65536
 
 void job_report(struct job_check *c, const char *kind, const char *path, const char *fmt, ...)
 {
@@ -120,7 +121,12 @@ static void check_numbers(struct job_check *c, const struct sizes *s)
 {
 	int64_t models = text_number(s->models, 99999);
 	int64_t replica_ipus = text_number(s->replica_ipus, 99999);
+	int64_t instances = json_int(s->instances, 0);
 
+	if (json_type(s->instances) == JSON_INT && !(instances >= 1 && instances <= MAX_INSTANCES))
+		job_report(c, "Invalid", "spec.jobInstances",
+			   "must be from 1 to 2000; to stop a job for a while, set spec.suspend to "
+			   "true");
 	if (json_type(s->ipus) == JSON_STRING && json_str(s->ipus).len <= 16 &&
 	    !is_power_of_two(text_number(s->ipus, MAX_IPUS)))
 		job_report(c, "Invalid", "spec.ipusPerJobInstance",
@@ -163,7 +169,7 @@ static void check_counts(struct job_check *c, const struct json *object, const s
 	bool launcher = is_there(json_get(spec, "launcher")) ||
 			is_there(json_get(spec, "interactive"));
 
-	if (instances < 1 || instances > MAX_WORKERS || workers > MAX_WORKERS)
+	if (instances < 1 || workers > MAX_WORKERS)
 		return;
 	if (instances * workers > MAX_WORKERS)
 		job_report(c, "Invalid", "spec.jobInstances",

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IPUJobs of both generations to struct job, and statuses there and back.
+ * IPUJobs of both generations to struct job. Statuses are job_status_test's.
  */
 #include <inttypes.h>
 
-#include "core/clock.h"
 #include "core/yaml.h"
 #include "job/model.h"
-#include "job/status.h"
 #include "tap.h"
 #include "vipu/api.h"
 
@@ -422,7 +420,8 @@ static void test_problems(void)
 	struct job *job = decode_spec("{jobInstances: 0, ipusPerJobInstance: '3', workers: {}}");
 
 	is_str(job->problem,
-	       "spec.jobInstances: must be from 1 to 2000; spec.workers.template: is required; "
+	       "spec.workers.template: is required; spec.jobInstances: must be from 1 to 2000; "
+	       "to stop a job for a while, set spec.suspend to true; "
 	       "spec.ipusPerJobInstance: must be a power of two from 1 to 65536, written as a string, "
 	       "such as \"4\"",
 	       "every broken rule");
@@ -482,279 +481,6 @@ static void test_names(void)
 	job_free(job);
 }
 
-/* ---- the status ---- */
-
-static struct job *decode_status(const char *status)
-{
-	CLEANUP_FREE char *text = xasprintf("{\"metadata\":{\"name\":\"j\",\"namespace\":\"n\","
-					    "\"uid\":\"u\"},\"status\":%s}",
-					    status);
-	CLEANUP_JSON struct json_doc *doc = NULL;
-	struct err err = ERR_INIT;
-
-	if (json_parse(str_of(text), &doc, &err) < 0)
-		bail_out(err.msg);
-	return decode(json_root(doc));
-}
-
-static struct job *round_trip(const struct job_status *s)
-{
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct buf out = BUF_INIT(4 * 1024 * 1024);
-	CLEANUP_FREE char *text = NULL;
-	struct jmut *root = job_status_encode(doc, s);
-
-	if (jmut_write(jmut_get(root, "status"), JSON_COMPACT, &out, NULL) < 0)
-		bail_out("a status can't be written");
-	text = str_dup(buf_str(&out));
-	buf_done(&out);
-	return decode_status(text);
-}
-
-static void test_status(void)
-{
-	const char *text =
-		"{\"conditions\":[{\"type\":\"Pending\",\"status\":\"False\",\"reason\":\"R\","
-		"\"message\":\"M\",\"lastUpdateTime\":\"2024-06-01T00:00:00Z\","
-		"\"lastTransitionTime\":\"2024-06-01T00:00:01Z\"},{\"type\":\"Running\","
-		"\"status\":\"True\"},{\"type\":\"Other\",\"status\":\"True\"}],"
-		"\"launcherStatus\":\"Running\",\"iPUPartitionCreated\":true,\"restartCount\":2,"
-		"\"startTime\":\"2024-06-01T00:00:00Z\",\"completionTime\":\"2024-06-01T00:00:09Z\","
-		"\"workersStatus\":{\"active\":1,\"succeeded\":2,\"failed\":3},\"currentReplicas\":4,"
-		"\"desiredReplicas\":5,\"lastMessage\":\"hello\",\"selector\":\"s\","
-		"\"observedGeneration\":6}";
-	struct job *job = decode_status(text), *again;
-	const struct job_status *s = &job->status;
-
-	ok(s->conditions[JOB_PENDING].present && !s->conditions[JOB_PENDING].on, "Pending: False");
-	is_str(s->conditions[JOB_PENDING].message, "M", "its message");
-	is_int(s->conditions[JOB_PENDING].transition_ms, INT64_C(1717200001000), "since when");
-	ok(s->conditions[JOB_RUNNING].on && !s->conditions[JOB_FAILED].present, "Running: True");
-	ok(s->partition_created, "a partition");
-	is_int(s->completion_ms, INT64_C(1717200009000), "completionTime");
-	is_int(s->active * 100 + s->succeeded * 10 + s->failed, 123, "workers");
-	is_int(s->restart_count, 2, "restarts");
-	is_int(s->current_replicas * 10 + s->desired_replicas, 45, "replicas");
-	is_int(s->observed_generation, 6, "generation");
-	again = round_trip(s);
-	ok(job_status_equal(s, &again->status), "there and back");
-	again->status.active++;
-	ok(!job_status_equal(s, &again->status), "and a difference is one");
-	job_free(again);
-	job_free(job);
-}
-
-static void test_odd_statuses(void)
-{
-	static const char *const odd[] = {
-		"null",
-		"[]",
-		"{}",
-		"{\"conditions\":[1,{},{\"type\":7}],\"startTime\":\"yesterday\"}",
-		"{\"workersStatus\":{\"active\":-1,\"failed\":99999999999}}",
-	};
-
-	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		struct job *job = decode_status(odd[i]), *again = round_trip(&job->status);
-
-		row_begin("%s", odd[i]);
-		is_int(job->status.active + job->status.failed + job->status.start_ms, 0,
-		       "nothing");
-		ok(job_status_equal(&job->status, &again->status) || !job->status.launcher_status,
-		   "there and back");
-		job_free(again);
-		job_free(job);
-	}
-	row_end();
-}
-
-/* The API keeps whole seconds: what was set with milliseconds isn't another status. */
-static void test_seconds(void)
-{
-	struct job_status s = {0};
-	struct job *again;
-
-	job_status_set(&s, JOB_FAILED, INT64_C(1717200000123), "IPUJobFailed", "why");
-	job_status_say(&s, "Failed", "why");
-	s.completion_ms = INT64_C(1717200000999);
-	s.instances = xcalloc(2, sizeof(*s.instances));
-	s.n_instances = 2; /* the first has nothing to say, and isn't written */
-	s.instances[1] = (struct job_instance){
-		.phase = JOB_INSTANCE_RESTARTING,
-		.run = 3,
-		.restarts = 2,
-		.complete = true,
-		.over = true,
-		.yields = true,
-		.start_ms = INT64_C(1717200000001),
-		.since_ms = INT64_C(1717200001002),
-		.running_ms = INT64_C(1717200002003),
-		.retry_ms = INT64_C(1717200003004),
-		.message = xstrdup("how it ended"),
-	};
-	s.start_ms = INT64_C(1717200000500);
-	s.selector = xstrdup("x");
-	again = round_trip(&s);
-	ok(job_status_equal(&s, &again->status), "equal");
-	job_free(again);
-	job_status_done(&s);
-}
-
-static void test_clean(void)
-{
-	static const struct {
-		const char *from;
-		size_t max;
-		const char *to;
-	} rows[] = {
-		{"", 9, ""},           {"abc", 3, "abc"},
-		{"abcd", 3, "…"},      {"abcdef", 5, "ab…"},
-		{"aäöüz", 8, "aäöüz"}, {"aäöüz", 7, "aä…"},
-		{"€€€", 8, "€…"},      {"a\nb\tc\x7f", 9, "a b c "},
-		{"a\xc3", 9, "a?"},    {"\xe2\x82", 9, "??"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char z[32];
-
-		row_begin("%s in %zu", rows[i].from, rows[i].max);
-		snprintf(z, sizeof(z), "%s", rows[i].from);
-		job_status_clean(z, rows[i].max);
-		is_str(z, rows[i].to, "cut");
-	}
-	row_end();
-}
-
-/* Numbers that no operator has written. */
-static void test_strange_numbers(void)
-{
-	struct job *job = decode_status(
-		"{\"instances\":[{\"index\":0,\"run\":99999999999,\"restarts\":2147483648,"
-		"\"tries\":7000000},{\"index\":1,\"run\":-5,\"restarts\":-1,\"tries\":\"x\"},"
-		"{\"index\":4000,\"run\":1},{\"index\":-1,\"run\":1}]}");
-	const struct job_instance *mem = job->status.instances;
-
-	row_begin("numbers that a hand has written");
-	is_uint(job->status.n_instances, 2, "indices beyond the last one are none");
-	is_uint(mem[0].run, INT32_MAX, "the highest run");
-	is_uint(mem[0].restarts, INT32_MAX, "restarts as far as they go");
-	is_uint(mem[0].tries, 100, "tries");
-	is_uint(mem[1].run + mem[1].restarts + mem[1].tries, 0, "below 0 is 0");
-	row_end();
-	job_free(job);
-}
-
-/* ---- the largest job ---- */
-
-#define ETCD_BYTES (1536 * 1024) /* the most that etcd takes in one request */
-#define SPEC_BYTES (384 * 1024)  /* what must be left for everything else of the object */
-
-/* As the API server stores it, which writes JSON that is safe inside HTML. */
-static size_t stored_bytes(const struct job_status *s)
-{
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct buf out = BUF_INIT(16 * 1024 * 1024);
-	size_t n;
-
-	if (jmut_write(job_status_encode(doc, s), JSON_COMPACT, &out, NULL) < 0)
-		bail_out("a status can't be written");
-	n = buf_str(&out).len;
-	for (size_t i = 0; i < buf_str(&out).len; i++)
-		n += strchr("<>&", buf_str(&out).p[i]) ? 5 : 0;
-	buf_done(&out);
-	return n;
-}
-
-static void fill(struct job_instance *mem, const char *message)
-{
-	*mem = (struct job_instance){
-		.phase = JOB_INSTANCE_RESTARTING,
-		.run = INT32_MAX,
-		.restarts = INT32_MAX,
-		.tries = 100,
-		.complete = true,
-		.over = true,
-		.yields = true,
-		.start_ms = INT64_C(1717200000000),
-		.retry_ms = INT64_C(1717200003000),
-		.message = xstrdup(message),
-	};
-}
-
-/* Each instance has everything to say at once, in characters that are stored as six bytes. */
-static void test_largest(void)
-{
-	struct job *job = decode_spec("{jobInstances: 2000, ipusPerJobInstance: '1', workers: "
-				      "{strategy: {rollingUpdate: {maxSurge: 9999}}, " POD "}}");
-	size_t n = (size_t)job->instances + job->max_surge, stored;
-	char words[512], long_words[1023];
-	struct job_status s = {.n_instances = n, .instances = xcalloc(n, sizeof(*s.instances))};
-	struct job *again;
-
-	is_str(job->problem ? job->problem : "", "", "as many instances as a job may have");
-	is_uint(n, 4000, "and as many again while they are replaced");
-	memset(words, '<', sizeof(words) - 1);
-	words[sizeof(words) - 1] = '\0';
-	memset(long_words, '<', sizeof(long_words) - 1);
-	long_words[sizeof(long_words) - 1] = '\0';
-	for (size_t i = 0; i < n; i++)
-		fill(&s.instances[i], words);
-	for (int i = 0; i < JOB_CONDITIONS; i++)
-		job_status_mark(&s, i, true, INT64_C(1717200000000), "BackoffLimitExceeded", "%s",
-				long_words);
-	job_status_say(&s, "Restarting", "%s", long_words);
-	job_status_bound(&s);
-	stored = stored_bytes(&s);
-	ok(stored < ETCD_BYTES - SPEC_BYTES, "they fit, and leave room for the rest");
-	diag("the largest status has %zu bytes, %zu of each instance but for its words", stored,
-	     (stored - 256 * 1024) / n);
-	is_str(s.instances[0].message + strlen(s.instances[0].message) - 3, "…",
-	       "their words are cut");
-	again = round_trip(&s);
-	is_uint(again->status.n_instances, n, "all of them come back");
-	ok(job_status_equal(&s, &again->status), "as they were");
-	job_status_bound(&again->status);
-	ok(job_status_equal(&s, &again->status), "and cut once");
-	job_free(again);
-	job_free(job);
-	job_status_done(&s);
-	job = decode_spec("{jobInstances: 2001, ipusPerJobInstance: '1', workers: {" POD "}}");
-	is_str(job->problem ? job->problem : "", "spec.jobInstances: must be from 1 to 2000",
-	       "one more is refused");
-	job_free(job);
-}
-
-/* Words are cut at a character, and only as far as they must be. */
-static void test_cut(void)
-{
-	static const struct {
-		const char *pattern;
-		size_t n, bytes; /* instances, and what is left of the words of each */
-	} rows[] = {
-		{"x", 1, 510},    {"ä", 1, 510},  {"x", 600, 433},  {"ä", 600, 433},
-		{"ä€", 600, 433}, {"<", 600, 74}, {"\"", 600, 218},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct job_status s = {.n_instances = rows[i].n,
-				       .instances = xcalloc(rows[i].n, sizeof(*s.instances))};
-		char words[512] = "";
-		const char *cut;
-
-		row_begin("%zu times %s", rows[i].n, rows[i].pattern);
-		while (strlen(words) + strlen(rows[i].pattern) < 511)
-			strcat(words, rows[i].pattern);
-		for (size_t k = 0; k < rows[i].n; k++)
-			s.instances[k].message = xstrdup(words);
-		job_status_bound(&s);
-		cut = s.instances[rows[i].n - 1].message;
-		is_uint(strlen(cut), rows[i].bytes, "bytes");
-		ok(str_is_utf8(str_of(cut)), "whole characters");
-		job_status_done(&s);
-	}
-	row_end();
-}
-
 static void test_partition(void)
 {
 	struct partition_ask ask;
@@ -797,12 +523,5 @@ int main(void)
 	test_problems();
 	test_identity();
 	test_names();
-	test_status();
-	test_odd_statuses();
-	test_seconds();
-	test_clean();
-	test_strange_numbers();
-	test_cut();
-	test_largest();
 	return done_testing();
 }
