@@ -185,16 +185,22 @@ sub another_operator ($s) {
 	return $other;
 }
 
+# One more with the same settings but for its name and these; the scenario ends it.
+sub start_replica ($s, $name, %set) {
+	local $s->{settings} = { %{ $s->{settings} }, 'leaderElection.identity' => $name, %set };
+	return $s->another_operator;
+}
+
 sub operator ($s) { return $s->{operator} }
 sub sim ($s) { return $s->{sim} }
 sub back ($s) { return $s->{back} }
 sub is_real ($s) { return $s->{back}->is_real }
 sub controllers ($s) { return @{ $s->{controllers} } }
 
-# Waits until the daemon says that it's ready.
-sub wait_ready ($s) {
+# Waits until the daemon (or another one) says that it's ready.
+sub wait_ready ($s, $operator = $s->{operator}) {
 	return $s->wait_for('the operator to be ready', sub {
-		return $s->fetch($s->{operator}, 'GET', 'health', '/readyz')->{status} == 200;
+		return $s->fetch($operator, 'GET', 'health', '/readyz')->{status} == 200;
 	});
 }
 

@@ -10,6 +10,7 @@ use Cluster;
 use Cluster::Sandbox;
 use IpuTest qw(http slurp start wait_until);
 use IpuTree qw(top_srcdir);
+use JSON::PP ();
 
 my $clone_newnet = 0x40000000;
 my $busybox = 'localhost/busybox:test';
@@ -200,6 +201,25 @@ sub return_node ($self, $s, $node) {
 
 # The program that speaks for a node.
 sub voice_of ($self, $node) { return $self->{shape} eq 'scale' ? 'kwok' : "$node-kubelet" }
+
+# The webhook's Service leads to these ports of the cluster's own address; none: it goes.
+sub serve_webhook ($self, $s, $service, @ports) {
+	my $ns = 'ipu-operator';
+	$s->create('services', { apiVersion => 'v1', kind => 'Service', metadata => { name => $service },
+		spec => { ports => [ { port => 443, targetPort => 8443 } ] } }, $ns) if !$s->get('services', $service, $ns);
+	my %wanted = map { ("$service-$_" => $_) } @ports;
+	my %there = map { $_->{metadata}{name} => 1 }
+		$s->list('endpointslices', ns => $ns, labels => "kubernetes.io/service-name=$service");
+	for my $name (grep { !$there{$_} } sort keys %wanted) {
+		$s->create('endpointslices', { apiVersion => 'discovery.k8s.io/v1', kind => 'EndpointSlice', addressType => 'IPv4',
+			metadata => { name => $name, labels => { 'kubernetes.io/service-name' => $service } },
+			ports => [ { port => 0 + $wanted{$name}, protocol => 'TCP' } ],
+			endpoints => [ { addresses => [ $self->address ], conditions => { ready => JSON::PP::true } } ] }, $ns);
+	}
+	$s->delete('endpointslices', $_, ns => $ns) for grep { !$wanted{$_} } sort keys %there;
+	$s->delete('services', $service, ns => $ns) if !@ports;
+	return;
+}
 
 sub api_goes ($self, $s) { return $self->{c}->stop('kube-apiserver') }
 

@@ -111,6 +111,13 @@ sub lose_node ($self, $s, $node) {
 
 sub return_node ($self, $s, $node) { return $s->tell_sim("/sim/nodes/$node/return") }
 
+# The webhook's Service leads to these ports of this machine: here, to the last one.
+sub serve_webhook ($self, $s, $service, @ports) {
+	my %spec = (clusterIP => '127.0.0.1', ports => [ { port => 443, targetPort => 0 + $ports[-1] } ]);
+	return $s->get('services', $service, 'ipu-operator') ? $s->patch('services', $service, { spec => \%spec }, ns => 'ipu-operator')
+		: $s->create('services', { apiVersion => 'v1', kind => 'Service', metadata => { name => $service }, spec => \%spec }, 'ipu-operator');
+}
+
 # Nobody answers, and what was open breaks.
 sub api_goes ($self, $s) {
 	$s->tell_sim('/sim/api/faults', json => { kind => 'cut', count => 0 });
