@@ -104,7 +104,9 @@ subtest 'IPUJobs are shown' => sub {
 	like($yaml, qr/^  - ipu\.finalizers\.graphcore\.ai$/m, 'yaml: the finalizer');
 	like($yaml, qr/^  launcherStatus: Running$/m, 'yaml: the status');
 	unlike($yaml, qr/managedFields/, 'yaml: no managed fields');
-	$out = shows(['describe', 'ipujob', 'mnist-training'], qr/^Kind: +IPUJob$/m);
+	# One that nobody has changed: another template would be rolled out, if it comes late.
+	wait_for(['get', 'ipujobs'], qr/^resnet-single +Running/m);
+	$out = shows(['describe', 'ipujob', 'resnet-single'], qr/^Kind: +IPUJob$/m);
 	like($out, qr/^Events:\n.*\n.*\n.*PartitionRequested.*\n.*PartitionActive.*\n.*PodCreated.*\n.*JobRunning/m,
 		'describe: the Events, in their order');
 	shows(['get', 'ipujobs', '--field-selector', 'metadata.name=resnet-single', '-o', 'name'],
