@@ -43,6 +43,8 @@ struct http_server_config {        /* 0 everywhere: the default */
 	unsigned write_ms;  /* without the peer taking a byte of what waits; 30 s */
 	unsigned max_connections; /* of a listener; 512; beyond, accepting pauses */
 	unsigned max_pipelined;   /* requests of a connection in work at once; 8 */
+	size_t max_bodies_bytes;  /* of all requests' bodies that are held at once; what comes
+				   * beyond is refused (503); 0: no limit */
 	size_t high_water_bytes;  /* of a streamed answer that waits; 256 KiB */
 	size_t max_output_bytes;  /* a streamed answer whose producer doesn't heed the high-water
 				   * mark is aborted beyond this; 16 MiB */
@@ -101,6 +103,9 @@ struct http_server_stats {
 		refused; /* refused: answered by the server itself (4xx, 5xx) */
 };
 void http_server_stats(const struct http_server *server, struct http_server_stats *ret);
+
+/* The handler has read the body, and what follows takes a while: its memory goes now. */
+void http_exchange_drop_body(struct http_exchange *ex);
 
 /* ---- answering at once ---- */
 

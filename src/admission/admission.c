@@ -327,6 +327,7 @@ static void on_abort(struct http_exchange *ex, void *arg)
 static void ask(struct pending *p)
 {
 	http_exchange_on_abort(p->ex, on_abort, p);
+	http_exchange_drop_body(p->ex);
 	loop_timer_start_in(&p->late, p->deadline_ms + LATE_MS);
 	admission_access_start(p->a->config.access, &p->review, &p->findings, p->deadline_ms,
 			       on_asked, p, &p->scope);

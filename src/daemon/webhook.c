@@ -18,7 +18,9 @@
 #define HEADER_MS       10000
 #define BODY_MS         30000 /* the API server waits no longer for a review */
 #define MAX_CONNECTIONS 256
-#define STOP_MS         25000 /* within the Pod's grace period, with the drain before it */
+/* Whoever reaches the port may send reviews; so much of them is held at once. */
+#define MAX_BODIES_BYTES ((size_t)64 << 20)
+#define STOP_MS          25000 /* within the Pod's grace period, with the drain before it */
 
 struct webhook {
 	struct daemon *d;
@@ -208,6 +210,7 @@ int webhook_start(struct daemon *d, struct err *err)
 		.body_ms = BODY_MS,
 		.idle_ms = IDLE_MS,
 		.max_connections = MAX_CONNECTIONS,
+		.max_bodies_bytes = MAX_BODIES_BYTES,
 		.name = "webhook",
 		.on_answered = admission_on_answered,
 	};

@@ -48,6 +48,16 @@ void exchange_free(void *p)
 	free(ex);
 }
 
+void http_exchange_drop_body(struct http_exchange *pub)
+{
+	struct exchange *ex = of(pub);
+
+	buf_done(&ex->body);
+	pub->body = STR_NULL;
+	pub->server->bodies_bytes -= ex->counted;
+	ex->counted = 0;
+}
+
 void exchange_abort(struct exchange *ex)
 {
 	if (ex->ended)

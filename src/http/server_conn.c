@@ -41,8 +41,16 @@ static void conn_end(struct sconn *conn, bool in_order)
 		net_conn_close(conn_detach(conn));
 }
 
+/* What it holds doesn't count any more: the reaper has it soon. */
+static void uncount(struct exchange *ex)
+{
+	ex->conn->server->bodies_bytes -= ex->counted;
+	ex->counted = 0;
+}
+
 static void drop_exchange(struct exchange *ex)
 {
+	uncount(ex);
 	list_unlink(&ex->link);
 	ex->conn->n_exchanges--;
 	ex->conn->server->stats.exchanges--;
@@ -51,8 +59,10 @@ static void drop_exchange(struct exchange *ex)
 
 static void drop_reading(struct sconn *conn)
 {
-	if (conn->reading)
-		loop_reap(conn->server->loop, conn->reading, exchange_free);
+	if (!conn->reading)
+		return;
+	uncount(conn->reading);
+	loop_reap(conn->server->loop, conn->reading, exchange_free);
 	conn->reading = NULL;
 }
 
@@ -293,8 +303,19 @@ static void on_head(struct sconn *conn)
 
 static void on_body(struct sconn *conn, struct str piece)
 {
-	if (conn->reading && buf_append_str(&conn->reading->body, piece, NULL) < 0)
+	struct http_server *server = conn->server;
+	size_t most = server->config.max_bodies_bytes;
+
+	if (!conn->reading)
+		return;
+	if (most && piece.len > most - server->bodies_bytes) {
+		refuse(conn, 503, "too much is being received at once: try again");
+	} else if (buf_append_str(&conn->reading->body, piece, NULL) < 0) {
 		refuse(conn, 413, "the body is too large");
+	} else {
+		conn->reading->counted += piece.len;
+		server->bodies_bytes += piece.len;
+	}
 }
 
 /* The last request came by HTTP/1.0, and its answer may have to end with the connection. */

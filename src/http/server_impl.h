@@ -23,6 +23,7 @@ struct http_server {
 	struct list listeners;
 	struct list conns;
 	struct http_server_stats stats; /* totals, and the exchanges of now */
+	size_t bodies_bytes;            /* held by all exchanges */
 	bool stopping;
 	struct loop_timer deadline; /* of the stop */
 	struct loop_work stopped;
@@ -74,6 +75,7 @@ struct exchange {
 	struct http_headers headers;
 	char *target;
 	struct buf body;
+	size_t counted; /* of it, in the server's sum */
 	struct buf out; /* what waits for its turn */
 	int minor;
 	bool keep_alive;

@@ -335,6 +335,47 @@ static void test_flood(void)
 	end();
 }
 
+/* What all requests together may hold. */
+static void test_many_bodies(void)
+{
+	const struct http_server_config config = {.max_bodies_bytes = 100};
+	struct end e[4];
+	char body[61];
+
+	begin(&config);
+	memset(body, 'x', 60);
+	body[60] = '\0';
+	for (int i = 0; i < 3; i++) {
+		raw_open(&e[i], port, NULL);
+		raw_send(&e[i], "POST /late HTTP/1.1\r\n" H "Content-Length: 60\r\n\r\n");
+		raw_send(&e[i], body + 20);
+		settle();
+	}
+	CLEANUP_FREE char *refused = raw_text(&e[2]);
+	has_str(refused, "HTTP/1.1 503 ", "the third is too much");
+	has_str(refused, "try again", "says what to do");
+	is_uint(e[0].in.len + e[1].in.len, 0, "the two before go on");
+	end_done(&e[0]); /* goes away in the middle: its room is free */
+	settle();
+	raw_send(&e[1], body + 40);
+	PUMP(n_held == 1);
+	is_uint(held[0]->body.len, 60, "one is whole");
+	http_exchange_drop_body(held[0]);
+	is_uint(held[0]->body.len, 0, "and read");
+	raw_open(&e[3], port, NULL);
+	raw_send(&e[3], "POST /echo HTTP/1.1\r\n" H "Content-Length: 100\r\n\r\n");
+	raw_send(&e[3], body + 20);
+	raw_send(&e[3], body);
+	ok(raw_wait(&e[3], 140), "then there's room again");
+	CLEANUP_FREE char *got = raw_text(&e[3]);
+	has_str(got, "HTTP/1.1 200 OK", "for a large one");
+	http_reply(held[0], 200, NULL, NULL, 0, STR("x"));
+	for (int i = 1; i < 4; i++)
+		end_done(&e[i]);
+	settle();
+	end();
+}
+
 static void test_listen(void)
 {
 	struct err err = ERR_INIT;
@@ -367,6 +408,7 @@ int main(void)
 	test_slow_loris();
 	test_pending_has_no_deadline();
 	test_flood();
+	test_many_bodies();
 	test_listen();
 	test_end();
 	return done_testing();
