@@ -357,17 +357,24 @@ static bool is_name_part(struct str s)
 	return true;
 }
 
-static bool is_qualified(struct str key)
+/* Kubernetes makes an annotation's key small before it looks at it, and a label's not. */
+static bool is_qualified(struct str key, bool label)
 {
 	struct str domain, name;
+	char small[256];
 
 	if (!str_cut(key, '/', &domain, &name))
 		return is_name_part(key);
+	if (domain.len >= sizeof(small))
+		return false;
+	for (size_t i = 0; i < domain.len; i++)
+		small[i] = label ? domain.p[i] : (char)tolower((unsigned char)domain.p[i]);
+	domain.p = small;
 	return job_look_is_subdomain(domain) && is_name_part(name);
 }
 
 static void check_map(const struct job_look *l, const char *path, const struct json *map,
-		      bool values_too)
+		      bool labels)
 {
 	struct json_iter it = json_iter(map);
 
@@ -379,13 +386,13 @@ static void check_map(const struct job_look *l, const char *path, const struct j
 		char at[JOB_LOOK_PATH];
 
 		job_look_path(at, "%s[%.*s]", path, STR_ARG(key));
-		if (!is_qualified(it.key))
+		if (!is_qualified(it.key, labels))
 			admission_problem(
 				l->out, at, "Invalid",
 				"must be a name of at most 63 letters, digits, \"-\", "
 				"\"_\" and \".\", with a domain and \"/\" before it or not, "
 				"such as \"app\" or \"example.com/app\"");
-		if (values_too && value.len && !is_name_part(value))
+		if (labels && value.len && !is_name_part(value))
 			admission_problem(l->out, at, "Invalid",
 					  "must be at most 63 letters, digits, \"-\", \"_\" and "
 					  "\".\", and begin and end with a letter or digit");

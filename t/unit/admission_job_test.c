@@ -283,6 +283,7 @@ static const struct row rows[] = {
 	{"pod-ephemeral", POD("'ephemeralContainers':[{'name':'x'}]"), IN_POD("ephemeralContainers")},
 	{"meta-key", META("'labels':{'a b':'c'}"), IN_META("labels[a b]")},
 	{"meta-key", META("'annotations':{'a/b/c':'d e'}"), IN_META("annotations[a/b/c]")},
+	{"meta-key", META("'labels':{'Example.com/a':'b'}"), IN_META("labels[Example.com/a]")},
 	{"meta-label", META("'labels':{'app':'my app'}"), IN_META("labels[app]")},
 	{"meta-label", META("'labels':{'app':'-x'}"), IN_META("labels[app]")},
 	{"twice-container", POD("'containers':[{'name':'c','image':'i'},{'name':'c','image':'i'}]"),
@@ -464,7 +465,7 @@ static const char *const good[] = {
 	MAIN("'ports':[{'containerPort':80,'hostPort':80},{'containerPort':80,'hostPort':80,'protocol':'UDP'},"
 	     "{'containerPort':80,'hostPort':80,'hostIP':'10.0.0.1'}]"),
 	MAIN("'command':['/bin/sh','-c','a b c']"),
-	META("'labels':{'app':'','example.com/a.b_c':'A-b.c_9'},'annotations':{'k8s.v1.cni.cncf.io/networks':'rdma net'},"
+	META("'labels':{'app':'','example.com/a.b_c':'A-b.c_9'},'annotations':{'k8s.v1.cni.cncf.io/networks':'rdma net','Example.com/A':'x'},"
 	     "'creationTimestamp':null,'name':''"),
 	WITH_LAUNCHER("'volumes':[{'name':'v'}],'containers':[{'name':'c','image':'i'},{'name':'side','image':'i',"
 		      "'volumeMounts':[{'name':'mpi-config','mountPath':'/etc/mpi'}]}]"),
