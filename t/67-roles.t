@@ -94,6 +94,21 @@ subtest 'a job\'s life' => sub {
 	wait_until('the first is gone', sub { !job_status('a') });
 };
 
+subtest 'an annotated Pod\'s life' => sub {
+	my ($pods, $path) = ('/api/v1/namespaces/default/pods', '/api/v1/namespaces/default/pods/annotated');
+	my $made = api('POST', $pods, { apiVersion => 'v1', kind => 'Pod', metadata => { name => 'annotated',
+		labels => { 'graphcore.ai/pod' => '0' x 31 . 'a' }, annotations => { 'graphcore.ai/ipus' => '2' } },
+		spec => { schedulingGates => [ { name => 'graphcore.ai/partition' } ], containers => [ { name => 'c', image => 'i' } ] } });
+	is($made->{status}, 201, 'it is made, as the webhook leaves it');
+	wait_until('its gate is open', sub { !@{ api('GET', $path)->{json}{spec}{schedulingGates} // [] } }, seconds => 30);
+	my $files = api('GET', '/api/v1/namespaces/default/configmaps/ipuof-' . '0' x 31 . 'a')->{json};
+	like($files->{data}{'ipuof-0.conf'} // '', qr/\S/, 'its configuration is there');
+	is(api('DELETE', $path, { gracePeriodSeconds => 0 })->{status}, 200, 'it goes');
+	wait_until('and its IPUs with it', sub {
+		!grep { $_->{id} =~ /^annotated-/ } @{ http('GET', $sim->url('admin', '/sim/state'))->{json}{vipu}[0]{partitions} }
+	}, seconds => 30);
+};
+
 subtest 'the certificate' => sub {
 	my $secret = api('GET', '/api/v1/namespaces/ipu-operator/secrets/ipu-operator-certificates')->{json};
 	is_deeply([ sort keys %{ $secret->{data} } ], [qw(ca.crt ca.key tls.crt tls.key)], 'the Secret holds it');
