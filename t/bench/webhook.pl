@@ -3,9 +3,10 @@
 #
 # What a review costs: wrk against the webhooks of ipu-operator, over TLS, reviews of an IPUJob and of an
 # annotated Pod on connections that are kept, then with a connection each; and what memory becomes of it.
-# No review here asks the API server. Not part of make check; from the build folder:
+# Only the new job asks the API server: what is kept of its answers for seconds, and with --tried the
+# simulator's dry run of two Pods each time. Not part of make check; from the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/webhook.pl [--connections=4] [--seconds=5] [--runs=5] [--soak=1000000]
+#     TOP_BUILDDIR=$PWD ../t/bench/webhook.pl [--connections=4] [--seconds=5] [--runs=5] [--soak=1000000] [--tried=1]
 #
 # needs wrk, taskset and two processors: the operator is on the first, wrk on the second, and the
 # simulator, idle by then, wherever there is room. Prints median and spread of the rates, of the 99th
@@ -21,7 +22,7 @@ use IpuTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my %opt = (connections => 4, seconds => 5, runs => 5, soak => 0);
+my %opt = (connections => 4, seconds => 5, runs => 5, soak => 0, tried => 0);
 GetOptions(\%opt, map { "$_=i" } keys %opt) or die "see the beginning of $0\n";
 watchdog(120 + 6 * $opt{runs} * ($opt{seconds} + 5) + $opt{soak} / 500);
 
@@ -31,7 +32,7 @@ my $sim = start('ipu-sim', args => ['--dir', "$dir/sim"]);
 my $daemon = start('ipu-operator', path => $tool{taskset}, args => [qw(-c 0), program('ipu-operator'), '--roles', 'webhook',
 	'--kubeconfig', "$dir/sim/kubeconfig", (map { ('--set', "$_=127.0.0.1:0") }
 	qw(webhook.listen health.listen metrics.listen)),
-	map { ('--set', $_) } 'operatorNamespace=default', 'webhook.drainSeconds=0', 'webhook.dryRunPods=false',
+	map { ('--set', $_) } 'operatorNamespace=default', 'webhook.drainSeconds=0', 'webhook.dryRunPods=' . ($opt{tried} ? 'true' : 'false'),
 	'launcher.image=registry/launcher']);
 wait_until('the operator', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });
 
@@ -72,6 +73,7 @@ my %case = (
 	'check of a job' => ['/validate-graphcore-ai-v1alpha1-ipujob',
 		review(@graphcore, { %$job, spec => { %{ $job->{spec} }, jobInstances => 2 } },
 			{ operation => 'UPDATE', oldObject => $old })],
+	'check of a new job' => ['/validate-graphcore-ai-v1alpha1-ipujob', review(@graphcore, $job)],
 	'an annotated Pod' => ['/mutate-v1-pod', review('', 'v1', 'pods', $pod)],
 );
 

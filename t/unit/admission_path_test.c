@@ -143,6 +143,51 @@ static char *resolve(const struct json *pod, const char *path)
 	return xasprintf("%.*s%zu%s", (int)(from - path), path, found, end);
 }
 
+/* Paths are an API server's words: whatever they are, the walk ends, and a path that it finds
+ * begins with a field of the IPUJob. */
+static void test_nonsense(const struct json *pod, const struct json *spec)
+{
+	static const char *const parts[] = {"spec",
+					    "metadata",
+					    "containers",
+					    "[0]",
+					    "[1]",
+					    "[",
+					    "]",
+					    ".",
+					    "..",
+					    "env",
+					    "volumeMounts",
+					    "[-1]",
+					    "[99999999999999999999]",
+					    "command",
+					    "labels",
+					    "[my.example/label]",
+					    "x",
+					    "securityContext"};
+	unsigned bad = 0;
+	uint64_t seed = 88172645463325252u;
+
+	for (int i = 0; i < 50000; i++) {
+		char path[256] = "";
+
+		for (int k = 0; k < 8; k++) {
+			seed ^= seed << 13;
+			seed ^= seed >> 7;
+			seed ^= seed << 17;
+			snprintf(path + strlen(path), sizeof(path) - strlen(path), "%s%s",
+				 seed & 64 ? "." : "",
+				 parts[seed % (sizeof(parts) / sizeof(parts[0]))]);
+		}
+		CLEANUP_FREE char *got = access_path_map(pod, spec, seed & 1, path);
+
+		if (got && strncmp(got, "spec.workers.template", 21) != 0 &&
+		    strncmp(got, "spec.launcher.", 14) != 0 && bad++ < 5)
+			diag("%s: %s", path, got);
+	}
+	is_uint(bad, 0, "nonsense leads nowhere else");
+}
+
 int main(void)
 {
 	CLEANUP_JSON struct json_doc *in = NULL;
@@ -163,6 +208,8 @@ int main(void)
 		is_str(got, rows[i].want, "the field");
 	}
 	row_end();
+	for (int i = 0; i < 2; i++)
+		test_nonsense(jmut_view(jmut_root(docs[i])), json_get(json_root(in), "spec"));
 	jmut_doc_free(docs[0]);
 	jmut_doc_free(docs[1]);
 	return done_testing();
