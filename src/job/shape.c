@@ -350,17 +350,67 @@ void job_check_shape(struct job_check *c, const struct json *spec)
 
 /* ---- fields that there aren't ---- */
 
-static bool is_field(struct str parent, struct str key)
+/* The name of a field right below parent ("workers."); empty: it's elsewhere. */
+static struct str name_below(struct str parent, const struct field *f)
 {
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct str path = str_of(fields[i].path);
+	struct str path = str_of(f->path);
 
-		if (!str_has_prefix(path, parent))
+	if (!str_has_prefix(path, parent))
+		return STR_NULL;
+	path.p += parent.len;
+	path.len -= parent.len;
+	return memchr(path.p, '.', path.len) ? STR_NULL : path;
+}
+
+#define MAX_TYPED 40
+
+/* How many letters must be changed, added or left out to make one of the other (Levenshtein),
+ * whatever their case. */
+static size_t distance(struct str a, struct str b)
+{
+	size_t row[MAX_TYPED + 1];
+
+	if (a.len > MAX_TYPED || b.len > MAX_TYPED)
+		return MAX_TYPED;
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t corner = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			bool same = tolower((unsigned char)a.p[i - 1]) ==
+				    tolower((unsigned char)b.p[j - 1]);
+			size_t best = corner + !same;
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			corner = row[j];
+			row[j] = best;
+		}
+	}
+	return row[b.len];
+}
+
+/* Whether it's a field; else *ret_near is the one that was meant, or empty. */
+static bool is_field(struct str parent, struct str key, struct str *ret_near)
+{
+	size_t least = 3; /* two slips are one name misspelt, three are another name */
+
+	*ret_near = STR_NULL;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct str name = name_below(parent, &fields[i]);
+
+		if (name.len == 0)
 			continue;
-		path.p += parent.len;
-		path.len -= parent.len;
-		if (str_eq(path, key))
+		if (str_eq(name, key))
 			return true;
+		if (distance(name, key) < least) {
+			least = distance(name, key);
+			*ret_near = name;
+		}
 	}
 	return false;
 }
@@ -371,13 +421,19 @@ static void check_keys(struct job_check *c, const char *at, struct str parent,
 	struct json_iter it = json_iter(obj);
 
 	while (json_type(obj) == JSON_OBJECT && json_next(&it)) {
+		struct str key = {it.key.p, str_utf8_cut(it.key, 253)}, near;
 		char path[512];
 
-		if (is_field(parent, it.key))
+		if (is_field(parent, it.key, &near))
 			continue;
-		snprintf(path, sizeof(path), "%s.%.*s", at, STR_ARG(it.key));
-		job_report(c, "Forbidden", path,
-			   "an IPUJob has no such field: the API server drops it");
+		snprintf(path, sizeof(path), "%s.%.*s", at, STR_ARG(key));
+		if (near.len)
+			job_report(c, "Forbidden", path,
+				   "an IPUJob has no such field: did you mean %.*s?",
+				   STR_ARG(near));
+		else
+			job_report(c, "Forbidden", path,
+				   "an IPUJob has no such field: the API server drops it");
 	}
 }
 

@@ -123,6 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	if (json_parse(fuzz_str(p, len), &doc, NULL) < 0)
 		return 0;
 	MUST(job_validate(json_root(doc), count_report, &n) == n);
+	n = 0;
+	MUST(job_unknown_fields(json_root(doc), count_report, &n) == n);
 	if (job_decode(json_root(doc), &job, NULL) < 0)
 		return 0;
 	CLEANUP_FREE char *selector = job_selector(job);
