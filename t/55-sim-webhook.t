@@ -351,7 +351,7 @@ subtest 'by a Service' => sub {
 subtest 'writes meanwhile' => sub {
 	create(pod());
 	my $path = "/api/v1/namespaces/default/pods/pod-$n";
-	my %w = (rules => [rule(operations => ['UPDATE'])], timeoutSeconds => 2, failurePolicy => 'Ignore');
+	my %w = (rules => [rule(operations => ['UPDATE'])], timeoutSeconds => 1, failurePolicy => 'Ignore');
 	register('validating', 'slow', webhook('slow.b.c', %w, clientConfig => client('/silent'),
 		objectSelector => {matchLabels => {slow => 'yes'}}));
 	my $merge = {headers => {'content-type' => 'application/merge-patch+json'}};
