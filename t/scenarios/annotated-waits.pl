@@ -7,7 +7,15 @@
 
 use v5.36;
 use Scenario::Annotated qw(create_pod wait_opened wait_waiting partition_of waiting is_gated end_of_all);
+use IpuTest qw(program run);
 use Test::More;
+
+# ipuctl shows Pods among the owners.
+sub is_listed ($s, $view, $name) {
+	my $shown = run([ program('ipuctl'), $view, '--server', $s->operator->url('proxy', '') ]);
+	like($shown->{out}, qr{^.*\bdefault\b.*\bpod/$name\b}m, "ipuctl $view shows Pod $name") or diag($shown->{err});
+	return;
+}
 
 sub ($s) {
 	$s->start(agents => 2, label => 'kubernetes.io/os=linux');
@@ -22,6 +30,9 @@ sub ($s) {
 	$s->wait_for('the metrics to count them', sub {
 		($s->metrics->{'ipu_operator_annotated_pods{state="waiting"}'} // 0) == 2
 	});
+
+	is_listed($s, 'queue', 'second') if !$s->is_real;
+	is_listed($s, 'partitions', 'first') if !$s->is_real;
 
 	# One that goes while it waits, and a job beside them: one queue.
 	$s->create_job('job', ipus => 8, runs => 0.2);
@@ -53,11 +64,14 @@ sub ($s) {
 	$s->tell_vipu('up');
 	$s->wait_pod('patient', 'Running', seconds => 60);
 
-	# It goes away under a Pod that runs, and its partition with it.
+	# It goes away under a Pod that runs (while one waits, the controllers are looked at each second), and its partition with it.
 	my $id = partition_of($s->get('pods', 'patient'));
+	create_pod($s, 'large', ipus => 8);
+	wait_waiting($s, 'large', qr/^WaitingForIPUs/);
 	$s->tell_sim("/sim/vipu/0/partitions/$id", method => 'DELETE');
 	is($s->wait_event('patient', 'PartitionVanished', seconds => 60)->{type}, 'Warning', 'a lost partition is told');
 	is($s->get('pods', 'patient')->{status}{phase}, 'Running', '… and its Pod is left to itself');
-	is(scalar $s->partitions, 0, '… and gets no other under it');
+	$s->wait_pod('large', 'Running');
+	is(scalar $s->partitions, 1, '… and gets no other under it');
 	end_of_all($s);
 };
