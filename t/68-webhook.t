@@ -178,7 +178,7 @@ subtest 'what passes' => sub {
 	$going->{metadata}{deletionTimestamp} = '2026-01-01T00:00:00Z';
 	for my $webhook (qw(mutate validate)) {
 		ok(review($webhook, 'DELETE', undef, old => $bad, name => "$webhook delete")->{allowed}, "$webhook: DELETE");
-		my $response = review($webhook, 'UPDATE', $going, old => $bad, name => "$webhook in deletion");
+		my $response = review($webhook, 'UPDATE', $going, old => $going, name => "$webhook in deletion");
 		ok($response->{allowed} && !$response->{patch}, "$webhook: an object in deletion");
 		$response = review($webhook, 'UPDATE', $bad, old => $bad, name => "$webhook of a subresource",
 			request => { subResource => 'status' });

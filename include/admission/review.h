@@ -44,7 +44,8 @@ struct admission_review {
 int admission_review_decode(struct str body, struct admission_review *ret, struct err *err);
 void admission_review_done(struct admission_review *r); /* a zeroed one is fine */
 
-/* The object is being deleted: it isn't ours to hold up. */
+/* The object is being deleted: it isn't ours to hold up. What is stored says so; whoever sends an
+ * object could write anything into it. */
 bool admission_review_is_deleting(const struct admission_review *r);
 
 /* Appends the whole answer. What f holds decides: allowed, or a Status with code, reason, message

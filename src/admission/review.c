@@ -164,7 +164,7 @@ void admission_review_done(struct admission_review *r)
 
 bool admission_review_is_deleting(const struct admission_review *r)
 {
-	return kube_is_deleting(r->object ? r->object : r->old_object);
+	return kube_is_deleting(r->old_object);
 }
 
 /* ---- the response ---- */

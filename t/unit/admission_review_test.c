@@ -125,9 +125,12 @@ static void test_deleting(void)
 	} rows[] = {
 		{REQUEST(",\"operation\":\"UPDATE\",\"object\":{\"metadata\":{\"deletionTimestamp\":"
 			 "\"2026-01-01T00:00:00Z\"}},\"oldObject\":{}"),
-		 true},
+		 false}, /* only said so */
 		{REQUEST(",\"operation\":\"UPDATE\",\"object\":{},\"oldObject\":{\"metadata\":{"
 			 "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}"),
+		 true},
+		{REQUEST(",\"operation\":\"CREATE\",\"object\":{\"metadata\":{\"deletionTimestamp\":"
+			 "\"2026-01-01T00:00:00Z\"}}"),
 		 false},
 		{REQUEST(",\"operation\":\"DELETE\",\"oldObject\":{\"metadata\":{"
 			 "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"}}"),
