@@ -170,9 +170,9 @@ subtest 'giving up' => sub {
 	is(status_of($ended)->{status}, 404, 'a Pod that is ended asks no more');
 
 	my $late = pod('late');
-	my $done = launch($late, ipus => 8, more => [ '--timeout', 3 ]);
+	my $done = launch($late, ipus => 8, more => [ '--timeout', 5 ]);
 	is($done->{status}, 1, 'a time that is over');
-	like($done->{err}, qr/after 3 s there are no IPUs, and none are asked for any more: waiting for 8 IPUs/, '… is told');
+	like($done->{err}, qr/after 5 s there are no IPUs, and none are asked for any more: waiting for 8 IPUs/, '… is told');
 	is(status_of($late)->{status}, 404, '… and nothing is asked for any more');
 
 	is(ask('DELETE', '/v1/partitions/big/0')->{status}, 202, 'there is room');

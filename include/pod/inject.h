@@ -64,7 +64,6 @@ struct pod_inject_settings {
 	struct job_pod_settings worker; /* network, privileges, DNS, the launcher's image */
 	uint32_t reach_ipus; /* of the controller that has most; 0: not known, nothing is refused */
 	const struct partition_policy *policy; /* of the Pod's namespace; NULL: no limits */
-	const char *ns; /* that namespace, which the object needn't say; NULL: as it says */
 	/* Init mode: */
 	const char *proxy_url; /* "https://ipu-operator-vipu-proxy.NAMESPACE.svc:443" */
 	const char *proxy_ca;  /* what the proxy's certificate must be signed by (PEM) */

@@ -92,7 +92,6 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 		.worker = w->pods,
 		.reach_ipus = ret->job.largest_ipus,
 		.policy = &w->policy,
-		.ns = ns,
 	};
 }
 

@@ -98,23 +98,33 @@ static int take_out(struct injection *in)
 
 /* ---- what is refused ---- */
 
+static int refuse_size(const struct injection *in, const char *whose, int64_t most)
+{
+	return err_set(in->err, ERR_INVALID, 0,
+		       "metadata.annotations[%s]: %" PRIu32
+		       " IPUs are more than %s: at most %" PRId64,
+		       ipus_annotation(in), in->ipus, whose, most);
+}
+
+/* What would wait for ever. */
 static int check_size(const struct injection *in)
 {
 	const struct pod_inject_settings *s = in->settings;
-	struct str own = text_at(in->meta, "namespace");
-	CLEANUP_FREE char *ns = s->ns ? xstrdup(s->ns) : str_dup(own);
-	const struct partition_ask ask = {
-		.owner.ns = ns, .ipus = in->ipus, .deadline_ms = in->deadline_ms};
-	char why[256];
+	const struct partition_policy *p = s->policy ? s->policy : &partition_policy_none;
+	int64_t ipus = in->ipus, most_s = p->max_deadline_s;
 
-	if (s->reach_ipus > 0 && in->ipus > s->reach_ipus)
+	if (s->reach_ipus > 0 && ipus > s->reach_ipus)
+		return refuse_size(in, "any V-IPU controller has", s->reach_ipus);
+	if (p->max_job_ipus >= 0 && ipus > p->max_job_ipus)
+		return refuse_size(in, "a Pod may have in its namespace", p->max_job_ipus);
+	if (p->max_ipus >= 0 && ipus > p->max_ipus)
+		return refuse_size(in, "all of its namespace may have", p->max_ipus);
+	if (most_s >= 0 && in->deadline_ms > most_s * 1000)
 		return err_set(in->err, ERR_INVALID, 0,
-			       "metadata.annotations[%s]: %" PRIu32
-			       " IPUs are more than any V-IPU controller has: at most %" PRIu32,
-			       ipus_annotation(in), in->ipus, s->reach_ipus);
-	if (s->policy && !partition_policy_allows(s->policy, in->ipus, &ask, why, sizeof(why)))
-		return err_set(in->err, ERR_INVALID, 0, "metadata.annotations[%s]: %s",
-			       ipus_annotation(in), why);
+			       "spec.activeDeadlineSeconds: %" PRId64
+			       " s are more than a Pod with IPUs may run in its namespace: at most "
+			       "%" PRId64,
+			       in->deadline_ms / 1000, most_s);
 	return 0;
 }
 

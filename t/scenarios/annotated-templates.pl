@@ -39,9 +39,11 @@ sub ($s) {
 	$s->start(webhook => 1);
 
 	apply($s, { apiVersion => 'apps/v1', kind => 'Deployment', metadata => { name => 'serve' }, spec => { replicas => 2,
-		selector => { matchLabels => { app => 'serve' } }, template => template($s, 'serve', ipus => 4, restart => 'Always') } });
+		selector => { matchLabels => { app => 'serve' } }, template => template($s, 'serve', ipus => 4, restart => 'Always',
+			container => { ports => [ { containerPort => 8123 } ] }) } });
 	my @pods = wait_running($s, 'serve', 2);
 	my %partition = map { partition_of($_) => 1 } @pods;
+	is($pods[0]{spec}{containers}[0]{ports}[0]{hostPort}, 8123, 'a port is one of the host, as with hostNetwork from the start');
 	is(scalar keys %partition, 2, 'each Pod of a Deployment has a partition of its own');
 	$s->delete('pods', $pods[0]{metadata}{name});
 	my ($next) = grep { $_->{metadata}{uid} ne $pods[1]{metadata}{uid} } @{ $s->wait_for('the next one', sub {

@@ -452,13 +452,19 @@ static void test_untouched(void)
 
 /* ---- what is refused ---- */
 
-static const struct partition_policy tight = {.max_ipus = PARTITION_UNLIMITED,
+static const struct partition_policy tight = {.max_ipus = 16,
 					      .max_job_ipus = 4,
-					      .max_deadline_s = PARTITION_UNLIMITED,
+					      .max_deadline_s = 3600,
 					      .default_deadline_s = PARTITION_UNLIMITED,
 					      .max_interactive_s = PARTITION_UNLIMITED};
+static const struct partition_policy few = {.max_ipus = 2,
+					    .max_job_ipus = PARTITION_UNLIMITED,
+					    .max_deadline_s = PARTITION_UNLIMITED,
+					    .default_deadline_s = PARTITION_UNLIMITED,
+					    .max_interactive_s = PARTITION_UNLIMITED};
 static const struct pod_inject_settings small = {
-	.mode = POD_MODE_GATE, .reach_ipus = 64, .policy = &tight, .ns = "team"};
+	.mode = POD_MODE_GATE, .reach_ipus = 64, .policy = &tight};
+static const struct pod_inject_settings least = {.mode = POD_MODE_GATE, .policy = &few};
 static const struct pod_inject_settings no_image = {
 	.mode = POD_MODE_INIT, .proxy_url = "https://p", .proxy_ca = "CA"};
 static const struct pod_inject_settings no_ca = {
@@ -504,8 +510,14 @@ static const struct {
 	 "metadata.annotations[graphcore.ai/ipus]: 128 IPUs are more than any V-IPU controller "
 	 "has: at most 64"},
 	{VALUE("\"8\""), &small, ERR_INVALID,
-	 "metadata.annotations[graphcore.ai/ipus]: asks for 8 IPUs, a job in namespace team may "
-	 "have 4"},
+	 "metadata.annotations[graphcore.ai/ipus]: 8 IPUs are more than a Pod may have in its "
+	 "namespace: at most 4"},
+	{VALUE("\"4\""), &least, ERR_INVALID,
+	 "metadata.annotations[graphcore.ai/ipus]: 4 IPUs are more than all of its namespace may "
+	 "have: at most 2"},
+	{ANNOTATED "spec: {activeDeadlineSeconds: 3601, containers: [{}]}", &small, ERR_INVALID,
+	 "spec.activeDeadlineSeconds: 3601 s are more than a Pod with IPUs may run in its "
+	 "namespace: at most 3600"},
 	{"metadata: {labels: {graphcore.ai/job: j}, annotations: {graphcore.ai/ipu: \"2\"}}\n"
 	 "spec: {containers: [{}]}",
 	 &gate, ERR_INVALID,
