@@ -164,6 +164,9 @@ size_t job_validate_update(const struct json *before, const struct json *object,
 /* Members that no IPUJob's spec has, each as "Forbidden": misspelt ones, in what people write. */
 size_t job_unknown_fields(const struct json *object, job_report_fn *report, void *arg);
 
+/* One of Kubernetes' quantities, without a sign: 4, 0.5, 500m, 8Gi, 1e3. */
+bool job_is_quantity(struct str s);
+
 void job_status_done(struct job_status *s);
 void job_status_copy(struct job_status *to, const struct job_status *from);
 /* What is remembered of the instances, to one that has none. */

@@ -19,7 +19,7 @@ enum part_type {
 	PART_TEXT,
 	PART_ENUM,
 	PART_OBJECT,
-	PART_LIST,
+	PART_LIST,  /* of objects */
 	PART_WORDS, /* a list of strings */
 	PART_LABEL, /* a name, RFC 1123 */
 	PART_PORT_NAME,
@@ -203,6 +203,19 @@ static void check_words(const struct job_look *l, const char *path, const struct
 	}
 }
 
+static void check_members(const struct job_look *l, const char *path, const struct json *list)
+{
+	struct json_iter it = json_iter(list);
+
+	while (json_next(&it)) {
+		char at[JOB_LOOK_PATH];
+
+		job_look_path(at, "%s[%zu]", path, it.index);
+		if (json_type(it.value) != JSON_OBJECT)
+			admission_problem(l->out, at, "Invalid", "must be an object");
+	}
+}
+
 static void check_text(const struct job_look *l, const struct part *p, const char *path,
 		       struct str s)
 {
@@ -245,6 +258,8 @@ static void check_part(const struct job_look *l, const struct part *p, const cha
 				  p->min, p->max);
 	else if (p->type == PART_WORDS)
 		check_words(l, path, v);
+	else if (p->type == PART_LIST)
+		check_members(l, path, v);
 	else if (json_type(v) == JSON_STRING)
 		check_text(l, p, path, json_str(v));
 }
@@ -322,11 +337,41 @@ static void check_volume(const struct job_look *l, const char *path, const struc
 	};
 	size_t n = 0;
 
-	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
-		n += !is_absent(json_get(volume, sources[i]));
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		const struct json *source = json_get(volume, sources[i]);
+		char at[JOB_LOOK_PATH];
+
+		n += !is_absent(source);
+		job_look_path(at, "%s.%s", path, sources[i]);
+		if (!is_absent(source) && json_type(source) != JSON_OBJECT)
+			admission_problem(l->out, at, "Invalid", "must be an object");
+	}
 	if (n > 1)
 		admission_problem(l->out, path, "Forbidden",
 				  "must have one kind of volume, not %zu", n);
+}
+
+/* "64GB" is none: units are G and Gi. */
+static void check_amounts(const struct job_look *l, const char *path, const struct json *map)
+{
+	struct json_iter it = json_iter(map);
+
+	if (!is_absent(map) && json_type(map) != JSON_OBJECT)
+		admission_problem(l->out, path, "Invalid", "must be an object");
+	while (json_type(map) == JSON_OBJECT && json_next(&it)) {
+		struct str s = json_str(it.value), key = {it.key.p, str_utf8_cut(it.key, 253)};
+		enum json_type type = json_type(it.value);
+		char at[JOB_LOOK_PATH];
+
+		if (s.len && s.p[0] == '+')
+			s = (struct str){s.p + 1, s.len - 1};
+		job_look_path(at, "%s[%.*s]", path, STR_ARG(key));
+		if (type == JSON_STRING                     ? !job_is_quantity(s)
+		    : type == JSON_INT || type == JSON_REAL ? json_real(it.value, 0) < 0
+							    : type != JSON_NULL)
+			admission_problem(l->out, at, "Invalid",
+					  "must be a quantity, such as 4, \"500m\" or \"8Gi\"");
+	}
 }
 
 static void check_container(const struct job_look *l, const char *path,
@@ -338,6 +383,10 @@ static void check_container(const struct job_look *l, const char *path,
 	check_list(l, at, json_get(container, "env"), env_parts, check_env);
 	job_look_path(at, "%s.ports", path);
 	check_list(l, at, json_get(container, "ports"), port_parts, check_port);
+	job_look_path(at, "%s.resources.limits", path);
+	check_amounts(l, at, json_at(container, "resources", "limits", NULL));
+	job_look_path(at, "%s.resources.requests", path);
+	check_amounts(l, at, json_at(container, "resources", "requests", NULL));
 	job_look_path(at, "%s.volumeMounts", path);
 	check_list(l, at, json_get(container, "volumeMounts"), mount_parts, NULL);
 }

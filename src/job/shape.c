@@ -161,8 +161,7 @@ static size_t digits_at(struct str s, size_t i)
 	return n;
 }
 
-/* Kubernetes' quantities without a sign: 4, 0.5, 500m, 8Gi, 1e3. */
-static bool is_quantity(struct str s)
+bool job_is_quantity(struct str s)
 {
 	size_t whole = digits_at(s, 0), i = whole, fraction = 0;
 
@@ -220,7 +219,7 @@ static void check_quantities(struct job_check *c, const char *path, const struct
 		if (type != JSON_INT && type != JSON_STRING)
 			job_report(c, "Invalid", at, "must be a number or a string");
 		else if (type == JSON_INT ? json_int(it.value, 0) < 0
-					  : !is_quantity(json_str(it.value)))
+					  : !job_is_quantity(json_str(it.value)))
 			job_report(c, "Invalid", at,
 				   "must be a quantity, such as 4, \"500m\" or \"8Gi\"");
 	}

@@ -42,6 +42,10 @@ my @refused = (
 	[ main_with(args => [ '-n', 4 ]), {}, 'spec.containers[0].args[1]' ],
 	[ main_with(command => 'python3 train.py'), {}, 'spec.containers[0].command' ],
 	[ main_with(resources => []), {}, 'spec.containers[0].resources' ],
+	[ main_with(resources => { limits => { memory => '64GB' } }), {}, 'spec.containers[0].resources.limits[memory]' ],
+	[ main_with(resources => { limits => { cpu => -1 } }), {}, 'spec.containers[0].resources.limits[cpu]' ],
+	[ { %{ main_with() }, imagePullSecrets => ['regcred'] }, {}, 'spec.imagePullSecrets[0]' ],
+	[ { %{ main_with() }, volumes => [ { name => 'v', configMap => 'c' } ] }, {}, 'spec.volumes[0].configMap' ],
 	[ main_with(image => ''), {}, 'spec.containers[0].image' ],
 	[ main_with(image => 'i '), {}, 'spec.containers[0].image' ],
 	[ main_with(imagePullPolicy => 'never'), {}, 'spec.containers[0].imagePullPolicy' ],
@@ -93,6 +97,7 @@ my @taken = (
 	[ { initContainers => [ container(name => 'i', ports => [ { containerPort => 80, hostPort => 80 } ]) ],
 		%{ ports({ containerPort => 80, hostPort => 80 }) } }, {} ],
 	[ main_with(imagePullPolicy => '', terminationMessagePolicy => undef), {} ],
+	[ main_with(resources => { limits => { cpu => 0.5, memory => '64Gi' }, requests => { cpu => '+.5', memory => '1e3' } }), {} ],
 	[ mounting([$v], { name => 'v', mountPath => 'a' }, { name => 'v', mountPath => '/a/' }), {} ],
 	[ main_with(), { labels => { app => '', 'example.com/a.b_c' => 'A-b.c_9' }, annotations => { 'Example.com/A' => 'any thing' } } ],
 );
@@ -119,7 +124,7 @@ for my $case (@refused) {
 	like($here->{out}, qr/: error: \Qspec.workers.template.$path\E: /, '… at its path') or diag($here->{out});
 	my $there = on_cluster($spec, $meta);
 	isnt($there->{status}, 0, '… and by Kubernetes') or diag(IpuTest::json_encode($spec));
-	like($there->{err}, qr/is invalid|cannot unmarshal|unable to decode|must be/, '… as a Pod that can not be') or diag($there->{err});
+	like($there->{err}, qr/is invalid|cannot unmarshal|cannot be handled as a Pod|must be/, '… as a Pod that can not be') or diag($there->{err});
 }
 for my $case (@taken) {
 	my ($spec, $meta) = @$case;

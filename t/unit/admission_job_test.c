@@ -248,6 +248,12 @@ static const struct row rows[] = {
 	{"pod-list", MAIN("'ports':80"), IN_MAIN("ports")},
 	{"pod-object", MAIN("'resources':[]"), IN_MAIN("resources")},
 	{"pod-object", POD("'volumes':['v']"), IN_POD("volumes[0]")},
+	{"pod-object", POD("'imagePullSecrets':['regcred']"), IN_POD("imagePullSecrets[0]")},
+	{"pod-object", MAIN("'resources':{'limits':'all'}"), IN_MAIN("resources.limits")},
+	{"pod-object", POD("'volumes':[{'name':'v','configMap':'c'}]"), IN_POD("volumes[0].configMap")},
+	{"pod-quantity", MAIN("'resources':{'limits':{'memory':'64GB'}}"), IN_MAIN("resources.limits[memory]")},
+	{"pod-quantity", MAIN("'resources':{'requests':{'cpu':-1}}"), IN_MAIN("resources.requests[cpu]")},
+	{"pod-quantity", MAIN("'resources':{'requests':{'cpu':true}}"), IN_MAIN("resources.requests[cpu]")},
 	{"pod-required", POD("'containers':[{'name':'c'}]"), IN_MAIN("image")},
 	{"pod-required", POD("'containers':[{'name':'c','image':''}]"), IN_MAIN("image")},
 	{"pod-required", POD("'initContainers':[{'name':'a'}]"), IN_POD("initContainers[0].image")},
@@ -465,6 +471,7 @@ static const char *const good[] = {
 	MAIN("'ports':[{'containerPort':80,'hostPort':80},{'containerPort':80,'hostPort':80,'protocol':'UDP'},"
 	     "{'containerPort':80,'hostPort':80,'hostIP':'10.0.0.1'}]"),
 	MAIN("'command':['/bin/sh','-c','a b c']"),
+	MAIN("'resources':{'limits':{'cpu':0.5,'memory':'64Gi','rdma/a':1},'requests':{'cpu':'500m','memory':null}}"),
 	META("'labels':{'app':'','example.com/a.b_c':'A-b.c_9'},'annotations':{'k8s.v1.cni.cncf.io/networks':'rdma net','Example.com/A':'x'},"
 	     "'creationTimestamp':null,'name':''"),
 	WITH_LAUNCHER("'volumes':[{'name':'v'}],'containers':[{'name':'c','image':'i'},{'name':'side','image':'i',"
