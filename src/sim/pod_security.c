@@ -36,24 +36,28 @@ static void close_finding(struct finding *f)
 
 typedef bool container_fn(const struct json *container, const struct json *pod_context);
 
-/* Each container of all kinds that breaks a rule, named. */
+/* Each container of all kinds that breaks a rule, named; who: "container", or "pod or container".
+ */
 static void check_containers(struct buf *out, const struct json *spec, const char *rule,
-			     const char *before, const char *must, container_fn *breaks)
+			     const char *who, const char *must, container_fn *breaks)
 {
 	static const char *const lists[] = {"initContainers", "containers"};
-	CLEANUP_FREE char *close = xasprintf("\" must %s", must);
-	CLEANUP_FREE char *open = xasprintf("%s\"", before);
-	struct finding f = {.out = out, .name = rule, .close = close};
+	struct buf names = BUF_INIT(4096);
+	size_t n = 0;
 
 	for (size_t i = 0; i < 2; i++) {
 		struct json_iter it = json_iter(json_get(spec, lists[i]));
 
 		while (json_next(&it)) {
 			if (breaks(it.value, json_get(spec, "securityContext")))
-				found(&f, open, json_str(json_get(it.value, "name")), "\", \"");
+				buf_printf(&names, NULL, "%s\"%.*s\"", n++ ? ", " : "",
+					   STR_ARG(json_str(json_get(it.value, "name"))));
 		}
 	}
-	close_finding(&f);
+	if (n)
+		buf_printf(out, NULL, "%s%s (%s%s %.*s must %s)", out->len ? ", " : "", rule, who,
+			   n > 1 ? "s" : "", STR_ARG(buf_str(&names)), must);
+	buf_done(&names);
 }
 
 static const struct json *context(const struct json *container, const char *key)
@@ -129,20 +133,20 @@ static void check_baseline(struct buf *out, const struct json *spec)
 			found(&paths, "volume \"", json_str(json_get(it.value, "name")), "\", \"");
 	}
 	close_finding(&paths);
-	check_containers(out, spec, "hostPort", "container ", "not use hostPorts", has_host_port);
-	check_containers(out, spec, "privileged", "container ",
+	check_containers(out, spec, "hostPort", "container", "not use hostPorts", has_host_port);
+	check_containers(out, spec, "privileged", "container",
 			 "not set securityContext.privileged=true", is_privileged);
 }
 
 static void check_restricted(struct buf *out, const struct json *spec)
 {
-	check_containers(out, spec, "allowPrivilegeEscalation != false", "container ",
+	check_containers(out, spec, "allowPrivilegeEscalation != false", "container",
 			 "set securityContext.allowPrivilegeEscalation=false", may_escalate);
-	check_containers(out, spec, "unrestricted capabilities", "container ",
+	check_containers(out, spec, "unrestricted capabilities", "container",
 			 "set securityContext.capabilities.drop=[\"ALL\"]", keeps_capabilities);
-	check_containers(out, spec, "runAsNonRoot != true", "pod or container ",
+	check_containers(out, spec, "runAsNonRoot != true", "pod or container",
 			 "set securityContext.runAsNonRoot=true", may_be_root);
-	check_containers(out, spec, "seccompProfile", "pod or container ",
+	check_containers(out, spec, "seccompProfile", "pod or container",
 			 "set securityContext.seccompProfile.type to \"RuntimeDefault\" or "
 			 "\"Localhost\"",
 			 has_no_seccomp);
