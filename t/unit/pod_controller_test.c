@@ -739,8 +739,7 @@ static void test_lost_answers(void)
 		"{\"kind\":\"lose\",\"verb\":\"patch\",\"resource\":\"pods\",\"count\":1}",
 		"{\"kind\":\"lose\",\"verb\":\"create\",\"resource\":\"configmaps\",\"count\":2}",
 		"{\"kind\":\"hang\",\"verb\":\"patch\",\"resource\":\"pods\",\"count\":1}",
-		"{\"kind\":\"status\",\"status\":409,\"verb\":\"patch\",\"resource\":\"pods\","
-		"\"count\":2}",
+		"{\"kind\":\"status\",\"status\":409,\"verb\":\"patch\",\"count\":2}",
 		"{\"kind\":\"status\",\"status\":503,\"count\":5}",
 		"{\"kind\":\"cut\",\"verb\":\"patch\",\"count\":3}",
 	};

@@ -489,6 +489,6 @@ static void test_walks(unsigned n)
 int main(void)
 {
 	test_every_world();
-	test_walks(50000);
+	test_walks(20000);
 	return done_testing();
 }
