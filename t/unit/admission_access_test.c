@@ -564,6 +564,61 @@ static void test_limits(void)
 	close_all();
 }
 
+/* Whatever a template has in the place of what should be there, the review ends. */
+static void test_shapeless(void)
+{
+	static const struct srv_step steps[MAX_STEPS] = {
+		YES, TAKEN, {NAMESPACE, 200, NULL, ENFORCE("restricted"), SRV_WHOLE}};
+	static const char *const values[] = {"null", "7",         "\"x\"",     "true",
+					     "[]",   "[7]",       "[[]]",      "[{}]",
+					     "{}",   "{\"a\":7}", "{\"a\":[]}"};
+	/* Where they go: 'V' is the value. */
+	static const char *const places[] = {
+		"{\"metadata\":V,\"spec\":V}",
+		"{\"metadata\":{\"name\":V},\"spec\":{\"workers\":V,\"launcher\":V}}",
+		"{\"spec\":{\"workers\":{\"template\":V},\"interactive\":V}}",
+		"{\"spec\":{\"workers\":{\"template\":{\"metadata\":V,\"spec\":{\"containers\":[{}]}}}}}",
+		"{\"spec\":{\"workers\":{\"template\":{\"metadata\":{\"labels\":V,\"annotations\":V},"
+		"\"spec\":{\"containers\":[{}]}}}}}",
+		"{\"spec\":{\"launcher\":{\"command\":V,\"env\":V},\"workers\":{\"template\":{\"spec\":V}}}}",
+		"{\"spec\":{\"launcher\":{},\"workers\":{\"template\":{\"spec\":{\"containers\":V}}}}}",
+		"{\"spec\":{\"launcher\":{\"command\":[\"x\"],\"env\":V},\"workers\":{\"template\":{"
+		"\"spec\":{\"containers\":[{\"name\":V,\"env\":V,\"volumeMounts\":V,\"ports\":V,"
+		"\"securityContext\":V,\"resources\":V,\"livenessProbe\":V,\"lifecycle\":V}],"
+		"\"initContainers\":V,\"volumes\":V,\"securityContext\":V,\"nodeSelector\":V,"
+		"\"affinity\":V,\"os\":V,\"hostUsers\":V,\"serviceAccountName\":V}}}}}",
+		"{\"spec\":{\"interactive\":{},\"workers\":{\"template\":{\"spec\":{"
+		"\"securityContext\":{\"sysctls\":V,\"seLinuxOptions\":V,\"seccompProfile\":V},"
+		"\"containers\":[{\"securityContext\":{\"capabilities\":{\"add\":V,\"drop\":V},"
+		"\"appArmorProfile\":V,\"windowsOptions\":V,\"procMount\":V},\"env\":[V],"
+		"\"volumeMounts\":[V]}],\"volumes\":[V,{\"hostPath\":V}]}}}}}",
+	};
+	unsigned ended = 0;
+
+	script(steps);
+	open_all(false, true);
+	for (size_t i = 0; i < SIZE(places) * SIZE(values); i++) {
+		const char *value = values[i % SIZE(values)];
+		struct admission_review r = {0};
+		struct admission_findings f = ADMISSION_FINDINGS_INIT;
+		struct buf object = BUF_INIT(1 << 20);
+		unsigned done = 0;
+
+		for (const char *p = places[i / SIZE(values)]; *p; p++)
+			buf_append(&object, *p == 'V' ? value : p, *p == 'V' ? strlen(value) : 1,
+				   NULL);
+		buf_append(&object, "", 1, NULL);
+		review_of(&r, "ann", object.p, NULL);
+		admission_access_start(access_, &r, &f, DEADLINE_MS, on_done, &done, NULL);
+		ended += RUN_UNTIL(done, 1);
+		admission_findings_done(&f);
+		admission_review_done(&r);
+		buf_done(&object);
+	}
+	is_uint(ended, SIZE(places) * SIZE(values), "all of them");
+	close_all();
+}
+
 int main(void)
 {
 	log_set_level(LOG_FATAL);
@@ -576,6 +631,7 @@ int main(void)
 	test_cancelled();
 	test_crowd();
 	test_limits();
+	test_shapeless();
 	srv_free(srv);
 	test_end();
 	return done_testing();
