@@ -169,6 +169,7 @@ struct jmut *sim_review_denied(struct jmut_doc *doc, const char *webhook, const 
 	struct str message = json_str(json_get(status, "message")),
 		   reason = json_str(json_get(status, "reason"));
 	struct str why = message.len ? message : reason;
+	int64_t code = json_int(json_get(status, "code"), 0);
 
 	jmut_set_str(doc, root, "kind", "Status");
 	jmut_set_str(doc, root, "apiVersion", "v1");
@@ -178,7 +179,7 @@ struct jmut *sim_review_denied(struct jmut_doc *doc, const char *webhook, const 
 		 jmut_strf(doc, "admission webhook \"%s\" denied the request%s%.*s", webhook,
 			   why.len ? ": " : " ",
 			   STR_ARG(why.len ? why : STR("without explanation"))));
-	if (json_int(json_get(status, "code"), 0) < 400)
+	if (code < 400 || code > 599)
 		jmut_set_int(doc, root, "code", 400);
 	return root;
 }
