@@ -94,13 +94,19 @@ subtest 'a job\'s life' => sub {
 	wait_until('the first is gone', sub { !job_status('a') });
 };
 
-subtest 'an annotated Pod\'s life' => sub {
-	my ($pods, $path) = ('/api/v1/namespaces/default/pods', '/api/v1/namespaces/default/pods/annotated');
-	my $made = api('POST', $pods, { apiVersion => 'v1', kind => 'Pod', metadata => { name => 'annotated',
-		labels => { 'graphcore.ai/pod' => '0' x 31 . 'a' }, annotations => { 'graphcore.ai/ipus' => '2' } },
+# An annotated Pod, as the webhook leaves it; until its gate is open.
+sub make_pod ($name, $token) {
+	my $path = '/api/v1/namespaces/default/pods';
+	my $made = api('POST', $path, { apiVersion => 'v1', kind => 'Pod', metadata => { name => $name,
+		labels => { 'graphcore.ai/pod' => $token }, annotations => { 'graphcore.ai/ipus' => '2' } },
 		spec => { schedulingGates => [ { name => 'graphcore.ai/partition' } ], containers => [ { name => 'c', image => 'i' } ] } });
-	is($made->{status}, 201, 'it is made, as the webhook leaves it');
-	wait_until('its gate is open', sub { !@{ api('GET', $path)->{json}{spec}{schedulingGates} // [] } }, seconds => 30);
+	is($made->{status}, 201, "Pod $name");
+	wait_until('its gate is open', sub { !@{ api('GET', "$path/$name")->{json}{spec}{schedulingGates} // [] } }, seconds => 30);
+	return "$path/$name";
+}
+
+subtest 'an annotated Pod\'s life' => sub {
+	my $path = make_pod('annotated', '0' x 31 . 'a');
 	my $files = api('GET', '/api/v1/namespaces/default/configmaps/ipuof-' . '0' x 31 . 'a')->{json};
 	like($files->{data}{'ipuof-0.conf'} // '', qr/\S/, 'its configuration is there');
 	is(api('DELETE', $path, { gracePeriodSeconds => 0 })->{status}, 200, 'it goes');
@@ -119,8 +125,10 @@ subtest 'the certificate' => sub {
 };
 
 subtest 'the controller is killed' => sub {
+	my $path = make_pod('meanwhile', '0' x 31 . 'b');
 	$controller->crash;
 	is(api('DELETE', "$jobs/large", {})->{status}, 200, 'a job is deleted meanwhile');
+	is(api('DELETE', $path, { gracePeriodSeconds => 0 })->{status}, 200, 'and a Pod');
 	make_job('b');
 	$controller = controller_process($proxy, $good);
 	wait_until('the other one runs', sub { job_state('b') eq 'Running' }, seconds => 30);
