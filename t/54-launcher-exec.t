@@ -204,8 +204,10 @@ subtest 'a command that leaves a daemon' => sub {
 	my ($keeper) = keepers($mark);
 	ok($keeper, 'something stays to keep an eye on the daemon');
 	my $runs = sub { scalar grep { (slurp("/proc/$_/comm") // '') eq "sleep\n" } processes_with($mark) };
-	is(readlink("/proc/$keeper/fd/$_"), '/dev/null', "without descriptor $_") for 0 .. 2;
-	is($runs->(), 1, 'which runs');
+	for my $fd (0 .. 2) {
+		wait_until("it to let go of descriptor $fd", sub { (readlink("/proc/$keeper/fd/$fd") // '') eq '/dev/null' });
+	}
+	wait_until('the daemon to run', sub { $runs->() == 1 });
 	for my $n (1 .. 2) {
 		my $asked = () = $peer->out =~ /command=--resume/g;
 		$peer->signal('USR1');
