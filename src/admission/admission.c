@@ -16,6 +16,7 @@
 #include "kube/object.h"
 
 #define ANSWER_LIMIT ((size_t)24 << 20)
+#define LOG_EVERY_MS 1000 /* of what is no review: anybody may send that */
 
 /* Whoever is asked keeps the deadline; this is for the case that he doesn't. */
 #define LATE_MS 200
@@ -41,6 +42,7 @@ static const struct {
 
 struct admission {
 	struct admission_config config;
+	struct log_limit unreadable;
 };
 
 enum state {
@@ -355,10 +357,12 @@ static bool is_json(const struct http_exchange *ex)
 	return str_ieqz(str_trim(type), "application/json");
 }
 
-static void refuse(struct http_exchange *ex, enum webhook webhook, int status, const char *why)
+static void refuse(struct http_exchange *ex, struct admission *a, enum webhook webhook, int status,
+		   const char *why)
 {
-	log_warn("admission", ex->peer, "%s: a request can't be read: %s", webhooks[webhook].path,
-		 why);
+	if (log_limit_ok(&a->unreadable, LOG_EVERY_MS))
+		log_warn("admission", ex->peer, "%s: a request can't be read: %s",
+			 webhooks[webhook].path, why);
 	count(webhook, "unreadable");
 	http_reply_problem(ex, status, "%s", why);
 }
@@ -370,11 +374,12 @@ static void review(struct http_exchange *ex, struct admission *a, enum webhook w
 	struct err err;
 
 	if (!is_json(ex)) {
-		refuse(ex, webhook, 415, "the body must be JSON: Content-Type: application/json");
+		refuse(ex, a, webhook, 415,
+		       "the body must be JSON: Content-Type: application/json");
 		return;
 	}
 	if (admission_review_decode(ex->body, &r, &err) < 0) {
-		refuse(ex, webhook, 400, err.msg);
+		refuse(ex, a, webhook, 400, err.msg);
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));
