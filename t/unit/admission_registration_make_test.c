@@ -161,12 +161,14 @@ static void test_make(void)
 	is_str(json_cstr(json_at(pod, "clientConfig", "url", NULL)), OUT "/mutate-v1-pod", "URL");
 	ok(!json_at(pod, "clientConfig", "caBundle", NULL), "no bundle where none is ours");
 	is_str(json_cstr(json_get(pod, "reinvocationPolicy")), "Never", "Pods are asked for once");
-	got = (free(got), text_of(json_at(pod, "namespaceSelector", "matchExpressions", NULL)));
+	free(got);
+	got = text_of(json_at(pod, "namespaceSelector", "matchExpressions", NULL));
 	is_str(got,
 	       "[{\"key\":\"kubernetes.io/metadata.name\",\"operator\":\"NotIn\",\"values\":["
 	       "\"kube-system\",\"ipu-operator\"]}]",
 	       "which Pods are not");
-	got = (free(got), text_of(json_get(json_item(json_get(pod, "rules"), 0), "operations")));
+	free(got);
+	got = text_of(json_get(json_item(json_get(pod, "rules"), 0), "operations"));
 	is_str(got, "[\"CREATE\"]", "what is created");
 	is_str(json_cstr(json_get(json_item(json_get(pod, "matchConditions"), 0), "expression")),
 	       ADMISSION_CONDITION_POD, "and only on request");
