@@ -349,6 +349,24 @@ static void test_waits(void)
 	end();
 }
 
+static void test_names(void)
+{
+	char name[254];
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	row_begin("the longest name");
+	begin();
+	make_pod(name, TOKEN_A);
+	ok(WITHIN(20000, is_pod(name, "Succeeded")), "it runs");
+	ok(strlen(note_of(name, "graphcore.ai/partition")) <= PARTITION_ID_MAX,
+	   "its partition has a name that Poplar takes");
+	ok(WITHIN(20000, is_free()), "its IPUs are free");
+	WITHIN(2000, false);
+	is_uint(n_events("PartitionReleased"), 1, "its Events are taken");
+	end();
+}
+
 /* ---- ends ---- */
 
 static void test_ends(void)
@@ -510,6 +528,8 @@ static void test_copies(void)
 	make_pod("p", TOKEN_A);
 	ok(WITHIN(20000, is_pod("p", "Running")), "is no copy");
 	is_uint(vipu_sim_len(sim), 2, "both have their IPUs");
+	WITHIN(2000, false);
+	is_idle(300000, 0, "while they run");
 	end();
 }
 
@@ -767,6 +787,7 @@ int main(void)
 	rules = (struct partition_rules){.fallback = partition_policy_none};
 	test_life();
 	test_waits();
+	test_names();
 	test_ends();
 	test_operator_away();
 	test_copies();
