@@ -30,6 +30,7 @@ struct pod {
 	int32_t priority;       /* spec.priority: the API server has looked up its class */
 	int64_t deadline_ms;    /* its activeDeadlineSeconds; 0: none */
 	int64_t created_ms;     /* wall */
+	int64_t start_ms;       /* status.startTime, which its deadline counts from; 0: not yet */
 	int64_t deletion_ms;    /* deleting: when its grace period is over, wall clock */
 	bool gated;             /* our gate is closed */
 	bool gated_by_others;   /* another one is */
@@ -77,6 +78,9 @@ void pod_files_build(struct jmut_doc *doc, const struct pod *pod, const char *pa
  * controller, and the namespace's time where the Pod names none. */
 void pod_open_patch(struct jmut_doc *doc, const struct pod *pod,
 		    const struct partition_status *part);
+/* Gives it the namespace's time, counted from when its partition became active. */
+void pod_limit_patch(struct jmut_doc *doc, const struct pod *pod,
+		     const struct partition_status *part);
 /* What it waits for; of this Pod and no other of its name. */
 void pod_say_patch(struct jmut_doc *doc, const struct pod *pod, const char *words);
 

@@ -34,6 +34,7 @@ enum pod_action {
 	POD_WRITE_FILES,
 	POD_OPEN,
 	POD_FENCE,     /* plan.message is written at the Pod, so that its version changes */
+	POD_LIMIT,     /* the namespace's time becomes the Pod's */
 	POD_HOLD_BACK, /* plan.event and plan.message say why */
 };
 

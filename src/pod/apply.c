@@ -197,6 +197,34 @@ static void open_pod(struct pod_ctx *ctx, const struct pod *pod,
 	patch_pod(ctx, pod, doc, on_opened);
 }
 
+static void on_limited(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct pod_call *call = arg;
+	struct pod_ctx *ctx = call->ctx;
+	char z[300];
+
+	if (!err) {
+		kube_store_note(ctx->c->pods, response->json);
+	} else if (err->kind == ERR_NOT_FOUND || err->kind == ERR_CONFLICT) {
+		err = NULL;
+	} else if (is_refusal(err)) {
+		snprintf(z, sizeof(z),
+			 "the API server doesn't let the Pod have its namespace's time: %.220s",
+			 err->msg);
+		pod_tell(ctx, KUBE_EVENT_WARNING, "PodRefused", "%s", z);
+		pod_hold_back(ctx, "PodRefused", z);
+	}
+	call_end(call, err);
+}
+
+static void limit(struct pod_ctx *ctx, const struct pod *pod, const struct partition_status *part)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+
+	pod_limit_patch(doc, pod, part);
+	patch_pod(ctx, pod, doc, on_limited);
+}
+
 /* ---- its ConfigMap ---- */
 
 static void on_files_found(void *arg, const struct err *err, const struct kube_response *response)
@@ -383,6 +411,9 @@ void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan
 		break;
 	case POD_WRITE_FILES:
 		write_files(ctx, pod, part, files);
+		break;
+	case POD_LIMIT:
+		limit(ctx, pod, part);
 		break;
 	case POD_HOLD_BACK:
 		pod_hold_back(ctx, plan->event, plan->message);

@@ -95,6 +95,8 @@ int pod_decode(const struct json *object, struct pod **ret, struct err *err)
 	pod->priority = (int32_t)json_int(json_get(spec, "priority"), 0);
 	pod->deadline_ms = pod_deadline_ms(object);
 	pod->created_ms = kube_creation_ms(object);
+	(void)clock_parse(json_str(json_at(object, "status", "startTime", NULL)), &pod->start_ms,
+			  NULL);
 	pod->deletion_ms = kube_deletion_ms(object);
 	pod->deleting = kube_is_deleting(object);
 	pod->started = json_str(json_get(spec, "nodeName")).len > 0;
@@ -134,9 +136,10 @@ bool pod_equal(const struct pod *a, const struct pod *b)
 	       same(a->waiting, b->waiting) && same(a->selector, b->selector) &&
 	       same(a->problem, b->problem) && a->ipus == b->ipus && a->priority == b->priority &&
 	       a->deadline_ms == b->deadline_ms && a->created_ms == b->created_ms &&
-	       a->deletion_ms == b->deletion_ms && a->gated == b->gated &&
-	       a->gated_by_others == b->gated_by_others && a->deleting == b->deleting &&
-	       a->started == b->started && a->ended == b->ended && a->of_job == b->of_job;
+	       a->start_ms == b->start_ms && a->deletion_ms == b->deletion_ms &&
+	       a->gated == b->gated && a->gated_by_others == b->gated_by_others &&
+	       a->deleting == b->deleting && a->started == b->started && a->ended == b->ended &&
+	       a->of_job == b->of_job;
 }
 
 struct partition_ask pod_ask(const struct pod *pod, uint32_t attempt)
@@ -270,6 +273,11 @@ static struct jmut *begin_patch(struct jmut_doc *doc, const struct pod *pod,
 	return root;
 }
 
+static void set_deadline(struct jmut_doc *doc, struct jmut *spec, int64_t seconds)
+{
+	jmut_set_int(doc, spec, "activeDeadlineSeconds", seconds < INT32_MAX ? seconds : INT32_MAX);
+}
+
 void pod_open_patch(struct jmut_doc *doc, const struct pod *pod,
 		    const struct partition_status *part)
 {
@@ -289,8 +297,18 @@ void pod_open_patch(struct jmut_doc *doc, const struct pod *pod,
 			 jmut_strf(doc, "%s=%s", part->label_key, part->label_value));
 	}
 	if (!pod->deadline_ms && limit_s > 0)
-		jmut_set_int(doc, spec, "activeDeadlineSeconds",
-			     limit_s < INT32_MAX ? limit_s : INT32_MAX);
+		set_deadline(doc, spec, limit_s);
+	jmut_set(doc, root, "spec", spec);
+}
+
+void pod_limit_patch(struct jmut_doc *doc, const struct pod *pod,
+		     const struct partition_status *part)
+{
+	struct jmut *annotations, *spec = jmut_object(doc);
+	struct jmut *root = begin_patch(doc, pod, &annotations);
+	int64_t waited_ms = part->since_ms > pod->start_ms ? part->since_ms - pod->start_ms : 0;
+
+	set_deadline(doc, spec, (waited_ms + part->deadline_ms + 999) / 1000);
 	jmut_set(doc, root, "spec", spec);
 }
 

@@ -277,6 +277,17 @@ static void plan_opened(struct work *w)
 		tell(w, partition_why_name(part->why), "%s", part->message);
 }
 
+/* It asked for itself, and named no time: the namespace's holds for it too. */
+static void plan_own(struct work *w)
+{
+	const struct partition_status *part = w->part;
+
+	if (part->state == PARTITION_STATE_ACTIVE && part->deadline_ms > 0 && part->ask &&
+	    !part->ask->deadline_ms && !w->pod->deadline_ms && w->pod->start_ms &&
+	    w->v->now_ms >= w->v->retry_ms)
+		w->out->action = POD_LIMIT;
+}
+
 void pod_plan(const struct pod_view *view, struct pod_plan *ret)
 {
 	struct work w = {.v = view, .pod = view->pod, .part = view->partition, .out = ret};
@@ -290,14 +301,22 @@ void pod_plan(const struct pod_view *view, struct pod_plan *ret)
 		plan_gated(&w);
 	else if (w.pod->partition)
 		plan_opened(&w);
+	else
+		plan_own(&w);
 }
 
 const char *pod_action_name(enum pod_action action)
 {
 	static const char *const names[] = {
-		[POD_NOTHING] = "nothing", [POD_ENSURE] = "ensure",           [POD_ADOPT] = "adopt",
-		[POD_RELEASE] = "release", [POD_WRITE_FILES] = "write-files", [POD_OPEN] = "open",
-		[POD_FENCE] = "fence",     [POD_HOLD_BACK] = "hold-back",
+		[POD_NOTHING] = "nothing",
+		[POD_ENSURE] = "ensure",
+		[POD_ADOPT] = "adopt",
+		[POD_RELEASE] = "release",
+		[POD_WRITE_FILES] = "write-files",
+		[POD_OPEN] = "open",
+		[POD_FENCE] = "fence",
+		[POD_LIMIT] = "limit",
+		[POD_HOLD_BACK] = "hold-back",
 	};
 
 	return names[action];

@@ -650,6 +650,14 @@ static void test_selectors(void)
 
 static void test_limits(void)
 {
+	struct partition_ask ask = {
+		.owner = {.kind = TEXT("Pod"), .ns = TEXT("default"), .name = TEXT("p")},
+		.ipus = 2,
+		.options = pod_partition_options,
+	};
+	CLEANUP_FREE char *uid = NULL;
+	int64_t s;
+
 	row_begin("a namespace's time");
 	rules = (struct partition_rules){.fallback = partition_policy_none};
 	rules.fallback.default_deadline_s = 3600;
@@ -662,6 +670,21 @@ static void test_limits(void)
 	       "is that of a Pod that names none");
 	is_int(json_int(json_at(pod_json("q"), "spec", "activeDeadlineSeconds", NULL), 0), 60,
 	       "one that names its own keeps it");
+	end();
+
+	row_begin("a namespace's time, of one that asked by itself");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_pod_as("p", &(struct wish){.token = TOKEN_A, .open = true});
+	ok(WITHIN(20000, is_pod("p", "Running")), "it runs");
+	WITHIN(10000, false);
+	ask.owner.uid = uid = str_dup(kube_uid(pod_json("p")));
+	partition_ensure(parts, &ask);
+	ok(WITHIN(20000,
+		  json_get(json_get(pod_json("p"), "spec"), "activeDeadlineSeconds") != NULL),
+	   "it gets one");
+	s = json_int(json_at(pod_json("p"), "spec", "activeDeadlineSeconds", NULL), 0);
+	ok(s >= 3609 && s <= 3620, "from when it had its IPUs: %" PRId64 " s", s);
 	end();
 	rules = (struct partition_rules){.fallback = partition_policy_none};
 }

@@ -72,6 +72,8 @@ static const char *wrong_action(const struct world *w, const struct pod_plan *pl
 		return w->kind == BEHIND_GATE && !w->ended && !w->deleting && plan->event
 			       ? NULL
 			       : "words for nobody";
+	case POD_LIMIT:
+		return "a time that nobody has set";
 	case POD_NOTHING:
 		return w->ended && is_asked(w) ? "an ended Pod keeps its IPUs" : NULL;
 	}
@@ -137,6 +139,7 @@ static void do_action(struct world *w, const struct pod_plan *plan)
 	case POD_HOLD_BACK:
 		w->held_back = true;
 		break;
+	case POD_LIMIT:
 	case POD_NOTHING:
 		break;
 	}

@@ -298,6 +298,37 @@ static void test_details(void)
 	is_str(pod_action_name(plan.action), "ensure", "… and asks again then");
 }
 
+/* A namespace's time, of a Pod that asked by itself. */
+static void test_limits(void)
+{
+	struct world w = {S, P1, .state = PARTITION_STATE_ACTIVE};
+	struct pod_plan plan;
+	struct sight s;
+
+	look(&w, &s);
+	s.pod.start_ms = NOW - 5000;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "nothing", "no limit");
+	s.part.deadline_ms = 60000;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "limit", "the namespace's");
+	s.view.retry_ms = NOW + 1;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "nothing", "refused a moment ago");
+	s.view.retry_ms = 0;
+	s.pod.start_ms = 0;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "nothing", "it hasn't started");
+	s.pod.start_ms = NOW - 5000;
+	s.pod.deadline_ms = 1000;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "nothing", "it has one of its own");
+	s.pod.deadline_ms = 0;
+	s.ask.deadline_ms = 60000;
+	pod_plan(&s.view, &plan);
+	is_str(pod_action_name(plan.action), "nothing", "it has asked for one");
+}
+
 static void test_stages(void)
 {
 	static const struct {
@@ -318,6 +349,7 @@ int main(void)
 {
 	test_rows();
 	test_details();
+	test_limits();
 	test_stages();
 	return done_testing();
 }
