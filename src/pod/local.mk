@@ -29,7 +29,8 @@ t_unit_pod_inject_test_SOURCES = t/unit/pod_inject_test.c t/unit/tap.h
 t_unit_pod_inject_test_LDADD = $(pod_ldadd)
 t_unit_pod_plan_test_SOURCES = t/unit/pod_plan_test.c t/unit/pod_plan_rig.h t/unit/tap.h
 t_unit_pod_plan_test_LDADD = $(pod_ldadd)
-t_unit_pod_controller_test_SOURCES = t/unit/pod_controller_test.c t/unit/partition_rig.h t/unit/tap.h
+t_unit_pod_controller_test_SOURCES = t/unit/pod_controller_test.c t/unit/pod_rig.h \
+	t/unit/partition_rig.h t/unit/tap.h
 t_unit_pod_controller_test_LDADD = libpod.a $(sim_ldadd)
 t_unit_pod_plan_all_test_SOURCES = t/unit/pod_plan_all_test.c t/unit/pod_plan_rig.h t/unit/tap.h
 t_unit_pod_plan_all_test_LDADD = $(pod_ldadd)
