@@ -49,5 +49,11 @@ sub ($s) {
 	my $after = $s->get_job('plain');
 	is($after->{metadata}{generation}, $before->{metadata}{generation}, 'the same once more changes nothing');
 	is_deeply($after->{spec}, $before->{spec}, '… of its spec');
+
+	my $recreate = $s->job('plain', ipus => 2, spec => { workers => { strategy => { type => 'Recreate' } } });
+	my $result = $s->kubectl([ 'apply', '-f', spit($file, json_encode($recreate)) ]);
+	is($result->{status}, 0, 'another strategy by apply') or diag($result->{err});
+	is_deeply($s->get_job('plain')->{spec}{workers}{strategy}, { type => 'Recreate' },
+		'… goes without what a default had put beside the old one');
 	$s->wait_job($_, 'Running') for qw(own old);
 };
