@@ -326,10 +326,15 @@ subtest 'a stop in the middle' => sub {
 subtest 'a drain' => sub {
 	my $second = operator('--set', 'webhook.drainSeconds=300');
 	wait_until('the second daemon is ready', sub { http('GET', $second->url('health', '/readyz'))->{status} == 200 });
+	connect_to('kept', $second);
 	$second->signal('TERM');
 	wait_until('it is going', sub { ($second->err // '') =~ /stopping: signal=15/ });
 	connect_to('main', $second);
 	ok(review('validate', 'CREATE', job('drain', %one))->{allowed}, 'new connections are served while others take over');
+	is(client(do => 'read', as => 'main')->{end}, JSON::PP::true, 'one review each');
+	client(do => 'send', as => 'kept', text => request_text($path{mutate}, json_encode(review_of('CREATE', job('kept', %one)))));
+	my $last = client(do => 'read', as => 'kept');
+	is_deeply([$last->{status}, lc $last->{headers}{connection}], [200, 'close'], 'those that are kept are told to go');
 	$second->signal('TERM');
 	wait_until('asked twice, it goes at once', sub { !$second->is_alive }, while_alive => []);
 	$second->stop;

@@ -158,6 +158,7 @@ void webhook_drain(struct daemon *d)
 		d->webhook_stopped = true;
 		return;
 	}
+	http_server_leave(d->webhook->server);
 	loop_timer_start_in(&d->webhook->drain,
 			    d->webhook->tls ? d->config->webhook_drain_s * 1000 : 0);
 }

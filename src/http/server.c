@@ -152,12 +152,17 @@ void server_conn_gone(struct http_server *server)
 	}
 }
 
+void http_server_leave(struct http_server *server)
+{
+	server->leaving = true;
+}
+
 void http_server_stop(struct http_server *server, unsigned deadline_ms, http_server_stopped_fn *fn,
 		      void *arg)
 {
 	server->on_stopped = fn;
 	server->on_stopped_arg = arg;
-	server->stopping = true;
+	server->leaving = server->stopping = true;
 	close_listeners(server);
 	LIST_FOREACH(i, next, &server->conns)
 		sconn_stop(CONTAINER_OF(i, struct sconn, link));

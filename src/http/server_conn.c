@@ -216,7 +216,7 @@ static void request_complete(struct sconn *conn)
 	/* So that the next head gets its own time. */
 	conn->phase = PHASE_BUSY;
 	loop_timer_stop(&conn->timer);
-	if (!ex->keep_alive || conn->server->stopping)
+	if (!ex->keep_alive || conn->server->leaving)
 		conn->last_read = true;
 	enlist(conn, ex);
 	if (buf_append(&ex->body, "", 1, NULL) < 0) {

@@ -24,8 +24,8 @@ struct http_server {
 	struct list conns;
 	struct http_server_stats stats; /* totals, and the exchanges of now */
 	size_t bodies_bytes;            /* held by all exchanges */
-	bool stopping;
-	struct loop_timer deadline; /* of the stop */
+	bool leaving, stopping;         /* stopping: leaving too */
+	struct loop_timer deadline;     /* of the stop */
 	struct loop_work stopped;
 	http_server_stopped_fn *on_stopped;
 	void *on_stopped_arg;

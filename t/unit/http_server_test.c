@@ -376,6 +376,32 @@ static void test_many_bodies(void)
 	end();
 }
 
+static void test_leave(void)
+{
+	struct end kept, fresh;
+
+	begin(NULL);
+	raw_open(&kept, port, NULL);
+	raw_send(&kept, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	raw_wait(&kept, strlen(HELLO));
+	http_server_leave(server);
+	settle();
+	is_int(kept.eof, 0, "an idle connection stays");
+	raw_send(&kept, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	ok(raw_wait_eof(&kept), "until its next answer");
+	CLEANUP_FREE char *both = raw_text(&kept);
+	is_str(both, HELLO HELLO_CLOSE, "which says so");
+	raw_open(&fresh, port, NULL);
+	raw_send(&fresh, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	ok(raw_wait_eof(&fresh), "a new one is taken");
+	CLEANUP_FREE char *one = raw_text(&fresh);
+	is_str(one, HELLO_CLOSE, "for one answer");
+	end_done(&kept);
+	end_done(&fresh);
+	settle();
+	end();
+}
+
 static void test_listen(void)
 {
 	struct err err = ERR_INIT;
@@ -409,6 +435,7 @@ int main(void)
 	test_pending_has_no_deadline();
 	test_flood();
 	test_many_bodies();
+	test_leave();
 	test_listen();
 	test_end();
 	return done_testing();
