@@ -48,7 +48,7 @@ sub ($s) {
 
 	# A restart takes the log of the run before away.
 	create_launcher_job($s, 'complains', workers => 1, slots => 1, spec => { restartPolicy => { type => 'OnFailure', backOffLimit => 1 } },
-		command => [ 'sh', '-c', 'seq 1 500; echo "no such dataset: /data" >&2; exit 4' ]);
+		command => [ 'sh', '-c', 'exec 2>&1; seq 1 500; echo "no such dataset: /data" >&2; exit 4' ]);
 	my $event = $s->wait_event('complains', 'JobRestarting');
 	like($event->{message}, qr/complains-launcher failed: container main exited with 4 .*no such dataset/,
 		'the end of a failed launcher\'s log is in an Event');
