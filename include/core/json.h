@@ -122,11 +122,17 @@ void jmut_push(struct jmut_doc *doc, struct jmut *arr, struct jmut *v);
 void jmut_insert(struct jmut_doc *doc, struct jmut *arr, size_t i, struct jmut *v); /* i <= len */
 void jmut_remove(struct jmut *arr, size_t i);
 struct jmut *jmut_item(const struct jmut *arr, size_t i);
+/* Removes what the test says; returns how many. */
+typedef bool json_test_fn(const struct json *item, void *arg);
+size_t jmut_remove_if(struct jmut *arr, json_test_fn *test, void *arg);
 size_t jmut_len(const struct jmut *v);
 
 /* A mutable value can be read with the readers above: the view lives as long as doc, and shows
  * later changes. (The back-ends make this cheap.) */
 const struct json *jmut_view(const struct jmut *v);
+/* Back from a view. An array's elements are a list: jmut_item() walks to each from the first, so go
+ * through long ones by json_iter() over the view. NULL of NULL. */
+struct jmut *jmut_of(const struct json *view);
 
 /* RFC 7386: applies patch to target (may be NULL or no object), returns the result, in doc. */
 struct jmut *jmut_merge_patch(struct jmut_doc *doc, struct jmut *target, const struct json *patch);

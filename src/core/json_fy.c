@@ -123,6 +123,11 @@ const struct json *jmut_view(const struct jmut *v)
 	return (const struct json *)v;
 }
 
+struct jmut *jmut_of(const struct json *view)
+{
+	return (struct jmut *)(uintptr_t)view;
+}
+
 void json_doc_free(struct json_doc *doc)
 {
 	json_fy_free((struct fy_json_doc *)doc);
@@ -463,6 +468,25 @@ void jmut_remove(struct jmut *arr, size_t i)
 
 	if (v)
 		unlink_node(mut_of(arr), i > 0 ? item(mut_of(arr), i - 1) : NULL, v);
+}
+
+size_t jmut_remove_if(struct jmut *arr, json_test_fn *test, void *arg)
+{
+	struct fy_json_node *before = NULL, *next;
+	size_t n = 0;
+
+	if (json_type(jmut_view(arr)) != JSON_ARRAY)
+		return 0;
+	for (struct fy_json_node *v = mut_of(arr)->first; v; v = next) {
+		next = v->next;
+		if (test(jmut_view(of_mut(v)), arg)) {
+			unlink_node(mut_of(arr), before, v);
+			n++;
+		} else {
+			before = v;
+		}
+	}
+	return n;
 }
 
 struct jmut *jmut_item(const struct jmut *arr, size_t i)

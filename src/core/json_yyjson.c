@@ -58,6 +58,11 @@ const struct json *jmut_view(const struct jmut *v)
 	return v ? (const struct json *)((uintptr_t)v | VIEW_BIT) : NULL;
 }
 
+struct jmut *jmut_of(const struct json *view)
+{
+	return view ? of_mut(mut_of(view)) : NULL;
+}
+
 /* Both kinds of value begin with the same two words, which is what yyjson's own accessors rely
  * on, and so do we: this is good for everything but containers' content. */
 static yyjson_val *head_of(const struct json *v)
@@ -410,6 +415,29 @@ void jmut_insert(struct jmut_doc *doc, struct jmut *arr, size_t i, struct jmut *
 void jmut_remove(struct jmut *arr, size_t i)
 {
 	yyjson_mut_arr_remove(raw(arr), i);
+}
+
+/* An array points at its last element, which points at the first. */
+size_t jmut_remove_if(struct jmut *arr, json_test_fn *test, void *arg)
+{
+	size_t len = yyjson_mut_arr_size(raw(arr)), n = 0;
+	yyjson_mut_val *before = len > 0 ? raw(arr)->uni.ptr : NULL;
+
+	for (size_t i = 0; i < len; i++) {
+		yyjson_mut_val *v = before->next;
+
+		if (test(jmut_view(of_mut(v)), arg)) {
+			before->next = v->next;
+			n++;
+		} else {
+			before = v;
+		}
+	}
+	if (n > 0) {
+		raw(arr)->uni.ptr = before;
+		unsafe_yyjson_set_len(raw(arr), len - n);
+	}
+	return n;
 }
 
 struct jmut *jmut_item(const struct jmut *arr, size_t i)

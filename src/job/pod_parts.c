@@ -15,28 +15,25 @@
 
 /* ---- environment ---- */
 
-static struct str env_name(struct jmut *env, size_t i)
-{
-	return json_str(json_get(jmut_view(jmut_item(env, i)), "name"));
-}
-
 bool job_env_has(struct jmut *env, const char *name)
 {
-	for (size_t i = 0; i < jmut_len(env); i++) {
-		if (str_eqz(env_name(env, i), name))
+	struct json_iter it = json_iter(jmut_view(env));
+
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "name")), name))
 			return true;
 	}
 	return false;
 }
 
+static bool has_name(const struct json *var, void *arg)
+{
+	return str_eq(json_str(json_get(var, "name")), *(const struct str *)arg);
+}
+
 void job_env_drop(struct jmut *env, struct str name)
 {
-	for (size_t i = 0; i < jmut_len(env);) {
-		if (str_eq(env_name(env, i), name))
-			jmut_remove(env, i);
-		else
-			i++;
-	}
+	(void)jmut_remove_if(env, has_name, &name);
 }
 
 void job_env_offer(struct jmut_doc *doc, struct jmut *env, size_t *at, const char *name,

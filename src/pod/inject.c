@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/map.h"
 #include "core/str.h"
 #include "pod/parts.h"
 
@@ -23,6 +24,7 @@ struct injection {
 	uint32_t ipus;
 	int64_t deadline_ms;
 	struct str containers; /* POD_ANNOTATION_CONTAINERS; p NULL: all ordinary ones */
+	struct map *listed;    /* the names in it */
 	bool injected;         /* before */
 	pod_warn_fn *warn;
 	void *arg;
@@ -138,15 +140,16 @@ static int check_map(const struct injection *in, const struct jmut *v, const cha
 static int check_list(const struct injection *in, const struct jmut *v, const char *path)
 {
 	const struct json *list = jmut_view(v);
+	struct json_iter it = json_iter(list);
 
 	if (!v || json_type(list) == JSON_NULL)
 		return 0;
 	if (json_type(list) != JSON_ARRAY)
 		return err_set(in->err, ERR_INVALID, 0, "%s: must be a list", path);
-	for (size_t i = 0; i < jmut_len(v); i++) {
-		if (json_type(jmut_view(jmut_item(v, i))) != JSON_OBJECT)
+	while (json_next(&it)) {
+		if (json_type(it.value) != JSON_OBJECT)
 			return err_set(in->err, ERR_INVALID, 0, "%s[%zu]: must be an object", path,
-				       i);
+				       it.index);
 	}
 	return 0;
 }
@@ -155,19 +158,20 @@ static int check_containers(const struct injection *in, const char *key)
 {
 	static const char *const lists[] = {"env", "volumeMounts"};
 	const struct jmut *list = jmut_get(in->spec, key);
+	struct json_iter it = json_iter(jmut_view(list));
 	char path[128];
 
 	snprintf(path, sizeof(path), "spec.%s", key);
 	if (check_list(in, list, path) < 0)
 		return -1;
-	for (size_t i = 0; i < jmut_len(list); i++) {
-		const struct jmut *container = jmut_item(list, i);
+	while (json_next(&it)) {
+		const struct jmut *container = jmut_of(it.value);
 
-		snprintf(path, sizeof(path), "spec.%s[%zu].securityContext", key, i);
+		snprintf(path, sizeof(path), "spec.%s[%zu].securityContext", key, it.index);
 		if (check_map(in, jmut_get(container, "securityContext"), path) < 0)
 			return -1;
 		for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++) {
-			snprintf(path, sizeof(path), "spec.%s[%zu].%s", key, i, lists[k]);
+			snprintf(path, sizeof(path), "spec.%s[%zu].%s", key, it.index, lists[k]);
 			if (check_list(in, jmut_get(container, lists[k]), path) < 0)
 				return -1;
 		}
@@ -231,28 +235,28 @@ static int check_node(struct injection *in)
 static int check_names(const struct injection *in)
 {
 	static const char *const taken[] = {JOB_IPUOF_VOLUME, POD_TOKEN_VOLUME};
-	const struct jmut *volumes = jmut_get(in->spec, "volumes");
-	const struct jmut *inits = jmut_get(in->spec, "initContainers");
-	size_t n = in->settings->mode == POD_MODE_INIT ? 2 : 1;
+	struct json_iter volumes = json_iter(jmut_view(jmut_get(in->spec, "volumes")));
+	struct json_iter inits = json_iter(jmut_view(jmut_get(in->spec, "initContainers")));
+	bool by_init = in->settings->mode == POD_MODE_INIT;
 
-	for (size_t i = 0; i < jmut_len(volumes); i++) {
-		for (size_t k = 0; k < n; k++) {
-			if (str_eqz(text_at(jmut_item(volumes, i), "name"), taken[k]))
+	while (json_next(&volumes)) {
+		for (size_t k = 0; k < (by_init ? 2 : 1); k++) {
+			if (str_eqz(json_str(json_get(volumes.value, "name")), taken[k]))
 				return err_set(
 					in->err, ERR_INVALID, 0,
 					"spec.volumes[%zu].name: %s is the operator's own volume "
 					"in a Pod with IPUs: choose another name",
-					i, taken[k]);
+					volumes.index, taken[k]);
 		}
 	}
-	for (size_t i = 0; in->settings->mode == POD_MODE_INIT && i < jmut_len(inits); i++) {
-		if (str_eqz(text_at(jmut_item(inits, i), "name"), POD_INIT_NAME))
+	while (by_init && json_next(&inits)) {
+		if (str_eqz(json_str(json_get(inits.value, "name")), POD_INIT_NAME))
 			return err_set(
 				in->err, ERR_INVALID, 0,
 				"spec.initContainers[%zu].name: " POD_INIT_NAME
 				" is the operator's own container in a Pod with IPUs: choose "
 				"another name",
-				i);
+				inits.index);
 	}
 	return 0;
 }
@@ -266,54 +270,56 @@ static bool is_our_directory(struct str path)
 
 static int check_mounts(const struct injection *in, const struct jmut *container, const char *path)
 {
-	const struct jmut *mounts = jmut_get(container, "volumeMounts");
+	struct json_iter it = json_iter(jmut_view(jmut_get(container, "volumeMounts")));
 
-	for (size_t i = 0; i < jmut_len(mounts); i++) {
-		if (is_our_directory(text_at(jmut_item(mounts, i), "mountPath")))
+	while (json_next(&it)) {
+		if (is_our_directory(json_str(json_get(it.value, "mountPath"))))
 			return err_set(in->err, ERR_INVALID, 0,
 				       "%s.volumeMounts[%zu].mountPath: " JOB_IPUOF_DIR
 				       " is where the operator mounts the IPUoF configuration: "
 				       "choose another path",
-				       path, i);
+				       path, it.index);
 	}
 	return 0;
 }
 
 /* ---- which containers ---- */
 
-static bool is_listed(struct str list, struct str name)
+/* A peer makes both lists as long as he likes. */
+static struct map *container_names(const struct injection *in)
 {
-	struct str item;
+	struct map *names = map_new();
 
-	while (list.len) {
-		str_cut(list, ',', &item, &list);
-		if (str_eq(str_trim(item), name))
-			return true;
+	for (size_t k = 0; k < POD_CONTAINER_LISTS; k++) {
+		struct json_iter it = json_iter(
+			jmut_view(jmut_get(in->spec, pod_container_lists[k])));
+
+		while (json_next(&it))
+			map_put(names, json_str(json_get(it.value, "name")), names);
 	}
-	return false;
+	return names;
+}
+
+static struct map *listed_names(const struct injection *in)
+{
+	struct map *names = map_new();
+	struct str rest = in->containers, name;
+
+	while (rest.len) {
+		str_cut(rest, ',', &name, &rest);
+		map_put(names, str_trim(name), names);
+	}
+	return names;
 }
 
 static bool uses_ipus(const struct injection *in, size_t list, const struct jmut *container)
 {
 	if (!in->containers.p)
 		return strcmp(pod_container_lists[list], "containers") == 0;
-	return is_listed(in->containers, text_at(container, "name"));
+	return map_get(in->listed, text_at(container, "name")) != NULL;
 }
 
-static bool has_container(const struct injection *in, struct str name)
-{
-	for (size_t k = 0; k < POD_CONTAINER_LISTS; k++) {
-		const struct jmut *list = jmut_get(in->spec, pod_container_lists[k]);
-
-		for (size_t i = 0; i < jmut_len(list); i++) {
-			if (str_eq(text_at(jmut_item(list, i), "name"), name))
-				return true;
-		}
-	}
-	return false;
-}
-
-static int check_listed(const struct injection *in)
+static int check_each_listed(const struct injection *in, const struct map *names)
 {
 	struct str rest = in->containers, name;
 
@@ -321,7 +327,7 @@ static int check_listed(const struct injection *in)
 		if (!str_cut(rest, ',', &name, &rest))
 			rest = STR_NULL;
 		name = str_trim(name);
-		if (name.len == 0 || !has_container(in, name))
+		if (name.len == 0 || !map_get(names, name))
 			return err_set(
 				in->err, ERR_INVALID, 0,
 				"metadata.annotations[" POD_ANNOTATION_CONTAINERS
@@ -330,6 +336,15 @@ static int check_listed(const struct injection *in)
 				NAME_ARG(name));
 	}
 	return 0;
+}
+
+static int check_listed(const struct injection *in)
+{
+	struct map *names = container_names(in);
+	int rc = check_each_listed(in, names);
+
+	map_free(names);
+	return rc;
 }
 
 /* ---- one container ---- */
@@ -357,12 +372,12 @@ static void set_privileged(const struct injection *in, struct jmut *container, c
 /* An author's own that says what ours would say may stand where ours does. */
 static void set_timeout(const struct injection *in, struct jmut *env, const char *path)
 {
-	for (size_t i = 0; i < jmut_len(env); i++) {
-		const struct jmut *var = jmut_item(env, i);
+	struct json_iter it = json_iter(jmut_view(env));
 
-		if (!str_eqz(text_at(var, "name"), POD_TIMEOUT_NAME))
+	while (json_next(&it)) {
+		if (!str_eqz(json_str(json_get(it.value, "name")), POD_TIMEOUT_NAME))
 			continue;
-		if (str_eqz(text_at(var, "value"), POD_TIMEOUT))
+		if (str_eqz(json_str(json_get(it.value, "value")), POD_TIMEOUT))
 			job_env_drop(env, STR(POD_TIMEOUT_NAME));
 		else
 			warn(in, "%s.env[" POD_TIMEOUT_NAME "]: kept as it is", path);
@@ -397,12 +412,14 @@ static int inject_containers(const struct injection *in, const struct job_ipus *
 	char path[64];
 
 	for (size_t k = 0; k < POD_CONTAINER_LISTS; k++) {
-		struct jmut *list = jmut_get(in->spec, pod_container_lists[k]);
+		struct json_iter it = json_iter(
+			jmut_view(jmut_get(in->spec, pod_container_lists[k])));
 
-		for (size_t i = 0; i < jmut_len(list); i++) {
-			struct jmut *container = jmut_item(list, i);
+		while (json_next(&it)) {
+			struct jmut *container = jmut_of(it.value);
 
-			snprintf(path, sizeof(path), "spec.%s[%zu]", pod_container_lists[k], i);
+			snprintf(path, sizeof(path), "spec.%s[%zu]", pod_container_lists[k],
+				 it.index);
 			if (check_mounts(in, container, path) < 0)
 				return -1;
 			if (!uses_ipus(in, k, container))
@@ -458,6 +475,7 @@ static int inject(struct injection *in)
 {
 	bool gated = in->settings->mode == POD_MODE_GATE;
 	char config_map[POD_CONFIG_MAP_SIZE];
+	int rc;
 	struct job_ipus ipus = {.values = gated ? JOB_VALUES_KEYS : JOB_VALUES_FILE,
 				.config_map = config_map};
 
@@ -467,7 +485,10 @@ static int inject(struct injection *in)
 		return -1;
 	set_metadata(in);
 	set_network(in);
-	if (inject_containers(in, &ipus) < 0)
+	in->listed = listed_names(in);
+	rc = inject_containers(in, &ipus);
+	map_free(in->listed);
+	if (rc < 0)
 		return -1;
 	if (!gated)
 		return pod_add_init(in->doc, in->spec, in->ipus, in->deadline_ms, in->settings,

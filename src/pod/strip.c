@@ -33,19 +33,23 @@ static void del_if_empty(struct jmut *obj, const char *key)
 
 typedef bool is_ours_fn(const struct json *item, bool injected);
 
+struct ours {
+	is_ours_fn *is_ours;
+	bool injected;
+};
+
+static bool is_one_of_ours(const struct json *item, void *arg)
+{
+	const struct ours *o = arg;
+
+	return o->is_ours(item, o->injected);
+}
+
 static bool drop_ours(struct jmut *obj, const char *key, is_ours_fn *is_ours, bool injected)
 {
-	struct jmut *list = jmut_get(obj, key);
-	bool found = false;
+	struct ours ours = {is_ours, injected};
+	bool found = jmut_remove_if(jmut_get(obj, key), is_one_of_ours, &ours) > 0;
 
-	for (size_t i = 0; i < jmut_len(list);) {
-		if (is_ours(jmut_view(jmut_item(list, i)), injected)) {
-			jmut_remove(list, i);
-			found = true;
-		} else {
-			i++;
-		}
-	}
 	if (found)
 		del_if_empty(obj, key);
 	return found;
@@ -115,10 +119,10 @@ static bool is_literal(const struct json *var, bool injected)
 static void strip_containers(struct jmut *spec, bool injected)
 {
 	for (size_t k = 0; k < POD_CONTAINER_LISTS; k++) {
-		struct jmut *list = jmut_get(spec, pod_container_lists[k]);
+		struct json_iter it = json_iter(jmut_view(jmut_get(spec, pod_container_lists[k])));
 
-		for (size_t i = 0; i < jmut_len(list); i++) {
-			struct jmut *container = jmut_item(list, i);
+		while (json_next(&it)) {
+			struct jmut *container = jmut_of(it.value);
 			bool referred = drop_ours(container, "env", is_reference, injected);
 
 			drop_ours(container, "env", is_literal, referred);

@@ -111,6 +111,42 @@ static void test_arrays(void)
 	is_json(view, "[1]", "pushed when empty");
 }
 
+static bool is_odd(const struct json *item, void *arg)
+{
+	(*(int *)arg)++;
+	return json_int(item, 0) % 2 == 1;
+}
+
+static void test_remove_if(void)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *a = jmut_array(doc);
+	int asked = 0;
+
+	is_uint(jmut_remove_if(a, is_odd, &asked), 0, "nothing of nothing");
+	for (int i = 1; i <= 7; i++)
+		jmut_push(doc, a, jmut_int(doc, i));
+	is_uint(jmut_remove_if(a, is_odd, &asked), 4, "at both ends and between");
+	is_int(asked, 7, "each asked about once");
+	is_json(jmut_view(a), "[2,4,6]", "the others stay");
+	jmut_push(doc, a, jmut_int(doc, 9));
+	is_uint(jmut_remove_if(a, is_odd, &asked), 1, "the last one");
+	jmut_push(doc, a, jmut_int(doc, 8));
+	is_json(jmut_view(a), "[2,4,6,8]", "pushed behind it");
+	jmut_remove(a, 0);
+	jmut_remove(a, 0);
+	jmut_push(doc, a, jmut_int(doc, 1));
+	jmut_remove(a, 0);
+	jmut_remove(a, 0);
+	is_uint(jmut_remove_if(a, is_odd, &asked), 1, "the only one");
+	jmut_push(doc, a, jmut_int(doc, 3));
+	is_json(jmut_view(a), "[3]", "and pushed into what was emptied");
+	is_uint(jmut_remove_if(NULL, is_odd, &asked), 0, "of no array");
+	is_uint(jmut_remove_if(jmut_object(doc), is_odd, &asked), 0, "of an object");
+	ok(jmut_of(jmut_view(a)) == a && !jmut_of(NULL), "back from a view");
+	ok(jmut_of(json_item(jmut_view(a), 0)) == jmut_item(a, 0), "an element, from its view");
+}
+
 static void test_need(void)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
@@ -299,6 +335,7 @@ int main(void)
 {
 	test_build();
 	test_arrays();
+	test_remove_if();
 	test_need();
 	test_strings();
 	test_lifetimes();

@@ -728,6 +728,48 @@ static void test_twice(void)
 	row_end();
 }
 
+/* Long lists of a peer's choice hold nobody up: this would take hours if each element were looked
+ * for among the others. */
+static void test_long(void)
+{
+	enum { LONG = 20000 };
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new(), *in = jmut_doc_new();
+	CLEANUP_YAML struct yaml *y = parse(
+		"{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {graphcore.ai/ipus: "
+		"\"2\"}}, spec: {containers: []}}");
+	struct jmut *pod = jmut_copy(in, yaml_doc(y, 0)), *spec = jmut_get(pod, "spec");
+	struct jmut *containers = jmut_get(spec, "containers"), *env = jmut_array(in);
+	struct jmut *gates = jmut_array(in), *last = NULL;
+	struct buf names = BUF_INIT(1 << 20);
+	struct err err = ERR_INIT;
+
+	for (int i = 0; i < LONG; i++) {
+		struct jmut *c = jmut_object(in), *var = jmut_object(in), *one = jmut_object(in);
+
+		jmut_set(in, c, "name", jmut_strf(in, "c%d", i));
+		jmut_push(in, containers, c);
+		buf_printf(&names, NULL, "%sc%d", i ? "," : "", LONG - 1 - i);
+		jmut_set(in, var, "name",
+			 i % 2 ? jmut_strf(in, "E%d", i) : jmut_strz(in, "IPUOF_CONFIG_PATH"));
+		jmut_push(in, env, var);
+		jmut_set(in, one, "name",
+			 i % 2 ? jmut_strf(in, "g%d", i) : jmut_strz(in, POD_GATE));
+		jmut_push(in, gates, one);
+		last = c;
+	}
+	jmut_set(in, last, "env", env);
+	jmut_set(in, spec, "schedulingGates", gates);
+	jmut_set(in, jmut_get(jmut_get(pod, "metadata"), "annotations"), POD_ANNOTATION_CONTAINERS,
+		 jmut_str(in, buf_str(&names)));
+	is_int(pod_inject(doc, jmut_view(pod), T1, &gate, NULL, NULL, &err), 1, "a long Pod");
+	spec = jmut_get(jmut_root(doc), "spec");
+	is_uint(jmut_len(jmut_get(spec, "schedulingGates")), LONG / 2 + 1, "one gate of ours");
+	last = jmut_item(jmut_get(spec, "containers"), LONG - 1);
+	is_uint(jmut_len(jmut_get(last, "env")), LONG / 2 + 6, "its own variables, and ours");
+	ok(jmut_get(jmut_item(jmut_get(spec, "containers"), 0), "env"), "each listed one has them");
+	buf_done(&names);
+}
+
 int main(void)
 {
 	test_whole();
@@ -737,5 +779,6 @@ int main(void)
 	test_asks();
 	test_copy();
 	test_twice();
+	test_long();
 	return done_testing();
 }
