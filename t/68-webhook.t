@@ -271,6 +271,29 @@ subtest 'sizes' => sub {
 	connect_to('main');
 };
 
+subtest 'long lists' => sub {
+	my $with = sub ($n) {
+		my $job = job('long', %one);
+		$job->{spec}{workers}{template}{spec}{volumes} = [map { { name => "v$_", emptyDir => {} } } 1 .. $n];
+		return $job;
+	};
+	my $long = $with->(2001);
+	for my $webhook (qw(mutate validate)) {
+		my $response = review($webhook, 'CREATE', $long, name => "$webhook a long list");
+		is_deeply([map { "$_->{field} $_->{message}" } @{ $response->{status}{details}{causes} }],
+			['spec.workers.template.spec.volumes Too many: must have at most 2000 items, not 2001'], "$webhook: refused");
+		ok(review($webhook, 'CREATE', $with->(2000), name => "$webhook as long as may be")->{allowed}, "$webhook: one less isn't");
+		ok(review($webhook, 'UPDATE', $long, old => $long, name => "$webhook a long list that is stored")->{allowed},
+			"$webhook: what is stored may stay");
+	}
+	my $pod = pod('long');
+	$pod->{spec}{volumes} = $long->{spec}{workers}{template}{spec}{volumes};
+	my $response = review('pod', 'CREATE', $pod, name => 'a Pod without annotation');
+	ok($response->{allowed} && !$response->{patch}, 'is none of ours');
+	$pod->{metadata}{annotations}{'graphcore.ai/ipus'} = '1';
+	is(review('pod', 'CREATE', $pod, name => 'an annotated one')->{status}{code}, 422, 'is');
+};
+
 subtest 'by the byte' => sub {
 	my $response = review('mutate', 'CREATE', job('bytes', %one), name => 'one byte at a time', piece => 1);
 	ok($response->{patch}, 'the same answer');

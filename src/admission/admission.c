@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admission/bounds.h"
 #include "admission/patch.h"
 #include "admission/review.h"
 #include "core/list.h"
@@ -274,10 +275,26 @@ static bool passes(struct pending *p)
 	       admission_review_is_deleting(r);
 }
 
+/* Judging takes time that grows with the square of a list's length, and everybody waits for it: no
+ * list longer than anybody needs is judged. What is stored may stay as it is. */
+static bool is_bounded(struct pending *p)
+{
+	const struct admission_review *r = &p->review;
+	const struct json *spec = json_get(r->object, "spec");
+
+	if (p->webhook == MUTATE_POD && !pod_is_annotated(r->object))
+		return true;
+	if (admission_bounds_check(spec, "spec", &p->findings))
+		return true;
+	if (r->old_object && json_equal(spec, json_get(r->old_object, "spec")))
+		admission_findings_done(&p->findings);
+	return false;
+}
+
 static void judge(struct pending *p)
 {
 	p->state = STATE_ANSWER;
-	if (passes(p))
+	if (passes(p) || !is_bounded(p))
 		return;
 	switch (p->webhook) {
 	case MUTATE_JOB:

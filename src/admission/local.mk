@@ -21,6 +21,8 @@ libadmission_a_SOURCES = \
 	src/admission/access_pods.c \
 	src/admission/access_pods.h \
 	src/admission/admission.c \
+	src/admission/bounds.h \
+	src/admission/bounds.c \
 	src/admission/findings.c \
 	src/admission/job_check.c \
 	src/admission/job_check.h \
