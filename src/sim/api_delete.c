@@ -17,22 +17,19 @@
 /* Objects that named the removed one as an owner, and have no other, go too. */
 static void collect_garbage(struct sim_api *api, const char *owner_uid)
 {
-	for (const struct sim_resource *r = sim_resources; r->plural; r++) {
-		size_t n;
-		struct sim_object **all = sim_objects_list(api->objects, r, STR_NULL, &n);
+	size_t n;
+	struct sim_object **all = sim_objects_owned(api->objects, str_of(owner_uid), &n);
 
-		for (size_t i = 0; i < n; i++)
-			sim_object_ref(all[i]);
-		for (size_t i = 0; i < n; i++) {
-			const struct json *o = sim_object_json(all[i]);
+	for (size_t i = 0; i < n; i++)
+		sim_object_ref(all[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct json *o = sim_object_json(all[i]);
 
-			if (kube_is_owned_by(o, str_of(owner_uid)) &&
-			    json_len(json_at(o, "metadata", "ownerReferences", NULL)) == 1)
-				sim_api_delete(api, all[i], -1);
-			sim_object_unref(all[i]);
-		}
-		free(all);
+		if (json_len(json_at(o, "metadata", "ownerReferences", NULL)) == 1)
+			sim_api_delete(api, all[i], -1);
+		sim_object_unref(all[i]);
 	}
+	free(all);
 }
 
 /* The object as it is stored now; NULL when it has been replaced or removed meanwhile. */

@@ -216,6 +216,26 @@ struct sim_object **sim_objects_list(const struct sim_objects *s, const struct s
 	return found;
 }
 
+struct sim_object **sim_objects_owned(const struct sim_objects *s, struct str uid, size_t *ret_n)
+{
+	struct sim_object **found = NULL;
+	struct map_iter it = MAP_ITER(s->objects);
+	size_t n = 0;
+
+	while (map_next(&it)) {
+		struct sim_object *o = it.value;
+
+		if (!kube_is_owned_by(sim_object_json(o), uid))
+			continue;
+		found = xrealloc(found, (n + 1) * sizeof(struct sim_object *));
+		found[n++] = o;
+	}
+	if (n)
+		qsort(found, n, sizeof(struct sim_object *), by_key);
+	*ret_n = n;
+	return found;
+}
+
 struct sim_object *sim_objects_put(struct sim_objects *s, const struct sim_resource *r,
 				   struct jmut_doc *doc, struct jmut *root)
 {

@@ -52,6 +52,10 @@ struct sim_object *sim_objects_get(const struct sim_objects *s, const struct sim
 struct sim_object **sim_objects_list(const struct sim_objects *s, const struct sim_resource *r,
 				     struct str ns, size_t *ret_n);
 
+/* Those that name this UID as an owner, of all kinds; else as above, and NULL where there's none.
+ */
+struct sim_object **sim_objects_owned(const struct sim_objects *s, struct str uid, size_t *ret_n);
+
 enum sim_change { SIM_ADDED, SIM_MODIFIED, SIM_DELETED };
 
 /* Writes root (whose metadata.resourceVersion is set here) as the object's new version, made or
