@@ -29,9 +29,11 @@
 #define jmut_need_object fy_jmut_need_object
 #define jmut_null fy_jmut_null
 #define jmut_object fy_jmut_object
+#define jmut_of fy_jmut_of
 #define jmut_push fy_jmut_push
 #define jmut_real fy_jmut_real
 #define jmut_remove fy_jmut_remove
+#define jmut_remove_if fy_jmut_remove_if
 #define jmut_root fy_jmut_root
 #define jmut_set fy_jmut_set
 #define jmut_set_bool fy_jmut_set_bool
