@@ -50,7 +50,7 @@ sub certificate ($name) {
 
 my ($cert, $key) = certificate('server');
 my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", '--controllers=2', '--agents=4', '--create-ms=100',
-	'--reset-ms=100', '--remove-ms=400', '--pod-schedule-ms=10', '--pod-start-ms=10', '--pod-run-ms=0']);
+	'--reset-ms=100', '--remove-ms=2000', '--pod-schedule-ms=10', '--pod-start-ms=10', '--pod-run-ms=0']);
 my $admin = slurp("$dir/sim/token");
 my $controllers = join ',', map { '127.0.0.1:' . $sim->port($_) } qw(vipu0 vipu1);
 

@@ -151,9 +151,10 @@ static void log_refusal(const struct pending *p)
 	char key[KUBE_KEY_SIZE];
 
 	log_info("admission", kube_key(str_of(r->ns), str_of(r->name), key).p,
-		 "refused: kind=%s operation=%s user=%s problems=%zu first=%s", r->kind,
+		 "refused: kind=%s operation=%s user=%s problems=%zu path=%s first=%s", r->kind,
 		 admission_operation_name(r->operation), r->user.username,
-		 f->n_problems + f->n_more, f->denied ? f->denied : f->problems[0].message);
+		 f->n_problems + f->n_more, f->denied ? "" : f->problems[0].path,
+		 f->denied ? f->denied : f->problems[0].message);
 }
 
 static void answer(struct pending *p)
