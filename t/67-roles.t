@@ -41,6 +41,14 @@ sub job_state ($name) { return (job_status($name) // {})->{launcherStatus} // ''
 sub job_says ($name) { return (job_status($name) // {})->{lastMessage} // '' }
 sub used ($proxy) { return http('GET', $proxy->url('proxy', '/stats'))->{json}{total}{used} // -1 }
 
+# What jobs, partitions and both processes say, where they don't say what they should.
+sub tell_all ($proxy, $controller, @names) {
+	diag("job $_: ", job_state($_), ': ', job_says($_)) for @names;
+	diag("$_: ", http('GET', $proxy->url('proxy', $_))->{content}) for qw(/stats /partitions /queue);
+	diag($_->report) for $proxy, $controller;
+	return;
+}
+
 # A token for the proxy, as a kubelet projects it.
 sub project ($name, $audience) {
 	my $answer = api('POST', "/api/v1/namespaces/ipu-operator/serviceaccounts/$name/token",
@@ -145,7 +153,7 @@ subtest 'the proxy is killed' => sub {
 	is(job_state('b'), 'Running', 'what runs goes on');
 	$proxy = proxy_process($port);
 	wait_until('it\'s back: the job runs', sub { job_state('c') eq 'Running' }, seconds => 40);
-	is(used($proxy), 8, 'nothing was lost');
+	is(used($proxy), 8, 'nothing was lost') or tell_all($proxy, $controller, qw(b c));
 	is(api('DELETE', "$jobs/$_", {})->{status}, 200, "$_ is deleted") for qw(b c);
 	wait_until('all IPUs come back', sub { used($proxy) == 0 }, seconds => 30);
 	wait_until('both are gone', sub { !job_status('b') && !job_status('c') }, seconds => 30);
