@@ -37,7 +37,6 @@ struct admission_review {
 	struct kube_identity user;
 	/* NULL: none (DELETE has an old one alone, CREATE a new one alone). Objects otherwise. */
 	const struct json *object, *old_object;
-	char *account_ns, *account; /* private: of user */
 };
 
 /* body need not live on. Errors: ERR_INVALID, in words for the log of whoever sent it. */

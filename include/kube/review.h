@@ -42,9 +42,13 @@ struct kube_identity {
 	/* What the token is bound to (authentication.kubernetes.io/pod-name and so on); "": not. A
 	 * Pod's token is good as long as that very Pod is there. */
 	const char *pod_name, *pod_uid, *node_name;
-	const struct json *groups; /* an array of strings, or NULL */
-	const struct json *extra;  /* an object of arrays of strings, or NULL */
+	const struct json *groups;          /* an array of strings, or NULL */
+	const struct json *extra;           /* an object of arrays of strings, or NULL */
+	char *own_ns, *own_service_account; /* private */
 };
+/* From a UserInfo (authentication.k8s.io/v1), of which it borrows. */
+void kube_identity_init(struct kube_identity *who, const struct json *user);
+void kube_identity_done(struct kube_identity *who);
 bool kube_identity_in_group(const struct kube_identity *who, const char *group);
 
 struct kube_reviewer *kube_reviewer_new(struct kube_client *client,

@@ -54,31 +54,6 @@ static int read_object(const struct json *request, const char *key, const struct
 	return 0;
 }
 
-static void read_user(struct admission_review *r, const struct json *user)
-{
-	struct str account, ns, rest = json_str(json_get(user, "username"));
-
-	r->user = (struct kube_identity){
-		.username = text(json_get(user, "username")),
-		.uid = text(json_get(user, "uid")),
-		.ns = "",
-		.service_account = "",
-		.pod_name = "",
-		.pod_uid = "",
-		.node_name = "",
-		.groups = json_get(user, "groups"),
-		.extra = json_get(user, "extra"),
-	};
-	if (!str_has_prefix(rest, STR("system:serviceaccount:")))
-		return;
-	rest.p += strlen("system:serviceaccount:");
-	rest.len -= strlen("system:serviceaccount:");
-	if (!str_cut(rest, ':', &ns, &account) || !ns.len || !account.len)
-		return;
-	r->user.ns = r->account_ns = str_dup(ns);
-	r->user.service_account = r->account = str_dup(account);
-}
-
 static void read_names(struct admission_review *r, const struct json *request)
 {
 	const struct json *kind = json_get(request, "kind");
@@ -121,7 +96,7 @@ static int read_request(struct admission_review *r, const struct json *request, 
 	    read_object(request, "oldObject", &r->old_object, err) < 0 ||
 	    check_operands(r, err) < 0)
 		return -1;
-	read_user(r, json_get(request, "userInfo"));
+	kube_identity_init(&r->user, json_get(request, "userInfo"));
 	return 0;
 }
 
@@ -157,8 +132,7 @@ int admission_review_decode(struct str body, struct admission_review *ret, struc
 void admission_review_done(struct admission_review *r)
 {
 	json_doc_free(r->doc);
-	free(r->account_ns);
-	free(r->account);
+	kube_identity_done(&r->user);
 	*r = (struct admission_review){0};
 }
 

@@ -39,7 +39,6 @@ struct entry {
 	int64_t until_ms;
 	struct err err; /* ERR_NONE: who it is */
 	struct json_doc *doc;
-	char *ns, *service_account;
 	struct kube_identity who;
 };
 
@@ -72,8 +71,7 @@ static void entry_unref(struct entry *e)
 	if (--e->refs > 0)
 		return;
 	json_doc_free(e->doc);
-	free(e->ns);
-	free(e->service_account);
+	kube_identity_done(&e->who);
 	free(e);
 }
 
@@ -136,11 +134,11 @@ static const char *extra(const struct json *user, const char *key)
 	return text(json_item(json_at(user, "extra", key, NULL), 0));
 }
 
-static void read_user(struct entry *e, const struct json *user)
+void kube_identity_init(struct kube_identity *who, const struct json *user)
 {
 	struct str account, ns, rest = json_str(json_get(user, "username"));
 
-	e->who = (struct kube_identity){
+	*who = (struct kube_identity){
 		.username = text(json_get(user, "username")),
 		.uid = text(json_get(user, "uid")),
 		.ns = "",
@@ -157,8 +155,14 @@ static void read_user(struct entry *e, const struct json *user)
 	rest.len -= strlen("system:serviceaccount:");
 	if (!str_cut(rest, ':', &ns, &account) || !ns.len || !account.len)
 		return;
-	e->who.ns = e->ns = str_dup(ns);
-	e->who.service_account = e->service_account = str_dup(account);
+	who->ns = who->own_ns = str_dup(ns);
+	who->service_account = who->own_service_account = str_dup(account);
+}
+
+void kube_identity_done(struct kube_identity *who)
+{
+	free(who->own_ns);
+	free(who->own_service_account);
 }
 
 static bool has_audience(const struct kube_reviewer *r, const struct json *audiences)
@@ -188,7 +192,7 @@ static int judge(struct entry *e, const struct json *review, struct err *err)
 			       why[0] ? ": " : "", why);
 	if (!has_audience(e->reviewer, json_get(status, "audiences")))
 		return err_set(err, ERR_DENIED, 401, "the token is for another audience");
-	read_user(e, json_get(status, "user"));
+	kube_identity_init(&e->who, json_get(status, "user"));
 	if (!e->who.username[0])
 		return err_set(err, ERR_DENIED, 401, "the token is nobody's");
 	return 0;
