@@ -39,7 +39,7 @@ static void facts_of_list(struct partition_facts *f, const struct item *item,
 bool item_is_unlisted(const struct item *item)
 {
 	const struct vipu_controller *c = controller_of(item);
-	struct partition_facts f;
+	struct partition_facts f = item->facts;
 
 	if (!c)
 		return false;
