@@ -11,9 +11,21 @@ use Test::More;
 
 my %size = (sim => { pods => 1000, jobs => 40 }, real => { pods => 400, jobs => 40 });
 
-sub rss_kb ($s) {
-	my ($kb) = IpuTest::slurp('/proc/' . $s->operator->pid . '/status') =~ /^VmRSS:\s*(\d+)/m;
+sub memory_kb ($s, $field) {
+	my ($kb) = IpuTest::slurp('/proc/' . $s->operator->pid . '/status') =~ /^$field:\s*(\d+)/m;
 	return $kb;
+}
+
+sub rss_kb ($s) { return memory_kb($s, 'VmRSS') }
+
+# AddressSanitizer maps terabytes, and keeps what was freed: its build says nothing of the operator's memory.
+sub has_grown_less ($s, $before, $most, $what) {
+	my $grown = rss_kb($s) - $before;
+	SKIP: {
+		skip("$what: not in a build with AddressSanitizer", 1) if memory_kb($s, 'VmSize') > 2**30;
+		cmp_ok($grown, '<', $most, "$what: $grown kB more");
+	}
+	return;
 }
 
 sub unrelated ($name) {
@@ -43,8 +55,7 @@ sub ($s) {
 	my $before = rss_kb($s);
 	$s->create('pods', unrelated("other-$_")) for 1 .. $n->{pods};
 	run_jobs($s, 'trace-beside', 5);
-	my $grown = rss_kb($s) - $before;
-	cmp_ok($grown, '<', 1024, "$n->{pods} Pods of others, 4 kB each: the operator has grown by $grown kB");
+	has_grown_less($s, $before, 1024, "$n->{pods} Pods of others, 4 kB each");
 
 	my $series = series($s);
 	my @names = run_jobs($s, 'trace-many', $n->{jobs});
@@ -58,8 +69,7 @@ sub ($s) {
 		$s->delete_job($_) for @names;
 		$s->wait_job_gone($_, seconds => 60) for @names;
 	}
-	$grown = rss_kb($s) - $before;
 	# The last 4096 kinds of Events are remembered, so that repeats are counted.
-	cmp_ok($grown, '<', 2048, 3 * $n->{jobs} . " jobs that came and went: $grown kB");
+	has_grown_less($s, $before, 2048, 3 * $n->{jobs} . ' jobs that came and went');
 	$s->must('DELETE', $s->path('pods', 'default') . '?labelSelector=app%3Dother&gracePeriodSeconds=0', json => {});
 };
