@@ -237,7 +237,7 @@ my @refused = (
 	[ 'a product that is no power of two', job('x', { modelReplicas => '3', ipusPerModelReplica => '2' }),
 		qr/power of two/ ],
 	[ 'IPUs that are no string', job('x', { jobInstances => 1, ipusPerJobInstance => 4 }), qr/string/ ],
-	[ 'no instances', job('x', { %sized, jobInstances => 0 }), qr/greater than or equal to 1/ ],
+	[ 'no instances', job('x', { %sized, jobInstances => 0 }), qr/from 1 to 2000/ ],
 	[ 'a launcher without a command', job('x', \%sized, {}, launcher => {}), qr/command/ ],
 	[ 'a launcher in an interactive job', job('x', \%sized, {}, launcher => { command => ['a'] },
 		interactive => { ttl => 1 }), qr/not both/ ],
