@@ -74,7 +74,8 @@ sub run_one ($back, $path, $text) {
 	my $code = eval "package Scenario::File::$name;\n#line 1 \"$path\"\n$text"
 		or die $@ || "$path: its last value isn't a sub\n";
 	my $s = bless { back => $back, programs => [], controllers => [] }, __PACKAGE__;
-	my $went = eval { $code->($s); 1 };
+	# Events outlive what they are about: those of another scenario's job may bear the same name.
+	my $went = eval { $s->must('DELETE', $s->path('events', 'default')) if $s->is_real; $code->($s); 1 };
 	my $why = $@;
 	if (!$went) {
 		fail('the scenario goes to its end');
