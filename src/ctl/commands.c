@@ -176,6 +176,10 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"told with its place, then what is legal but unwise. Nobody is asked: the cluster's own\n"  \
 	"limits, and whether the Pods would be accepted, are the webhook's to say.\n"
 
+#define ABOUT_CRD                                                                                  \
+	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
+	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
+
 const struct ctl_command ctl_commands[] = {
 	{"stats", "", "IPUs in use and available, by namespace", NULL, 0, 0, CTL_TAKES_OUTPUT,
 	 false, run_stats},
@@ -198,35 +202,68 @@ const struct ctl_command ctl_commands[] = {
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT, true, ctl_run_drain},
 	{"validate", "FILE...", "what the operator would say of the IPUJobs in manifests",
 	 ABOUT_VALIDATE, 1, ANY_NUMBER, 0, false, ctl_run_validate, .alone = true},
+	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
+	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
+	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,
+	 CTL_TAKES_WAIT, true, ctl_run_crd_apply},
 	{.name = NULL},
 };
 
-const struct ctl_command *ctl_command_find(const char *name)
+/* How many words of the command line the name is; 0: it's another. */
+static size_t words_of(const char *name, char *const *words, size_t n_words)
+{
+	const char *space = strchr(name, ' ');
+	size_t len = space ? (size_t)(space - name) : strlen(name);
+
+	if (n_words == 0 || strlen(words[0]) != len || memcmp(name, words[0], len) != 0)
+		return 0;
+	if (!space)
+		return 1;
+	return n_words > 1 && strcmp(space + 1, words[1]) == 0 ? 2 : 0;
+}
+
+const struct ctl_command *ctl_command_find(char *const *words, size_t n_words, size_t *ret_used)
 {
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
-		if (strcmp(name, c->name) == 0)
+		size_t used = words_of(c->name, words, n_words);
+
+		if (used) {
+			*ret_used = used;
 			return c;
+		}
 	}
 	return NULL;
+}
+
+int ctl_command_missing(char *const *words, size_t n_words, struct err *err)
+{
+	size_t len = strlen(words[0]);
+
+	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
+		if (strncmp(c->name, words[0], len) == 0 && c->name[len] == ' ')
+			return err_set(err, ERR_INVALID, 0, "%s: there is no %s %s; see --help",
+				       words[0], words[0], n_words > 1 ? words[1] : "alone");
+	}
+	return err_set(err, ERR_INVALID, 0, "%s: there is no such command; see --help", words[0]);
 }
 
 int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, struct err *err)
 {
 	const struct ctl_command *c, *inner;
+	size_t used;
 
 	if (o->n_words == 0)
 		return err_set(err, ERR_INVALID, 0, "a command is needed; see --help");
-	c = ctl_command_find(o->words[0]);
+	c = ctl_command_find(o->words, o->n_words, &used);
 	if (!c)
-		return err_set(err, ERR_INVALID, 0, "%s: there is no such command; see --help",
-			       o->words[0]);
-	o->words++;
-	o->n_words--;
-	inner = c->run == run_controllers && o->n_words > 0 ? ctl_command_find(o->words[0]) : NULL;
-	if (inner && inner->needs_kube) {
+		return ctl_command_missing(o->words, o->n_words, err);
+	o->words += used;
+	o->n_words -= used;
+	inner = c->run == run_controllers ? ctl_command_find(o->words, o->n_words, &used) : NULL;
+	if (inner && (inner->takes & CTL_TAKES_CONFIG_MAP)) {
 		c = inner;
-		o->words++;
-		o->n_words--;
+		o->words += used;
+		o->n_words -= used;
 	}
 	if (o->n_words < c->least)
 		return err_set(err, ERR_INVALID, 0, "%s: %s is missing; see %s --help", c->name,

@@ -12,7 +12,8 @@
 #include "ctl/options.h"
 
 struct ctl_command {
-	const char *name, *operands, *summary;
+	const char *name; /* one word, or two */
+	const char *operands, *summary;
 	const char *more;   /* lines of its help, or NULL */
 	size_t least, most; /* operands */
 	unsigned takes;     /* CTL_TAKES_… */
@@ -24,7 +25,10 @@ struct ctl_command {
 
 extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
 
-const struct ctl_command *ctl_command_find(const char *name); /* NULL: none */
+/* The command that the first words name; *ret_used: how many of them. NULL: none. */
+const struct ctl_command *ctl_command_find(char *const *words, size_t n_words, size_t *ret_used);
+/* Says that they name none (n_words > 0). Returns -1. */
+int ctl_command_missing(char *const *words, size_t n_words, struct err *err);
 
 /* The command that o's words name ("controllers cordon" is cordon); leaves its operands in them.
  * ERR_INVALID: none, or operands or options that it doesn't take. */
@@ -38,6 +42,10 @@ int ctl_write_out(struct str text, struct err *err);
 int ctl_run_cordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_drain(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+/* crd.c */
+int ctl_run_crd_print(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+int ctl_run_crd_apply(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
 /* validate.c */
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err);

@@ -8,6 +8,7 @@ libctl_a_SOURCES = \
 	src/ctl/commands.c \
 	src/ctl/cordon.h \
 	src/ctl/cordon.c \
+	src/ctl/crd.c \
 	src/ctl/link.h \
 	src/ctl/link.c \
 	src/ctl/options.h \
@@ -18,7 +19,16 @@ libctl_a_SOURCES = \
 	src/ctl/validate.c \
 	src/ctl/views.h \
 	src/ctl/views.c
+nodist_libctl_a_SOURCES = src/ctl/crd_text.c
+CLEANFILES += src/ctl/crd_text.c
 libctl_a_CPPFLAGS = $(AM_CPPFLAGS)
+
+# The CRD as a string, so that ipuctl always has its own version's.
+src/ctl/crd_text.c: crds/graphcore.ai_ipujobs.yaml
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { echo 'extern const char ctl_crd_text[];' && \
+		echo 'const char ctl_crd_text[] = {' && \
+		od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' && echo '0};'; } >$@.new && mv $@.new $@
+
 ctl_ldadd = libctl.a $(admission_ldadd)
 
 bin_PROGRAMS += ipuctl

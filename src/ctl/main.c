@@ -77,12 +77,13 @@ static int run(struct ctl_options *o)
 
 static int help(const struct ctl_options *o, size_t word)
 {
-	const struct ctl_command *c = o->n_words > word ? ctl_command_find(o->words[word]) : NULL;
+	char **words = o->words + word;
+	size_t n_words = o->n_words - word, used;
+	const struct ctl_command *c = ctl_command_find(words, n_words, &used);
 	struct err err = ERR_INIT;
 
-	if (o->n_words > word && !c) {
-		err_set(&err, ERR_INVALID, 0, "%s: there is no such command; see --help",
-			o->words[word]);
+	if (n_words > 0 && !c) {
+		ctl_command_missing(words, n_words, &err);
 		return complain(&err, NULL);
 	}
 	if (c)

@@ -33,8 +33,8 @@ static const struct known {
 	 CTL_TAKES_CONFIG_MAP},
 	{"config-map", "NAME", "the controllers' (default " CTL_CONFIG_MAP ")", 0, KIND_TEXT,
 	 AT(config_map), CTL_TAKES_CONFIG_MAP},
-	{"wait", "SECONDS", "wait so long at most until the partitions are gone", 0, KIND_SECONDS,
-	 AT(wait_s), CTL_TAKES_WAIT},
+	{"wait", "SECONDS", "wait so long at most until it is so", 0, KIND_SECONDS, AT(wait_s),
+	 CTL_TAKES_WAIT},
 	{"server", "URL",
 	 "where the operator's proxy is (default: IPUCTL_SERVER, else a way\n"
 	 "through the API server)",

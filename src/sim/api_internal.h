@@ -66,7 +66,7 @@ extern struct sim_resource sim_resources[SIM_MAX_RESOURCES];
 
 /* ---- custom.c: a CRD has come, or gone ---- */
 
-void sim_custom_add(const struct json *crd);
+void sim_custom_add(struct jmut_doc *doc, struct jmut *crd); /* sets its status */
 void sim_custom_remove(struct sim_api *api, const struct json *crd);
 void sim_custom_clear(void); /* forgets them all: the table is the process's */
 

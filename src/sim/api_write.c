@@ -263,7 +263,7 @@ static struct sim_object *put_new(struct sim_api *api, const struct sim_resource
 				  struct jmut_doc *doc, struct jmut *root)
 {
 	if (sim_is_kind(r, "CustomResourceDefinition"))
-		sim_custom_add(jmut_view(root));
+		sim_custom_add(doc, root);
 	return sim_objects_put(api->objects, r, doc, root);
 }
 

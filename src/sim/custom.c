@@ -37,7 +37,24 @@ static void rename_to_nothing(struct sim_resource *r)
 	r->kind = xstrdup("");
 }
 
-void sim_custom_add(const struct json *crd)
+/* At once, where a real one takes a moment. */
+static void establish(struct jmut_doc *doc, struct jmut *crd)
+{
+	static const char *const types[] = {"NamesAccepted", "Established"};
+	struct jmut *status = jmut_need_object(doc, crd, "status");
+	struct jmut *conditions = jmut_array(doc);
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct jmut *c = jmut_object(doc);
+
+		jmut_set_str(doc, c, "type", types[i]);
+		jmut_set_str(doc, c, "status", "True");
+		jmut_push(doc, conditions, c);
+	}
+	jmut_set(doc, status, "conditions", conditions);
+}
+
+static void serve(const struct json *crd)
 {
 	const struct json *spec = json_get(crd, "spec"), *names = json_get(spec, "names");
 	const struct json *version = json_item(json_get(spec, "versions"), 0);
@@ -60,6 +77,12 @@ void sim_custom_add(const struct json *crd)
 		.namespaced = str_eqz(json_str(json_get(spec, "scope")), "Namespaced"),
 		.has_status = json_at(version, "subresources", "status", NULL) != NULL,
 	};
+}
+
+void sim_custom_add(struct jmut_doc *doc, struct jmut *crd)
+{
+	serve(jmut_view(crd));
+	establish(doc, crd);
 }
 
 void sim_custom_remove(struct sim_api *api, const struct json *crd)
