@@ -1,0 +1,42 @@
+{{/* SPDX-License-Identifier: Apache-2.0 */}}
+{{/* The operator's configuration file (doc/reference/configuration.md). One for all roles: what they do is in their arguments. */}}
+{{- define "ipu-operator.config" -}}
+{{- $full := include "ipu-operator.fullname" . -}}
+{{- $ns := .Release.Namespace -}}
+{{- $proxy := .Values.vipuProxy -}}
+{{- $hooks := .Values.admissionWebhooks -}}
+{{- $names := list -}}
+{{- range list "webhook-svc" "vipu-proxy" "controller-manager-metrics" "vipu-proxy-metrics" -}}
+{{- $names = append $names (printf "%s-%s.%s.svc" $full . $ns) -}}
+{{- end -}}
+{{- $webhook := dict
+    "listen" (printf ":%d" (int $hooks.port))
+    "mutatingConfiguration" (printf "%s-mutating-webhook-configuration" $full)
+    "validatingConfiguration" (printf "%s-validating-webhook-configuration" $full) -}}
+{{- if not $hooks.patch.enabled -}}
+{{- $_ := set $webhook "certFile" "/etc/ipu-operator-webhook/tls.crt" -}}
+{{- $_ := set $webhook "keyFile" "/etc/ipu-operator-webhook/tls.key" -}}
+{{- if not (or $hooks.certificate.caBundle $hooks.certificate.annotations) -}}
+{{- $_ := set $webhook "caFile" "/etc/ipu-operator-webhook/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- $config := dict
+    "operatorNamespace" $ns
+    "controllersConfigMap" (printf "%s-vipu-controllers" $full)
+    "vipu" (dict "serverAddr" .Values.vipuServerAddr "serverPort" .Values.vipuServerPort "clusterName" .Values.vipuClusterName)
+    "worker" (dict "hostNetwork" .Values.worker.hostNetwork)
+    "launcher" (dict "image" (include "ipu-operator.launcherImage" .))
+    "tracker" (dict "configMap" $proxy.proxyPartitionTrackerConfigMap)
+    "leaderElection" (dict "name" $full)
+    "certificates" (dict "secret" (printf "%s-certificates" $full) "names" (join "," $names))
+    "proxy" (dict
+        "listen" (printf ":%d" (int $proxy.proxyPort))
+        "url" (printf "https://%s-vipu-proxy.%s.svc:443" $full $ns)
+        "controllerAccounts" (printf "system:serviceaccount:%s:%s" $ns (include "ipu-operator.controllerServiceAccountName" .))
+        "readTimeoutSeconds" $proxy.proxyReadTimeoutSeconds
+        "writeTimeoutSeconds" $proxy.proxyWriteTimeoutSeconds
+        "idleTimeoutSeconds" $proxy.proxyIdleTimeoutSeconds)
+    "webhook" $webhook
+    "metrics" (dict "listen" ":8444") -}}
+{{- mergeOverwrite $config (deepCopy .Values.operatorConfig) | toYaml -}}
+{{- end }}

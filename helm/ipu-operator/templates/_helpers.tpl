@@ -1,0 +1,154 @@
+{{/* SPDX-License-Identifier: Apache-2.0 */}}
+{{/*
+Names, labels and images. Those of them that look at values with older names call ipu-operator.values themselves.
+*/}}
+
+{{- define "ipu-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* What all names begin with: 35 characters at most, as the longest that follows has 28. */}}
+{{- define "ipu-operator.fullname" -}}
+{{- $given := .Values.fullnameOverride -}}
+{{- if kindIs "invalid" $given -}}{{- $given = .Values.fullNameOverride -}}{{- end -}}
+{{- if $given -}}
+{{- $given | trunc 35 | trimSuffix "-" -}}
+{{- else if and (kindIs "invalid" $given) (not .Values.nameOverride) -}}
+ipu-operator
+{{- else -}}
+{{- $name := include "ipu-operator.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 35 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 35 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "ipu-operator.chart" -}}
+{{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* Of all objects. */}}
+{{- define "ipu-operator.labels" -}}
+helm.sh/chart: {{ include "ipu-operator.chart" . }}
+app.kubernetes.io/name: {{ include "ipu-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: ipu-operator
+{{- end }}
+
+{{/* By which Pods are found: (dict "root" . "component" "controller-manager" or "vipu-proxy"). */}}
+{{- define "ipu-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "ipu-operator.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "ipu-operator.isSplit" -}}
+{{- if eq .Values.topology "split" }}true{{ end -}}
+{{- end }}
+
+{{/* The component whose Pods have the role proxy. */}}
+{{- define "ipu-operator.proxyComponent" -}}
+{{- ternary "vipu-proxy" "controller-manager" (eq .Values.topology "split") -}}
+{{- end }}
+
+{{/* Accounts. In the topology combined there is one. */}}
+{{- define "ipu-operator.controllerServiceAccountName" -}}
+{{- include "ipu-operator.values" . -}}
+{{- $account := .Values.controller.serviceAccount -}}
+{{- $account.name | default (ternary (printf "%s-controller-manager" (include "ipu-operator.fullname" .)) "default" $account.create) -}}
+{{- end }}
+
+{{- define "ipu-operator.proxyServiceAccountName" -}}
+{{- include "ipu-operator.values" . -}}
+{{- $account := .Values.vipuProxy.serviceAccount -}}
+{{- if eq .Values.topology "combined" -}}
+{{- include "ipu-operator.controllerServiceAccountName" . -}}
+{{- else -}}
+{{- $account.name | default (ternary (printf "%s-vipu-proxy" (include "ipu-operator.fullname" .)) "default" $account.create) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether to make the permissions of the controller, and of the proxy: "true" or nothing. */}}
+{{- define "ipu-operator.controllerRbac" -}}
+{{- include "ipu-operator.values" . -}}
+{{- if .Values.controller.rbac.create }}true{{ end -}}
+{{- end }}
+
+{{- define "ipu-operator.proxyRbac" -}}
+{{- include "ipu-operator.values" . -}}
+{{- if .Values.vipuProxy.rbac.create }}true{{ end -}}
+{{- end }}
+
+{{/* A Service's type; the guides spelt it clusterIP. */}}
+{{- define "ipu-operator.serviceType" -}}
+{{- ternary "ClusterIP" . (eq (lower .) "clusterip") -}}
+{{- end }}
+
+{{/* An image's fields: (dict "root" . "image" {what is said of this one}), as JSON: registry, repository, tag, digest, pullPolicy. */}}
+{{- define "ipu-operator.imageParts" -}}
+{{- $image := deepCopy .root.Values.image -}}
+{{- range $key, $value := .image -}}
+{{- if $value -}}{{- $_ := set $image $key $value -}}{{- end -}}
+{{- end -}}
+{{/* A tag of its own isn't meant for the digest that all have. */}}
+{{- if and .image.tag (not .image.digest) -}}{{- $_ := set $image "digest" "" -}}{{- end -}}
+{{- $_ := set $image "tag" ($image.tag | default .root.Chart.AppVersion) -}}
+{{- $loaded := and (eq ($image.registry | default "") "localhost") (not .root.Values.global.imageRegistry) -}}
+{{- if not $image.pullPolicy -}}
+{{- $_ := set $image "pullPolicy" (ternary "IfNotPresent" "Always" (or (not (empty $image.digest)) $loaded)) -}}
+{{- end -}}
+{{- $image | toJson -}}
+{{- end }}
+
+{{/* A repository that begins with a registry (a dot, a port or localhost before its first slash) needs none. */}}
+{{- define "ipu-operator.reference" -}}
+{{- $registry := .parts.registry -}}
+{{- $repository := .parts.repository -}}
+{{- $first := splitList "/" $repository | first -}}
+{{- if and (contains "/" $repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
+{{- $registry = $first -}}
+{{- $repository = trimPrefix (printf "%s/" $first) $repository -}}
+{{- end -}}
+{{- $registry = .root.Values.global.imageRegistry | default $registry -}}
+{{- if $registry }}{{ trimSuffix "/" $registry }}/{{ end }}{{ $repository }}
+{{- if .parts.digest }}@{{ .parts.digest }}{{ else }}:{{ .parts.tag }}{{ end }}
+{{- end }}
+
+{{- define "ipu-operator.image" -}}
+{{- include "ipu-operator.reference" (dict "root" .root "parts" (include "ipu-operator.imageParts" . | fromJson)) -}}
+{{- end }}
+
+{{- define "ipu-operator.pullPolicy" -}}
+{{- (include "ipu-operator.imageParts" . | fromJson).pullPolicy -}}
+{{- end }}
+
+{{/* The image with ipu-launcher: the operator's own, unless one is given. A tag may stand in launcherImage too. */}}
+{{- define "ipu-operator.launcherImage" -}}
+{{- $global := .Values.global -}}
+{{- if not $global.launcherImage -}}
+{{- include "ipu-operator.image" (dict "root" . "image" (dict "tag" $global.launcherImageTag)) -}}
+{{- else -}}
+{{- $image := $global.launcherImage -}}
+{{- $parts := dict "repository" $image "tag" ($global.launcherImageTag | default .Chart.AppVersion) -}}
+{{- if contains "@" $image -}}
+{{- $parts = dict "repository" (splitList "@" $image | first) "digest" (splitList "@" $image | last) -}}
+{{- else if contains ":" (splitList "/" $image | last) -}}
+{{- $tag := splitList ":" $image | last -}}
+{{- $parts = dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" ($global.launcherImageTag | default $tag) -}}
+{{- end -}}
+{{- include "ipu-operator.reference" (dict "root" . "parts" $parts) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "ipu-operator.imagePullSecrets" -}}
+{{- with .Values.global.imagePullSecrets -}}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end }}
+  {{- end }}
+{{- end }}
+{{- end }}
