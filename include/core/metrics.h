@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics registry: counters, gauges and histograms with label values, written as Prometheus
- * text (0.0.4). Families live as long as the process; the number of series of a family is
- * bounded, and what comes beyond is counted under "other".
+ * The metrics registry: counters, gauges and histograms with label values, written as
+ * Prometheus text or OpenMetrics. Families live as long as the process; the number of series of a
+ * family is bounded, and what comes beyond is counted under "other".
  */
 #ifndef IPU_CORE_METRICS_H
 #define IPU_CORE_METRICS_H
@@ -13,7 +13,11 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+enum metric_type {
+	METRIC_COUNTER, /* its name ends with "_total" */
+	METRIC_GAUGE,
+	METRIC_HISTOGRAM,
+};
 
 #define METRIC_MAX_LABELS 4
 #define METRIC_MAX_SERIES 1024
@@ -41,8 +45,14 @@ typedef void metrics_collect_fn(void *arg);
 void metrics_on_collect(metrics_collect_fn *fn, void *arg);
 void metrics_off_collect(metrics_collect_fn *fn, void *arg);
 
+enum metrics_format {
+	METRICS_TEXT, /* text/plain; version=0.0.4 */
+	METRICS_OPEN, /* application/openmetrics-text; version=1.0.0 */
+};
+/* The one that an Accept field (RFC 9110, 12.5.1) likes better; text where it likes neither. */
+enum metrics_format metrics_choose(struct str accept);
 /* Every family that has series, sorted by name. */
-int metrics_write(struct buf *out, struct err *err);
+int metrics_write(struct buf *out, enum metrics_format format, struct err *err);
 void metrics_reset(void); /* unit tests: forget all families */
 
 #endif

@@ -65,6 +65,9 @@ struct config {
 	char *webhook_failure_policy;
 	long webhook_timeout_s;
 	long webhook_drain_s;
+	bool metrics_secure;
+	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */
+	long stuck_s;
 	long connections, header_bytes, body_bytes;
 };
 

@@ -83,6 +83,10 @@ bool http_headers_has_token(const struct http_headers *h, const char *name, cons
  * at most one hour. */
 unsigned http_headers_retry_after_ms(const struct http_headers *h);
 
+/* The token of the only Authorization field; STR_NULL where there is none, or it isn't a bearer's
+ * (RFC 6750, 2.1). */
+struct str http_headers_bearer(const struct http_headers *h);
+
 /* ERR_INVALID as http_headers_add says. */
 int http_header_check(struct str name, struct str value, struct err *err);
 bool http_is_token(struct str s); /* RFC 9110, 5.6.2 */

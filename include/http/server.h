@@ -121,6 +121,10 @@ void http_reply(struct http_exchange *ex, int status, const char *content_type,
  * detail when fmt is NULL. */
 void http_reply_problem(struct http_exchange *ex, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same with 401 and the field that asks for a bearer token for realm; bad: there was one, and
+ * it's no good (RFC 6750, 3). */
+void http_reply_unauthorized(struct http_exchange *ex, const char *realm, bool bad,
+			     const char *detail);
 /* The status and Retry-After that fit the error's kind, with its message as the detail. */
 void http_reply_err(struct http_exchange *ex, const struct err *err);
 

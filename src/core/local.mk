@@ -8,7 +8,8 @@ libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h i
 	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/rand.h include/core/str.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy_text.h \
-	src/core/log.c src/core/map.c src/core/metrics.c src/core/rand.c src/core/str.c src/core/yaml.c \
+	src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
+	src/core/rand.c src/core/str.c src/core/yaml.c \
 	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
 	src/core/yaml_write.c
 libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)

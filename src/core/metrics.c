@@ -1,52 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metrics registry and its text form (Prometheus text format 0.0.4). The registry owns
- * families, families own their series; names, help and bounds are borrowed for ever.
- * Uses buf, err, list, map and str.
+ * The metrics registry. It owns families, families own their series; names, help and bounds are
+ * borrowed for ever. Uses list, map and str.
  */
 #include "core/metrics.h"
 
-#include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "core/list.h"
 #include "core/log.h"
 #include "core/map.h"
+#include "metrics_impl.h"
 
-struct series {
-	char *key; /* the label values one behind the other, each ended by a NUL */
-	size_t key_len;
-	size_t pos;        /* in its family's series */
-	double value;      /* a histogram's sum */
-	uint64_t count;    /* a histogram's observations */
-	uint64_t *buckets; /* those up to each bound that were over the bound before */
-};
-
-struct metric {
-	struct list link; /* of families, sorted by name */
-	enum metric_type type;
-	const char *name;
-	const char *help;
-	const char *labels[METRIC_MAX_LABELS];
-	size_t n_labels;
-	const double *bounds;
-	size_t n_bounds;
-	struct map *by_key;
-	struct series **series; /* in the order of their making */
-	size_t n_series;
-	size_t cap;
-};
-
-struct collector {
-	struct list link;
-	metrics_collect_fn *fn;
-	void *arg;
-};
-
-static struct list families = LIST_INIT(families);
-static struct list collectors = LIST_INIT(collectors);
+struct list metrics_families = LIST_INIT(metrics_families);
+struct list metrics_collectors = LIST_INIT(metrics_collectors);
 
 /* ---- registration ---- */
 
@@ -86,10 +53,12 @@ static bool is_same(const struct metric *m, enum metric_type type, const char *c
 struct metric *metric_new(enum metric_type type, const char *name, const char *help,
 			  const char *const *labels, const double *buckets, size_t n_buckets)
 {
-	struct list *after = &families;
+	struct list *after = &metrics_families;
 
 	require(is_name(name, true), name, "not a metric's name");
-	LIST_FOREACH(l, next, &families) {
+	require((type == METRIC_COUNTER) == str_has_suffix(str_of(name), STR("_total")), name,
+		"a counter's name ends with _total, and no other's");
+	LIST_FOREACH(l, next, &metrics_families) {
 		struct metric *other = CONTAINER_OF(l, struct metric, link);
 		if (strcmp(other->name, name) == 0) {
 			require(is_same(other, type, labels), name, "registered twice");
@@ -137,7 +106,7 @@ static void series_free(struct series *s)
 
 void metrics_reset(void)
 {
-	LIST_FOREACH(l, next, &families) {
+	LIST_FOREACH(l, next, &metrics_families) {
 		struct metric *m = CONTAINER_OF(l, struct metric, link);
 		list_unlink(l);
 		for (size_t i = 0; i < m->n_series; i++)
@@ -146,7 +115,7 @@ void metrics_reset(void)
 		free(m->series);
 		free(m);
 	}
-	LIST_FOREACH(l, next, &collectors) {
+	LIST_FOREACH(l, next, &metrics_collectors) {
 		list_unlink(l);
 		free(CONTAINER_OF(l, struct collector, link));
 	}
@@ -273,7 +242,7 @@ void metric_drop(struct metric *m, const char *const *values)
 	series_free(s);
 }
 
-/* ---- writing ---- */
+/* ---- collectors ---- */
 
 void metrics_on_collect(metrics_collect_fn *fn, void *arg)
 {
@@ -281,139 +250,16 @@ void metrics_on_collect(metrics_collect_fn *fn, void *arg)
 
 	c->fn = fn;
 	c->arg = arg;
-	list_append(&collectors, &c->link);
+	list_append(&metrics_collectors, &c->link);
 }
 
 void metrics_off_collect(metrics_collect_fn *fn, void *arg)
 {
-	LIST_FOREACH(l, next, &collectors) {
+	LIST_FOREACH(l, next, &metrics_collectors) {
 		struct collector *c = CONTAINER_OF(l, struct collector, link);
 		if (c->fn == fn && c->arg == arg) {
 			list_unlink(l);
 			free(c);
 		}
 	}
-}
-
-/* The shortest digits that give the same number again. */
-static int write_number(double v, struct buf *out, struct err *err)
-{
-	char text[40];
-
-	if (isnan(v))
-		return buf_append_str(out, STR("NaN"), err);
-	if (isinf(v))
-		return buf_append_str(out, v > 0 ? STR("+Inf") : STR("-Inf"), err);
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
-	}
-	return buf_append_str(out, str_of(text), err);
-}
-
-/* Backslashes and line breaks, and in label values quotes, are escaped; bytes that aren't UTF-8
- * become U+FFFD. */
-static int write_escaped(struct str s, bool quotes, struct buf *out, struct err *err)
-{
-	while (s.len > 0) {
-		size_t n = str_utf8_first(s);
-		struct str piece = {s.p, n};
-		if (n == 0)
-			piece = STR("\xef\xbf\xbd");
-		else if (s.p[0] == '\\')
-			piece = STR("\\\\");
-		else if (s.p[0] == '\n')
-			piece = STR("\\n");
-		else if (s.p[0] == '"' && quotes)
-			piece = STR("\\\"");
-		if (buf_append_str(out, piece, err) < 0)
-			return -1;
-		s.p += n ? n : 1;
-		s.len -= n ? n : 1;
-	}
-	return 0;
-}
-
-/* name suffix{labels,le="bound"}, then a space. le: NULL for none. */
-static int write_sample(const struct metric *m, const struct series *s, const char *suffix,
-			const double *le, struct buf *out, struct err *err)
-{
-	const char *value = s->key;
-
-	if (buf_printf(out, err, "%s%s", m->name, suffix) < 0)
-		return -1;
-	for (size_t i = 0; i < m->n_labels; i++) {
-		if (buf_printf(out, err, "%s%s=\"", i ? "," : "{", m->labels[i]) < 0 ||
-		    write_escaped(str_of(value), true, out, err) < 0 ||
-		    buf_append(out, "\"", 1, err) < 0)
-			return -1;
-		value += strlen(value) + 1;
-	}
-	if (le && (buf_printf(out, err, "%sle=\"", m->n_labels ? "," : "{") < 0 ||
-		   write_number(*le, out, err) < 0 || buf_append(out, "\"", 1, err) < 0))
-		return -1;
-	return buf_append_str(out, m->n_labels || le ? STR("} ") : STR(" "), err);
-}
-
-static int write_histogram(const struct metric *m, const struct series *s, struct buf *out,
-			   struct err *err)
-{
-	const double infinite = INFINITY;
-	uint64_t up_to = 0;
-
-	for (size_t i = 0; i < m->n_bounds; i++) {
-		up_to += s->buckets[i];
-		if (write_sample(m, s, "_bucket", &m->bounds[i], out, err) < 0 ||
-		    buf_printf(out, err, "%llu\n", (unsigned long long)up_to) < 0)
-			return -1;
-	}
-	if (write_sample(m, s, "_bucket", &infinite, out, err) < 0 ||
-	    buf_printf(out, err, "%llu\n", (unsigned long long)s->count) < 0 ||
-	    write_sample(m, s, "_sum", NULL, out, err) < 0 ||
-	    write_number(s->value, out, err) < 0 || buf_append(out, "\n", 1, err) < 0 ||
-	    write_sample(m, s, "_count", NULL, out, err) < 0)
-		return -1;
-	return buf_printf(out, err, "%llu\n", (unsigned long long)s->count);
-}
-
-static int write_family(const struct metric *m, struct buf *out, struct err *err)
-{
-	static const char *const types[] = {
-		[METRIC_COUNTER] = "counter",
-		[METRIC_GAUGE] = "gauge",
-		[METRIC_HISTOGRAM] = "histogram",
-	};
-
-	if (m->n_series == 0)
-		return 0;
-	if (buf_printf(out, err, "# HELP %s ", m->name) < 0 ||
-	    write_escaped(str_of(m->help), false, out, err) < 0 ||
-	    buf_printf(out, err, "\n# TYPE %s %s\n", m->name, types[m->type]) < 0)
-		return -1;
-	for (size_t i = 0; i < m->n_series; i++) {
-		const struct series *s = m->series[i];
-		if (m->type == METRIC_HISTOGRAM) {
-			if (write_histogram(m, s, out, err) < 0)
-				return -1;
-		} else if (write_sample(m, s, "", NULL, out, err) < 0 ||
-			   write_number(s->value, out, err) < 0 ||
-			   buf_append(out, "\n", 1, err) < 0) {
-			return -1;
-		}
-	}
-	return 0;
-}
-
-int metrics_write(struct buf *out, struct err *err)
-{
-	LIST_FOREACH(l, next, &collectors) {
-		struct collector *c = CONTAINER_OF(l, struct collector, link);
-		c->fn(c->arg);
-	}
-	LIST_FOREACH(l, next, &families) {
-		if (write_family(CONTAINER_OF(l, struct metric, link), out, err) < 0)
-			return -1;
-	}
-	return 0;
 }

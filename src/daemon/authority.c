@@ -13,8 +13,10 @@
 #include "http/message.h"
 #include "net/net.h"
 
-#define SERVICE         "ipu-operator-vipu-proxy"
-#define WEBHOOK_SERVICE "ipu-operator-webhook-svc"
+#define SERVICE               "ipu-operator-vipu-proxy"
+#define WEBHOOK_SERVICE       "ipu-operator-webhook-svc"
+#define METRICS_SERVICE       "ipu-operator-controller-manager-metrics"
+#define PROXY_METRICS_SERVICE "ipu-operator-vipu-proxy-metrics"
 
 static bool serves_partitions(const struct daemon *d)
 {
@@ -24,6 +26,11 @@ static bool serves_partitions(const struct daemon *d)
 static bool serves_webhooks(const struct daemon *d)
 {
 	return d->webhook && !d->webhook_files;
+}
+
+static bool serves_metrics(const struct daemon *d)
+{
+	return d->scrape && !scrape_files(d->scrape);
 }
 
 /* ---- names ---- */
@@ -62,6 +69,10 @@ static void collect_names(const struct daemon *d, struct names *names)
 		add_service(d, names, SERVICE);
 	if (serves_webhooks(d))
 		add_service(d, names, WEBHOOK_SERVICE);
+	if (serves_metrics(d)) {
+		add_service(d, names, METRICS_SERVICE);
+		add_service(d, names, PROXY_METRICS_SERVICE);
+	}
 	add_name(names, xstrdup("localhost"));
 	add_name(names, xstrdup("127.0.0.1"));
 	add_name(names, xstrdup("::1"));
@@ -101,7 +112,7 @@ static void trust(struct daemon *d, struct str ca_pem)
 
 bool authority_is_awaited(const struct daemon *d)
 {
-	return d->cert && (serves_partitions(d) || serves_webhooks(d));
+	return d->cert && (serves_partitions(d) || serves_webhooks(d) || serves_metrics(d));
 }
 
 static int serve_first(struct daemon *d, struct tls_config *tls, struct err *err)
@@ -109,6 +120,8 @@ static int serve_first(struct daemon *d, struct tls_config *tls, struct err *err
 	if (serves_partitions(d) && daemon_listen_partitions(d, tls, err) < 0)
 		return -1;
 	if (serves_webhooks(d) && webhook_serve(d, tls, err) < 0)
+		return -1;
+	if (serves_metrics(d) && daemon_listen_metrics(d, tls, err) < 0)
 		return -1;
 	return daemon_write_ports(d, err);
 }

@@ -136,7 +136,11 @@ static const struct key keys[] = {
 	{"webhook.timeoutSeconds", KEY_NUMBER, AT(webhook_timeout_s), "30", 1, 30, NULL},
 	{"webhook.drainSeconds", KEY_NUMBER, AT(webhook_drain_s), "3", 0, 300, NULL},
 	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
+	{"health.stuckSeconds", KEY_NUMBER, AT(stuck_s), "600", 1, 86400, NULL},
 	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},
+	{"metrics.secure", KEY_BOOL, AT(metrics_secure), "false", 0, 0, NULL},
+	{"metrics.certFile", KEY_TEXT, AT(metrics_cert), "", 0, 0, NULL},
+	{"metrics.keyFile", KEY_TEXT, AT(metrics_key), "", 0, 0, NULL},
 	{"log.level", KEY_NUMBER, AT(log_level), "4", 1, 6, NULL},
 	{"log.format", KEY_CHOICE, AT(log_format), "text", 0, 0, "text|json|journald"},
 	{"webhook.dryRunPods", KEY_BOOL, AT(dry_run_pods), "true", 0, 0, NULL},
@@ -712,6 +716,23 @@ static int check_pods(const struct config *c, struct err *err)
 	return 0;
 }
 
+/* A certificate and its key come together. */
+static int check_files(const struct config *c, struct err *err)
+{
+	if (!c->proxy_cert[0] != !c->proxy_key[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
+	if (!c->webhook_cert[0] != !c->webhook_key[0] || (c->webhook_ca[0] && !c->webhook_cert[0]))
+		return err_set(err, ERR_INVALID, 0,
+			       "webhook.certFile and webhook.keyFile: give both, or neither; "
+			       "webhook.caFile only with them");
+	if (!c->metrics_cert[0] != !c->metrics_key[0] || (c->metrics_cert[0] && !c->metrics_secure))
+		return err_set(err, ERR_INVALID, 0,
+			       "metrics.certFile and metrics.keyFile: give both, or neither, and "
+			       "only with metrics.secure");
+	return 0;
+}
+
 int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
 		struct config *ret, struct err *err)
 {
@@ -725,17 +746,8 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
 	    make_server(&c, err) < 0 || check_pods(&c, err) < 0)
 		goto fail;
-	if (!c.proxy_cert[0] != !c.proxy_key[0]) {
-		err_set(err, ERR_INVALID, 0,
-			"proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
+	if (check_files(&c, err) < 0)
 		goto fail;
-	}
-	if (!c.webhook_cert[0] != !c.webhook_key[0] || (c.webhook_ca[0] && !c.webhook_cert[0])) {
-		err_set(err, ERR_INVALID, 0,
-			"webhook.certFile and webhook.keyFile: give both, or neither; "
-			"webhook.caFile only with them");
-		goto fail;
-	}
 	if (c.backoff_max_s < c.backoff_s) {
 		err_set(err, ERR_INVALID, 0,
 			"jobs.restartBackoffMaxSeconds: must not be below "

@@ -127,7 +127,7 @@ int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct er
 			 proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err);
 }
 
-static void on_proxy_files(void *arg, const struct tls_config *from, struct tls_config *to)
+static void on_files(void *arg, const struct tls_config *from, struct tls_config *to)
 {
 	struct daemon *d = arg;
 
@@ -148,7 +148,32 @@ static int listen_proxy(struct daemon *d, struct err *err)
 	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, NULL, &d->proxy_tls, err) < 0 ||
 	    daemon_listen_partitions(d, certfile_tls(d->proxy_tls), err) < 0)
 		return -1;
-	certfile_follow(d->proxy_tls, on_proxy_files, d);
+	certfile_follow(d->proxy_tls, on_files, d);
+	return 0;
+}
+
+int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *err)
+{
+	return listen_on(d, "metrics.listen", d->config->metrics_listen, tls, scrape_handle, d,
+			 &d->metrics_port, err);
+}
+
+static int listen_metrics(struct daemon *d, struct err *err)
+{
+	struct certfile *files;
+
+	if (!d->config->metrics_listen[0])
+		return 0;
+	if (!d->config->metrics_secure)
+		return daemon_listen_metrics(d, NULL, err);
+	if (scrape_start(d, err) < 0)
+		return -1;
+	files = scrape_files(d->scrape);
+	if (!files)
+		return 0; /* authority.c opens it, once there is a certificate */
+	if (daemon_listen_metrics(d, certfile_tls(files), err) < 0)
+		return -1;
+	certfile_follow(files, on_files, d);
 	return 0;
 }
 
@@ -157,6 +182,8 @@ static int listen_proxy(struct daemon *d, struct err *err)
 static bool wants_authority(const struct config *c)
 {
 	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0] && !c->webhook_cert[0])
+		return true;
+	if (c->metrics_secure && c->metrics_listen[0] && !c->metrics_cert[0])
 		return true;
 	/* What the Pods' init containers are to trust. */
 	if ((c->roles & ROLE_WEBHOOK) && strcmp(c->pods_mode, "init") == 0 && !c->proxy_ca[0])
@@ -193,8 +220,7 @@ static int make_listeners(struct daemon *d, struct err *err)
 	if (listen_on(d, "health.listen", c->health_listen, NULL, observe_handle_health, d,
 		      &d->health_port, err) < 0)
 		return -1;
-	return listen_on(d, "metrics.listen", c->metrics_listen, NULL, observe_handle_metrics, d,
-			 &d->metrics_port, err);
+	return listen_metrics(d, err);
 }
 
 /* A line for each listener that is open. Whole or not at all: who waits for the file never reads
@@ -324,6 +350,7 @@ void daemon_free(struct daemon *d)
 	if (d->server)
 		http_server_free(d->server);
 	certfile_free(d->proxy_tls);
+	scrape_stop(d);
 	proxy_free(d->proxy);
 	d->proxy = NULL;
 	http_client_free(d->http);

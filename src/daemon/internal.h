@@ -62,6 +62,7 @@ struct daemon {
 	struct certfile *webhook_files; /* NULL: the operator's own certificate */
 	struct admission_registration *registration;
 	struct certfile *proxy_tls; /* NULL: no certificate files are given */
+	struct scrape *scrape;      /* NULL without metrics.secure */
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint;
@@ -97,6 +98,7 @@ void webhook_stop(struct daemon *d);
 /* ---- daemon.c ---- */
 
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
+int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *err);
 int daemon_write_ports(struct daemon *d, struct err *err); /* ERR_IO */
 
 /* ---- authority.c ---- */
@@ -135,7 +137,15 @@ void register_stop(struct daemon *d);
 
 void observe_start(struct daemon *d);
 void observe_stop(struct daemon *d);
-void observe_handle_health(struct http_exchange *ex, void *arg);  /* /healthz, /readyz */
-void observe_handle_metrics(struct http_exchange *ex, void *arg); /* /metrics */
+void observe_handle_health(struct http_exchange *ex, void *arg); /* /healthz, /readyz */
+void observe_reply_metrics(struct http_exchange *ex);            /* the answer itself */
+
+/* ---- scrape.c ---- */
+
+/* With metrics.secure: who may read the metrics, and the certificate files where they are given. */
+int scrape_start(struct daemon *d, struct err *err);
+struct certfile *scrape_files(const struct scrape *s);   /* NULL: the operator's own certificate */
+void scrape_handle(struct http_exchange *ex, void *arg); /* /metrics; arg: the daemon */
+void scrape_stop(struct daemon *d);
 
 #endif

@@ -16,6 +16,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/lead.c \
 	src/daemon/observe.c \
 	src/daemon/register.c \
+	src/daemon/scrape.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
 daemon_ldadd = libdaemon.a libproxy.a $(admission_ldadd)

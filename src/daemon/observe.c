@@ -284,26 +284,19 @@ void observe_stop(struct daemon *d)
 	metrics_off_collect(collect, d);
 }
 
-static void handle_metrics(struct http_exchange *ex, void *arg)
+void observe_reply_metrics(struct http_exchange *ex)
 {
+	static const char text_type[] = "text/plain; version=0.0.4; charset=utf-8";
+	static const char open_type[] =
+		"application/openmetrics-text; version=1.0.0; charset=utf-8";
+	enum metrics_format format = metrics_choose(http_headers_get(ex->headers, "accept"));
 	struct buf out = BUF_INIT(METRICS_LIMIT);
 	struct err err;
 
-	(void)arg;
-	if (metrics_write(&out, &err) < 0)
+	if (metrics_write(&out, format, &err) < 0)
 		http_reply_err(ex, &err);
 	else
-		http_reply(ex, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, 0,
+		http_reply(ex, 200, format == METRICS_OPEN ? open_type : text_type, NULL, 0,
 			   buf_str(&out));
 	buf_done(&out);
-}
-
-void observe_handle_metrics(struct http_exchange *ex, void *arg)
-{
-	static const struct http_route routes[] = {
-		{HTTP_METHOD_GET, "/metrics", handle_metrics},
-		{0, NULL, NULL},
-	};
-
-	http_route(ex, routes, arg);
 }

@@ -241,6 +241,18 @@ void http_reply_problem(struct http_exchange *pub, int status, const char *fmt, 
 	reply_problem(of(pub), status, NULL, 0, fmt ? detail : NULL);
 }
 
+void http_reply_unauthorized(struct http_exchange *pub, const char *realm, bool bad,
+			     const char *detail)
+{
+	char value[160];
+	struct http_header field = {STR("WWW-Authenticate"), STR_NULL};
+
+	snprintf(value, sizeof(value), "Bearer realm=\"%s\"%s", realm,
+		 bad ? ", error=\"invalid_token\"" : "");
+	field.value = str_of(value);
+	reply_problem(of(pub), 401, &field, 1, detail);
+}
+
 static int status_of_kind(enum err_kind kind)
 {
 	switch (kind) {

@@ -148,6 +148,27 @@ bool http_headers_has_token(const struct http_headers *h, const char *name, cons
 	return false;
 }
 
+struct str http_headers_bearer(const struct http_headers *h)
+{
+	static const char others[] = "-._~+/=";
+	struct str scheme, token;
+
+	if (http_headers_count(h, "authorization") != 1 ||
+	    !str_cut(http_headers_get(h, "authorization"), ' ', &scheme, &token) ||
+	    !str_ieqz(scheme, "bearer"))
+		return STR_NULL;
+	token = str_trim(token);
+	for (size_t i = 0; i < token.len; i++) {
+		char c = token.p[i];
+		bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			     (c >= '0' && c <= '9');
+
+		if (!alnum && (c == '\0' || !strchr(others, c)))
+			return STR_NULL;
+	}
+	return token.len ? token : STR_NULL;
+}
+
 unsigned http_headers_retry_after_ms(const struct http_headers *h)
 {
 	const int64_t most_ms = 3600 * 1000;

@@ -45,25 +45,6 @@ void proxy_caller_done(struct proxy_caller *c)
 	*c = (struct proxy_caller){0};
 }
 
-struct str proxy_bearer_token(struct str authorization)
-{
-	static const char others[] = "-._~+/=";
-	struct str scheme, token;
-
-	if (!str_cut(authorization, ' ', &scheme, &token) || !str_ieqz(scheme, "bearer"))
-		return STR_NULL;
-	token = str_trim(token);
-	for (size_t i = 0; i < token.len; i++) {
-		char c = token.p[i];
-		bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-			     (c >= '0' && c <= '9');
-
-		if (!alnum && (c == '\0' || !strchr(others, c)))
-			return STR_NULL;
-	}
-	return token.len ? token : STR_NULL;
-}
-
 bool proxy_caller_may(const struct proxy_caller *c, const char *owner_uid)
 {
 	return c->trusted || (c->ns && c->pod_uid && strcmp(c->pod_uid, owner_uid) == 0);

@@ -25,8 +25,6 @@ void proxy_caller_init(struct proxy_caller *c, const struct kube_identity *who,
 		       const char *accounts);
 void proxy_caller_done(struct proxy_caller *c);
 
-/* The token of an Authorization field; STR_NULL where it isn't a bearer's (RFC 6750, 2.1). */
-struct str proxy_bearer_token(struct str authorization);
 /* Whether this caller may know of, reset and release what that owner has. */
 bool proxy_caller_may(const struct proxy_caller *c, const char *owner_uid);
 /* Whether it may ask for this: ERR_DENIED says why not. */

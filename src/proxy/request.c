@@ -72,22 +72,6 @@ void request_unavailable(struct request *r, unsigned seconds, const char *detail
 	request_end(r);
 }
 
-/* RFC 6750, 3: what was wrong with the token, where there was one. */
-static void unauthenticated(struct http_exchange *ex, bool had_token, const char *detail)
-{
-	static const char realm[] = "Bearer realm=\"ipu-operator-proxy\"";
-	static const char bad[] = "Bearer realm=\"ipu-operator-proxy\", error=\"invalid_token\"";
-	const struct http_header field = {STR("WWW-Authenticate"),
-					  had_token ? STR(bad) : STR(realm)};
-	struct buf body = BUF_INIT(4096);
-
-	buf_printf(&body, NULL, "{\"status\":401,\"title\":\"Unauthorized\",\"detail\":");
-	json_write_str(str_of(detail), &body, NULL);
-	buf_append(&body, "}\n", 2, NULL);
-	http_reply(ex, 401, "application/problem+json", &field, 1, buf_str(&body));
-	buf_done(&body);
-}
-
 bool request_may(struct request *r, const char *uid)
 {
 	if (proxy_caller_may(&r->caller, uid))
@@ -156,8 +140,8 @@ static void on_caller(void *arg, const struct err *err, const struct kube_identi
 	struct request *r = arg;
 
 	if (err && err->kind == ERR_DENIED) {
-		unauthenticated(
-			r->ex, true,
+		http_reply_unauthorized(
+			r->ex, PROXY_AUDIENCE, true,
 			"the API server doesn't accept this token for the audience " PROXY_AUDIENCE
 			": send a current one");
 		request_end(r);
@@ -186,17 +170,15 @@ static void on_caller(void *arg, const struct err *err, const struct kube_identi
 
 static void take(struct http_exchange *ex, struct proxy *p, const struct endpoint *endpoint)
 {
-	struct str token = http_headers_count(ex->headers, "authorization") == 1
-				   ? proxy_bearer_token(
-					     http_headers_get(ex->headers, "authorization"))
-				   : STR_NULL;
+	struct str token = http_headers_bearer(ex->headers);
 	struct request *r;
 
 	if (!token.p) {
 		ex->user = (void *)(uintptr_t)&endpoint->note;
-		unauthenticated(ex, false,
-				"send a ServiceAccount token for the audience ipu-operator-proxy: "
-				"Authorization: Bearer TOKEN");
+		http_reply_unauthorized(
+			ex, PROXY_AUDIENCE, false,
+			"send a ServiceAccount token for the audience ipu-operator-proxy: "
+			"Authorization: Bearer TOKEN");
 		return;
 	}
 	r = xcalloc(1, sizeof(*r));

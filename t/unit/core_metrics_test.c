@@ -14,7 +14,7 @@ static char *write_all(void)
 	struct buf out = BUF_INIT(1 << 20);
 	struct err e = ERR_INIT;
 
-	if (metrics_write(&out, &e) < 0)
+	if (metrics_write(&out, METRICS_TEXT, &e) < 0)
 		bail_out(e.msg);
 	return buf_steal(&out, NULL);
 }
@@ -157,7 +157,7 @@ static void test_collect(void)
 
 	struct buf small = BUF_INIT(20);
 	struct err e = ERR_INIT;
-	is_int(metrics_write(&small, &e), -1, "no room");
+	is_int(metrics_write(&small, METRICS_TEXT, &e), -1, "no room");
 	is_int(e.kind, ERR_LIMIT, "kind");
 	buf_done(&small);
 	metrics_reset();

@@ -34,6 +34,40 @@ static void test_status(void)
 	is_str(http_status_reason(499), "Unknown", "no reason");
 }
 
+static void test_bearer(void)
+{
+	static const struct {
+		const char *field, *token;
+	} rows[] = {
+		{"Bearer abc", "abc"},
+		{"bearer  a.b-c_d~e+f/g= ", "a.b-c_d~e+f/g="},
+		{"BEARER x", "x"},
+		{"Bearer", ""},
+		{"Bearer ", ""},
+		{"Bearer a b", ""},
+		{"Bearer a,b", ""},
+		{"Basic abc", ""},
+		{"Bearerabc", ""},
+		{"", ""},
+		{"Bearer caf\xc3\xa9", ""},
+	};
+	struct http_headers h;
+
+	http_headers_init(&h, 4, 400);
+	ok(!http_headers_bearer(&h).p, "no field, no token");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		http_headers_clear(&h);
+		http_headers_addz(&h, "Authorization", rows[i].field, NULL);
+		ok(str_eqz(http_headers_bearer(&h), rows[i].token), "token of \"%s\"",
+		   rows[i].field);
+	}
+	http_headers_clear(&h);
+	http_headers_addz(&h, "Authorization", "Bearer a", NULL);
+	http_headers_addz(&h, "authorization", "Bearer b", NULL);
+	ok(!http_headers_bearer(&h).p, "two fields: neither counts");
+	http_headers_done(&h);
+}
+
 static void test_headers(void)
 {
 	struct http_headers h;
@@ -255,6 +289,7 @@ int main(void)
 {
 	test_methods();
 	test_status();
+	test_bearer();
 	test_headers();
 	test_retry_after();
 	test_dates();

@@ -537,7 +537,7 @@ static void test_metrics(void)
 {
 	struct buf out = BUF_INIT(1 << 20);
 	size_t len;
-	is_int(metrics_write(&out, NULL), 0, "metrics");
+	is_int(metrics_write(&out, METRICS_TEXT, NULL), 0, "metrics");
 	CLEANUP_FREE char *text = buf_steal(&out, &len);
 	has_str(text,
 		"ipu_operator_kube_requests_total{verb=\"get\",resource=\"other\",code=\"429\"} ",

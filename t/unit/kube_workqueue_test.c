@@ -287,7 +287,7 @@ static void test_forget_and_pause(void)
 
 	struct buf out = BUF_INIT(1 << 20);
 	kube_workqueue_add(f.q, KEY("y"));
-	is_int(metrics_write(&out, &err), 0, "metrics");
+	is_int(metrics_write(&out, METRICS_TEXT, &err), 0, "metrics");
 	CLEANUP_FREE char *text = buf_steal(&out, &(size_t){0});
 	has_str(text, "ipu_operator_workqueue_depth{queue=\"test\"} 1", "the depth");
 	has_str(text, "ipu_operator_workqueue_running{queue=\"test\"} 1", "the runs");

@@ -373,7 +373,7 @@ static void test_metrics(void)
 
 	begin(1);
 	reset_it("nobody");
-	metrics_write(&out, NULL);
+	metrics_write(&out, METRICS_TEXT, NULL);
 	buf_append(&out, "", 1, NULL);
 	has_str(out.p,
 		"ipu_operator_vipu_requests_total{method=\"ResetPartition\",code=\"NOT_FOUND\"}",
