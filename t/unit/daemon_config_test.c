@@ -104,7 +104,7 @@ static void test_shipped_file(void)
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 81, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 85, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -414,6 +414,9 @@ static void test_other_errors(void)
 		{NULL, "proxy.advertise=10.0.0.1:0", "proxy.advertise: must be HOST:PORT or "},
 		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
 		{NULL, "webhook.certFile=/c", "webhook.certFile and webhook.keyFile: give both"},
+		{NULL, "metrics.certFile=/c", "metrics.certFile and metrics.keyFile: give both"},
+		{NULL, "metrics.secure=yes", "metrics.secure: must be true or false"},
+		{NULL, "health.stuckSeconds=0", "health.stuckSeconds: must be from 1 to 86400"},
 		{NULL, "webhook.caFile=/c", "webhook.caFile only with them"},
 		{NULL, "jobs.restartBackoffMaxSeconds=9",
 		 "jobs.restartBackoffMaxSeconds: must not be below jobs.restartBackoffSeconds"},
