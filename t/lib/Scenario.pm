@@ -73,7 +73,7 @@ sub run_one ($back, $path, $text) {
 	my $name = $path =~ s{.*/|\.pl$|\W}{}gr;
 	my $code = eval "package Scenario::File::$name;\n#line 1 \"$path\"\n$text"
 		or die $@ || "$path: its last value isn't a sub\n";
-	my $s = bless { back => $back, programs => [], controllers => [] }, __PACKAGE__;
+	my $s = __PACKAGE__->new($back);
 	# Events outlive what they are about: those of another scenario's job may bear the same name.
 	my $went = eval { $s->must('DELETE', $s->path('events', 'default')) if $s->is_real; $code->($s); 1 };
 	my $why = $@;
@@ -92,6 +92,9 @@ sub run_one ($back, $path, $text) {
 }
 
 # ---- the actors ----
+
+# A scenario in which nothing has been started yet.
+sub new ($class, $back) { return bless { back => $back, programs => [], controllers => [] }, $class }
 
 # Starts the controllers and the daemon. Options: controllers (how many), agents (of 4 IPUs each),
 # create_ms, remove_ms; run_pods, Pods' commands are to run in ipu-sim too, as on real nodes; sim, more of ipu-sim's options; set, a list of KEY=VALUE for the daemon; label, of the controllers' nodes; webhook, the

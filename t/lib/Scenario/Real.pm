@@ -16,8 +16,10 @@ my $clone_newnet = 0x40000000;
 my $busybox = 'localhost/busybox:test';
 my $mpi = 'localhost/mpi:test';
 
-# Brings the cluster up (or skips the test) and installs the CRD. $shape: nodes or scale.
+# Brings the cluster up (or skips the test) and installs the CRD. $shape: nodes or scale. Option: bare, nothing of ours is put
+# there; the others are Cluster's.
 sub new ($class, $shape, %option) {
+	my $is_bare = delete $option{bare};
 	my $c = Cluster->up($shape, %option);
 	my $self = bless { c => $c, shape => $shape }, $class;
 	require 'syscall.ph';
@@ -25,6 +27,7 @@ sub new ($class, $shape, %option) {
 	my $init = Cluster::Sandbox->new($c->dir)->pid;
 	open($self->{net}, '<', "/proc/$init/ns/net") or die "/proc/$init/ns/net: $!\n";
 	$self->start_proxy;
+	return $self if $is_bare;
 	$self->{crd} = '';
 	$self->use_crd(undef);
 	$c->kubectl(qw(wait --for=condition=Established --timeout=30s crd/ipujobs.graphcore.ai));

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cluster::Install: the operator on real nodes as an administrator has it: our image, our chart, the real helm. Makes and
+# loads the image, starts simulated V-IPU controllers that Pods reach, runs helm with folders of its own, and tells
+# what the operator's Pods say when a test fails. {s} is a Scenario without a daemon of its own: jobs, Pods, controllers.
+package Cluster::Install;
+
+use v5.36;
+use Cluster::Sandbox;
+use File::Path qw(make_path);
+use IpuTest;
+use IpuTree qw(top_srcdir);
+use Scenario;
+use Scenario::Real;
+use Test::More ();
+use Time::HiRes qw(sleep time);
+
+our $ns = 'ipu-operator';
+my $helm_s = 180;
+my $owner = $$;
+my @all;
+
+# Brings the cluster up (or skips the test), with the operator's namespace, which enforces Pod Security's level
+# restricted. Nothing of the operator is there yet, but its image on all nodes, and the controllers. Options: controllers,
+# agents, as of a scenario; nodes.
+sub up ($class, %option) {
+	my $back = Scenario::Real->new('nodes', with => ['helm'], bare => 1,
+		$option{nodes} ? (nodes => $option{nodes}) : ());
+	my $self = bless { back => $back, c => $back->cluster, s => Scenario->new($back) }, $class;
+	push @all, $self;
+	$self->{image} = $self->make_image;
+	$self->load($self->{image}{tar});
+	$self->make_namespace($ns);
+	$self->{s}->start_controllers(create_ms => 50, remove_ms => 20, agents => 16, %option);
+	return $self;
+}
+
+sub c ($self) { return $self->{c} }
+sub s ($self) { return $self->{s} }
+sub image ($self) { return $self->{image} }
+
+sub make_namespace ($self, $name) {
+	$self->{c}->kubectl('create', 'namespace', $name);
+	$self->{c}->kubectl('label', 'namespace', $name, map { "pod-security.kubernetes.io/$_=restricted" } qw(enforce warn audit));
+	return;
+}
+
+# ---- images ----
+
+# `make image` in the build folder: {tar}, {version}, {name}, {tag}.
+sub make_image ($self) {
+	my $build = $ENV{TOP_BUILDDIR};
+	my $made = run([ qw(make -s --no-print-directory -C), $build, 'image' ], seconds => 300, name => 'make-image',
+		env => { MAKEFLAGS => undef, MFLAGS => undef, MAKELEVEL => undef });
+	die "make image: $made->{err}$made->{out}\n" if $made->{status};
+	my ($version) = (slurp("$build/config.h") // '') =~ /^#define PACKAGE_VERSION "([^"]+)"/m
+		or die "no version in $build/config.h\n";
+	my $tar = "$build/ipu-operator-$version-image.tar";
+	-s $tar or die "$tar: make image didn't make it\n";
+	return { tar => $tar, version => $version, name => 'localhost/ipu-operator', tag => $version };
+}
+
+# An archive onto all nodes; with further names for what it holds under the first one: load($tar, $name => [ others ]).
+sub load ($self, $tar, $name = undef, $others = []) {
+	for my $node ($self->{c}->nodes) {
+		$self->ctr($node, 'images', 'import', '--snapshotter', $self->snapshotter, $tar);
+		$self->ctr($node, 'images', 'tag', '--force', $name, $_) for @$others;
+	}
+	return;
+}
+
+sub snapshotter ($self) { return $self->{snapshotter} //= json_decode(slurp($self->{c}->dir . '/cluster.json'))->{snapshotter} }
+
+# containerd's own client on a node: its output.
+sub ctr ($self, $node, @words) {
+	my $done = $self->{c}->command([ $self->{c}->programs . '/ctr', '-a', "/run/$node/containerd.sock", '-n', 'k8s.io', @words ],
+		node => $node, inside => 1, seconds => 120);
+	die "ctr @words on $node: $done->{err}$done->{out}\n" if $done->{status};
+	return $done->{out};
+}
+
+# The same image as of another version: the number is another one in the programs too. Its length must be the same.
+sub make_other_version ($self, $version) {
+	my $now = $self->{image}{version};
+	length $version == length $now or die "'$version' and '$now' differ in length\n";
+	my $dir = test_dir() . "/image-$version";
+	make_path("$dir/oci", "$dir/root");
+	run_well('tar', '-C', "$dir/oci", '-xf', $self->{image}{tar});
+	run_well('tar', '-C', "$dir/root", '-xf', $_) for layers("$dir/oci");
+	my $changed = 0;
+	for my $program ("$dir/root/usr/sbin/ipu-operator", "$dir/root/usr/bin/ipuctl", "$dir/root/ipu-launcher") {
+		my $text = slurp($program) // die "$program: $!\n";
+		$changed += $text =~ s/\0\Q$now\E\0/\0$version\0/g;
+		spit($program, $text);
+	}
+	$changed or die "no program in the image says that it is $now\n";
+	run_well(top_srcdir() . '/t/cluster/image', '--name', "localhost/ipu-operator:$version", '--entrypoint',
+		'/usr/sbin/ipu-operator', "$dir/root", "$dir/image.tar");
+	$self->load("$dir/image.tar");
+	run_well('rm', '-rf', "$dir/oci", "$dir/root");
+	return { tar => "$dir/image.tar", version => $version, name => 'localhost/ipu-operator', tag => $version };
+}
+
+# The layers of an unpacked OCI layout, lowest first.
+sub layers ($dir) {
+	my $blob = sub ($digest) { "$dir/blobs/" . $digest =~ s{:}{/}r };
+	my $index = json_decode(slurp("$dir/index.json"));
+	my $manifest = json_decode(slurp($blob->($index->{manifests}[0]{digest})));
+	return map { $blob->($_->{digest}) } @{ $manifest->{layers} };
+}
+
+sub run_well (@command) {
+	my $done = run(\@command, seconds => 120);
+	die "@command: $done->{err}\n" if $done->{status};
+	return $done->{out};
+}
+
+# ---- helm ----
+
+# Runs helm: {status}, {out}, {err}.
+sub try_helm ($self, @words) {
+	my $home = test_dir() . '/helm';
+	my $begin = time;
+	my $done = run([ $self->{c}->programs . '/helm', @words ], name => 'helm', seconds => $helm_s + 60, env => {
+		KUBECONFIG => $self->{c}->host_kubeconfig, map { ("HELM_${_}_HOME" => "$home/$_") } qw(CACHE CONFIG DATA) });
+	$done->{seconds} = time - $begin;
+	return $done;
+}
+
+# The same, for what must work: its output.
+sub helm ($self, @words) {
+	my $done = $self->try_helm(@words);
+	die "helm @words: $done->{err}$done->{out}\n" if $done->{status};
+	return $done->{out};
+}
+
+sub chart ($self) { return top_srcdir() . '/helm/ipu-operator' }
+
+# What every installation here says of itself: the image and the controllers. More values go over them, member by member.
+sub values_file ($self, $more = {}, $image = $self->{image}) {
+	my $values = {
+		image => { registry => '', repository => $image->{name}, tag => $image->{tag}, pullPolicy => 'IfNotPresent' },
+		vipuControllers => join(',', $self->controllers),
+	};
+	merge($values, $more);
+	return spit(test_dir() . '/values-' . ++$self->{values} . '.json', json_encode($values));
+}
+
+sub merge ($into, $from) {
+	for my $key (keys %$from) {
+		if (ref $from->{$key} eq 'HASH' && ref $into->{$key} eq 'HASH') { merge($into->{$key}, $from->{$key}) }
+		else { $into->{$key} = $from->{$key} }
+	}
+	return;
+}
+
+sub controllers ($self) { return @{ $self->{s}{controllers} } }
+
+# install($values, image => …, chart => …, release => …); upgrade likewise. They return when all is ready.
+sub install ($self, $values = {}, %option) { return $self->deploy('install', $values, %option) }
+sub upgrade ($self, $values = {}, %option) { return $self->deploy('upgrade', $values, %option) }
+
+sub deploy ($self, $what, $values, %option) {
+	my $begin = time;
+	my $out = $self->helm($what, $option{release} // 'ipu-operator', $option{chart} // $self->chart, '-n', $ns,
+		'-f', $self->values_file($values, $option{image} // $self->{image}), '--wait', '--timeout', "${helm_s}s",
+		@{ $option{words} // [] });
+	Test::More::diag(sprintf 'helm %s %.1f s', $what, time - $begin);
+	return $out;
+}
+
+sub uninstall ($self, $release = 'ipu-operator') {
+	my $begin = time;
+	my $out = $self->helm('uninstall', $release, '-n', $ns, '--wait', '--timeout', "${helm_s}s");
+	Test::More::diag(sprintf 'helm uninstall %.1f s', time - $begin);
+	return $out;
+}
+
+# ---- what runs ----
+
+# The operator's Pods of a Deployment (…-controller-manager, …-vipu-proxy) that aren't being deleted.
+sub pods ($self, $deployment) {
+	my $object = $self->{c}->get('deployment', $deployment, '-n', $ns) // return ();
+	my $labels = $object->{spec}{selector}{matchLabels};
+	my $list = $self->{c}->get('pods', '-n', $ns, '-l', join ',', map { "$_=$labels->{$_}" } sort keys %$labels);
+	return grep { !$_->{metadata}{deletionTimestamp} } @{ $list->{items} };
+}
+
+sub lease ($self, $name) {
+	my $answer = $self->{s}->request('GET', "/apis/coordination.k8s.io/v1/namespaces/$ns/leases/$name");
+	return $answer->{json}{spec} if $answer->{success};
+	return {};
+}
+
+sub leader ($self, $lease) { return $self->lease($lease)->{holderIdentity} // '' }
+
+# The address of a Service, for requests from the cluster's network (reach).
+sub cluster_ip ($self, $service) {
+	return $self->{c}->get('service', $service, '-n', $ns)->{spec}{clusterIP};
+}
+
+# One request to a Service or Pod, made in the cluster's network.
+sub fetch ($self, $method, $url, %option) {
+	return $self->{back}->reach(sub { http($method, $url, %option) });
+}
+
+# curl there: {code}, {body}, {err}. For what needs TLS.
+sub curl ($self, $url, @words) {
+	my $done = $self->{c}->command([ qw(curl -sS --max-time 20 -w), "\n%{http_code}", @words, $url ]);
+	my ($body, $code) = $done->{out} =~ /\A(.*)\n(\d+)\z/s;
+	return { code => $code // 0, body => $body // '', err => $done->{err} };
+}
+
+# ---- load ----
+
+# Starts a client that makes one request after the other until it is ended (Cluster/Load.pm): where, 'api' or the base of
+# a URL in the cluster's network; path; method; body, a structure in which %d is the request's number; every, seconds.
+sub start_load ($self, $name, %option) {
+	my $lib = top_srcdir() . '/t/cluster/lib';
+	my $body = defined $option{body} ? spit(test_dir() . "/load-$name.json", json_encode($option{body})) : '';
+	my $base = $option{where} eq 'api' ? $self->{back}{url} : $option{where};
+	my @args = ("-I$lib", '-MCluster::Load', '-e', 'Cluster::Load::go(@ARGV)', $option{every} // 0.1,
+		$option{method} // 'GET', "$base$option{path}", $body);
+	return start("load-$name", path => $^X, args => \@args, ports => 0) if $option{where} eq 'api';
+	return $self->{c}->start_program("load-$name", path => $^X, args => \@args, ports => 0);
+}
+
+# Ends it, and says what became of its requests: a list of {at}, {took} (seconds), {status}, {text}, {again} (the status of the
+# second try of a request that failed).
+sub end_load ($self, $load) {
+	$load->stop;
+	return $self->answers($load);
+}
+
+# The same so far.
+sub answers ($self, $load) {
+	return map {
+		my ($at, $took, $status, $again, $text) = split ' ', $_, 5;
+		{ at => $at, took => $took, status => $status, again => $again, text => $text }
+	} grep { /\n\z/ } split /^/, $load->out;
+}
+
+# ---- the end ----
+
+# What the operator's Pods say, what became of them and of the release.
+sub tell ($self) {
+	return if $self->{is_told}++;
+	for my $words ([ 'get', 'pods,deployments,replicasets,jobs,leases,endpointslices', '-o', 'wide' ],
+		[ 'describe', 'pods' ], [ 'get', 'events', '--sort-by=.lastTimestamp' ], [ 'get', 'configmaps', '-o', 'yaml' ])
+	{
+		my $done = eval { $self->{c}->kubectl_result([ '-n', $ns, @$words ], seconds => 20) } // next;
+		Test::More::diag("--- kubectl @$words\n", last_lines($done->{out}, 120));
+	}
+	my $pods = eval { $self->{c}->get('pods', '-n', $ns) } // { items => [] };
+	for my $pod (map { $_->{metadata}{name} } @{ $pods->{items} }) {
+		for my $previous ([], ['--previous']) {
+			my $done = eval { $self->{c}->kubectl_result([ '-n', $ns, 'logs', $pod, '--all-containers', @$previous ]) } // next;
+			Test::More::diag("--- the log of $pod @$previous\n", last_lines($done->{out}, 60)) if $done->{status} == 0;
+		}
+	}
+	eval { $self->{s}->tell_all };
+	return;
+}
+
+sub last_lines ($text, $count) {
+	my @lines = split /^/, $text;
+	splice(@lines, 0, @lines - $count, "…\n") if @lines > $count;
+	return @lines;
+}
+
+# Ends the controllers and the cluster.
+sub down ($self) {
+	$_->stop for reverse @{ $self->{s}{programs} };
+	$self->{back}->down;
+	@all = grep { $_ != $self } @all;
+	return;
+}
+
+END {
+	if ($$ == $owner && @all) {
+		my $status = $?;
+		$_->tell for $status || !Test::More->builder->is_passing ? @all : ();
+		$? = $status;
+	}
+}
+
+1;
