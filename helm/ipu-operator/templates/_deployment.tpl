@@ -41,10 +41,10 @@ spec:
         checksum/config: {{ include "ipu-operator.config" $root | sha256sum }}
         kubectl.kubernetes.io/default-container: ipu-operator
         {{- with $of.podAnnotations }}
-        {{- toYaml . | nindent 8 }}
+        {{- include "ipu-operator.strings" . | trim | nindent 8 }}
         {{- end }}
       labels:
-        {{- mergeOverwrite (deepCopy $of.podLabels) (fromYaml (include "ipu-operator.labels" $root)) (fromYaml $selector) | toYaml | nindent 8 }}
+        {{- mergeOverwrite (include "ipu-operator.strings" $of.podLabels | fromYaml) (fromYaml (include "ipu-operator.labels" $root)) (fromYaml $selector) | toYaml | nindent 8 }}
     spec:
       {{- with include "ipu-operator.imagePullSecrets" $root }}
       {{- . | nindent 6 }}
@@ -135,7 +135,7 @@ spec:
         {{- end }}
       {{- with $of.nodeSelector }}
       nodeSelector:
-        {{- toYaml . | nindent 8 }}
+        {{- include "ipu-operator.strings" . | trim | nindent 8 }}
       {{- end }}
       {{- with $of.tolerations }}
       tolerations:
@@ -185,5 +185,23 @@ spec:
 {{- end }}
 - {name: NO_PROXY, value: {{ compact (list .noProxy "localhost,127.0.0.1,::1,.svc,.cluster.local,$(KUBERNETES_SERVICE_HOST)") | join "," | quote }}}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What Pods that run a single command of ours have in common with the Deployments'. */}}
+{{- define "ipu-operator.toolPod" -}}
+{{- with include "ipu-operator.imagePullSecrets" . }}
+{{- . }}
+{{ end -}}
+restartPolicy: Never
+securityContext:
+  {{- include "ipu-operator.podSecurityContext" .Values.controller.podSecurityContext | nindent 2 }}
+{{- with .Values.controller.nodeSelector }}
+nodeSelector:
+  {{- include "ipu-operator.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- with .Values.controller.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}

@@ -88,6 +88,13 @@ app.kubernetes.io/component: {{ .component }}
 {{- ternary "ClusterIP" . (eq (lower .) "clusterip") -}}
 {{- end }}
 
+{{/* Annotations, labels or a node selector: text, also where --set made a number or a boolean of it. */}}
+{{- define "ipu-operator.strings" -}}
+{{- range $key, $value := . }}
+{{ $key }}: {{ $value | toString | quote }}
+{{- end }}
+{{- end }}
+
 {{/* An image's fields: (dict "root" . "image" {what is said of this one}), as JSON: registry, repository, tag, digest, pullPolicy. */}}
 {{- define "ipu-operator.imageParts" -}}
 {{- $image := deepCopy .root.Values.image -}}
@@ -147,7 +154,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- define "ipu-operator.imagePullSecrets" -}}
 {{- with .Values.global.imagePullSecrets -}}
 imagePullSecrets:
-  {{- range . }}
+  {{- range ternary (list .) . (kindIs "map" .) }}
   - name: {{ if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end }}
   {{- end }}
 {{- end }}
