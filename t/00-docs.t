@@ -125,8 +125,8 @@ my @unknown = grep { /$looks/ && !$registered{$_} && !$not_ours{$_} } sort keys 
 is_deeply([map { "$_ in $in_code{$_}" } @unknown], [], 'no name in the code that names.md lacks');
 
 # And no name in names.md that the code lacks: labels and so on stand in string literals, alone or (in
-# selectors and in messages) with more.
-my $literals = join "\0", keys %in_code;
+# selectors and in messages) with more; the chart writes some itself.
+my $literals = join "\0", keys %in_code, map { file_text($_) } tree_files(qr{\.(?:yaml|tpl)$}, 'helm');
 my @stale = grep { index($literals, $_) < 0 }
 	map { @{$names{$_}} } grep { !/^Environment that/ } sort keys %names;
 is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md that the code lacks');
@@ -145,11 +145,34 @@ SKIP: {
 	}
 }
 
-# Every link of a page leads to a file of the tree.
+# The anchors of a page, as the usual renderers make them of its headings.
+sub anchors {
+	my ($path) = @_;
+	my $text = file_text($path) =~ s/^ *```.*?^ *```$//gmsr;
+	my (%seen, %anchors);
+	for my $heading ($text =~ /^#+ (.*)$/mg) {
+		my $slug = lc($heading =~ s/\[([^\]]*)\]\([^)]*\)/$1/gr) =~ s/[^\w\- ]//gr =~ tr/ /-/r;
+		$anchors{$seen{$slug}++ ? "$slug-" . ($seen{$slug} - 1) : $slug} = 1;
+	}
+	$anchors{$_} = 1 for $text =~ /<a id="([^"]+)">/g;
+	return \%anchors;
+}
+
+# Every link of a page leads to a file of the tree, and its anchor to a heading there.
+my %anchors_of;
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	my $folder = $page =~ s{[^/]*$}{}r;
-	my @dead = grep { !-e top_srcdir() . "/$folder$_" }
-		map { s/#.*//r } grep { !/^(?:https?:|#)/ } file_text($page) =~ /\]\(([^)\s]+)\)/g;
+	my @dead;
+	for my $link (grep { !/^https?:/ } file_text($page) =~ /\]\(([^)\s]+)\)/g) {
+		my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)$/;
+		my $path = $file eq '' ? $page : "$folder$file";
+		1 while $path =~ s{(^|/)[^/]+/\.\./}{$1};
+		if (!-e top_srcdir() . "/$path") {
+			push @dead, $link;
+		} elsif ($anchor ne '' && !($anchors_of{$path} //= anchors($path))->{$anchor}) {
+			push @dead, "$link: no such heading";
+		}
+	}
 	is_deeply(\@dead, [], "$page: its links");
 }
 
