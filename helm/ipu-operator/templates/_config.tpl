@@ -37,6 +37,6 @@
         "writeTimeoutSeconds" $proxy.proxyWriteTimeoutSeconds
         "idleTimeoutSeconds" $proxy.proxyIdleTimeoutSeconds)
     "webhook" $webhook
-    "metrics" (dict "listen" ":8444") -}}
+    "metrics" (dict "listen" ":8444" "secure" true) -}}
 {{- mergeOverwrite $config (deepCopy .Values.operatorConfig) | toYaml -}}
 {{- end }}
