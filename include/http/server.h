@@ -83,6 +83,10 @@ void http_server_free(struct http_server *server);
  * plain; a reference is taken. *ret_port may be NULL. Errors: ERR_INVALID, ERR_IO. */
 int http_server_listen(struct http_server *server, const char *addr, struct tls_config *tls,
 		       http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err);
+/* The same on a listening TCP socket that somebody else has opened; on success it's the server's.
+ */
+int http_server_listen_fd(struct http_server *server, int fd, struct tls_config *tls,
+			  http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err);
 /* A new certificate for the connections to come, on every listener that was opened with from (which
  * may be compared only, so it may be gone); a reference is taken. */
 void http_server_switch_tls(struct http_server *server, const struct tls_config *from,

@@ -87,17 +87,6 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 
 /* ---- listeners ---- */
 
-static int listen_on(struct daemon *d, const char *what, const char *addr, struct tls_config *tls,
-		     http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
-{
-	if (!addr[0])
-		return 0;
-	if (http_server_listen(d->server, addr, tls, handler, arg, ret_port, err) < 0)
-		return err_wrap(err, "%s", what);
-	log_info("daemon", NULL, "%s: port=%u", what, *ret_port);
-	return 0;
-}
-
 static void make_proxy(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -123,8 +112,17 @@ static void make_proxy(struct daemon *d)
 
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err)
 {
-	return listen_on(d, "proxy.tlsListen", d->config->proxy_tls_listen, tls,
-			 proxy_handle_partitions, d->proxy, &d->proxy_tls_port, err);
+	const struct listen_at at = {
+		.name = "partitions",
+		.key = "proxy.tlsListen",
+		.addr = d->config->proxy_tls_listen,
+		.server = d->server,
+		.tls = tls,
+		.handler = proxy_handle_partitions,
+		.arg = d->proxy,
+	};
+
+	return sockets_listen(&d->sockets, &at, &d->proxy_tls_port, err);
 }
 
 static void on_files(void *arg, const struct tls_config *from, struct tls_config *to)
@@ -137,11 +135,18 @@ static void on_files(void *arg, const struct tls_config *from, struct tls_config
 static int listen_proxy(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
+	const struct listen_at at = {
+		.name = "proxy",
+		.key = "proxy.listen",
+		.addr = c->proxy_listen,
+		.server = d->server,
+		.handler = proxy_handle_open,
+		.arg = d->proxy,
+	};
 
 	if (!(c->roles & ROLE_PROXY))
 		return 0;
-	if (listen_on(d, "proxy.listen", c->proxy_listen, NULL, proxy_handle_open, d->proxy,
-		      &d->proxy_port, err) < 0)
+	if (sockets_listen(&d->sockets, &at, &d->proxy_port, err) < 0)
 		return -1;
 	if (!c->proxy_cert[0])
 		return 0; /* authority.c opens it, once there is a certificate */
@@ -154,8 +159,17 @@ static int listen_proxy(struct daemon *d, struct err *err)
 
 int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *err)
 {
-	return listen_on(d, "metrics.listen", d->config->metrics_listen, tls, scrape_handle, d,
-			 &d->metrics_port, err);
+	const struct listen_at at = {
+		.name = "metrics",
+		.key = "metrics.listen",
+		.addr = d->config->metrics_listen,
+		.server = d->server,
+		.tls = tls,
+		.handler = scrape_handle,
+		.arg = d,
+	};
+
+	return sockets_listen(&d->sockets, &at, &d->metrics_port, err);
 }
 
 static int listen_metrics(struct daemon *d, struct err *err)
@@ -195,6 +209,20 @@ static bool wants_authority(const struct config *c)
 	return !c->proxy_ca[0];
 }
 
+static int listen_health(struct daemon *d, struct err *err)
+{
+	const struct listen_at at = {
+		.name = "health",
+		.key = "health.listen",
+		.addr = d->config->health_listen,
+		.server = d->server,
+		.handler = observe_handle_health,
+		.arg = d,
+	};
+
+	return sockets_listen(&d->sockets, &at, &d->health_port, err);
+}
+
 static int make_listeners(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
@@ -215,10 +243,7 @@ static int make_listeners(struct daemon *d, struct err *err)
 		make_proxy(d);
 	sc.on_answered_arg = d->proxy;
 	d->server = http_server_new(d->net, &sc);
-	if (listen_proxy(d, err) < 0)
-		return -1;
-	if (listen_on(d, "health.listen", c->health_listen, NULL, observe_handle_health, d,
-		      &d->health_port, err) < 0)
+	if (listen_proxy(d, err) < 0 || listen_health(d, err) < 0)
 		return -1;
 	return listen_metrics(d, err);
 }
@@ -285,6 +310,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	}
 	d->stopping = true;
 	log_info("daemon", NULL, "stopping: signal=%d", signum);
+	notify_stopping(d->notify);
 	if (d->proxy)
 		proxy_stop(d->proxy);
 	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
@@ -301,7 +327,8 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 	d->kube_config = kube_config;
 	d->ns = config->operator_ns[0] ? config->operator_ns : kube_config_namespace(kube_config);
 	/* Before the loop: the child must not share its descriptors. */
-	if (kube_exec_helper_fork(kube_config, &d->helper, err) < 0 ||
+	if (sockets_take(&d->sockets, config, err) < 0 || notify_take(d, err) < 0 ||
+	    kube_exec_helper_fork(kube_config, &d->helper, err) < 0 ||
 	    loop_new(&d->loop, err) < 0 || net_new(d->loop, &d->net, err) < 0 ||
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
@@ -322,6 +349,7 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 		goto fail;
 	loop_signal_start(&d->sigterm, d->loop, SIGTERM, on_signal, d);
 	loop_signal_start(&d->sigint, d->loop, SIGINT, on_signal, d);
+	notify_start(d->notify);
 	*ret = d;
 	return 0;
 fail:
@@ -344,6 +372,7 @@ void daemon_free(struct daemon *d)
 		loop_signal_stop(&d->sigterm);
 	if (d->sigint.loop)
 		loop_signal_stop(&d->sigint);
+	notify_free(d->notify);
 	observe_stop(d);
 	register_stop(d);
 	webhook_stop(d);
@@ -362,8 +391,8 @@ void daemon_free(struct daemon *d)
 	kube_recorder_free(d->recorder);
 	kube_client_free(d->reviews);
 	kube_client_free(d->kube);
+	kube_exec_helper_free(d->helper); /* its watcher is the loop's */
 	net_free(d->net);
 	loop_free(d->loop);
-	kube_exec_helper_free(d->helper);
 	free(d);
 }

@@ -24,8 +24,45 @@
 #include "proxy/proxy.h"
 #include "vipu/fleet.h"
 
+/* ---- sockets.c ---- */
+
+#define SOCKETS_MAX 16
+
+/* What the service manager has opened for us; fd -1: a listener has it. */
+struct sockets {
+	struct socket_given {
+		const char *name;
+		int fd;
+	} items[SOCKETS_MAX];
+	size_t n;
+};
+
+/* From the environment, which is rid of it: before anything forks. ERR_INVALID: a socket that this
+ * configuration has no use for. */
+int sockets_take(struct sockets *s, const struct config *c, struct err *err);
+bool sockets_has(const struct sockets *s, const char *name);
+
+struct listen_at {
+	const char *name, *key; /* "partitions", "proxy.tlsListen" */
+	const char *addr;       /* the key's value; "": it isn't listened at all */
+	struct http_server *server;
+	struct tls_config *tls;
+	http_handler_fn *handler;
+	void *arg;
+};
+/* On the sockets of that name, else on one of its own. */
+int sockets_listen(struct sockets *s, const struct listen_at *at, unsigned *ret_port,
+		   struct err *err);
+
+/* ---- notify.c ---- */
+
+/* The service manager's ear; NULL in all of these: there is none. */
+struct notify;
+
 struct daemon {
 	const struct config *config;
+	struct sockets sockets;
+	struct notify *notify;
 	const char *ns;
 	struct loop *loop;
 	struct net *net;
@@ -95,6 +132,14 @@ bool webhook_ready(const struct webhook *w, struct err *why);
 void webhook_drain(struct daemon *d);
 void webhook_stop(struct daemon *d);
 
+/* Takes the variables out of the environment: before anything forks. ERR_INVALID, ERR_IO. */
+int notify_take(struct daemon *d, struct err *err);
+void notify_start(struct notify *n);     /* the loop is there: from its first turn on it's READY */
+void notify_reloading(struct notify *n); /* … until notify_reloaded; problem NULL: it went well */
+void notify_reloaded(struct notify *n, const struct err *problem);
+void notify_stopping(struct notify *n);
+void notify_free(struct notify *n);
+
 /* ---- daemon.c ---- */
 
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
@@ -137,6 +182,7 @@ void register_stop(struct daemon *d);
 
 void observe_start(struct daemon *d);
 void observe_stop(struct daemon *d);
+bool observe_is_ready(const struct daemon *d, struct err *why);
 void observe_handle_health(struct http_exchange *ex, void *arg); /* /healthz, /readyz */
 void observe_reply_metrics(struct http_exchange *ex);            /* the answer itself */
 

@@ -14,9 +14,11 @@ libdaemon_a_SOURCES = \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
 	src/daemon/lead.c \
+	src/daemon/notify.c \
 	src/daemon/observe.c \
 	src/daemon/register.c \
 	src/daemon/scrape.c \
+	src/daemon/sockets.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
 daemon_ldadd = libdaemon.a libproxy.a $(admission_ldadd)

@@ -21,7 +21,7 @@
 
 /* ---- health ---- */
 
-static bool is_ready(const struct daemon *d, struct err *why)
+bool observe_is_ready(const struct daemon *d, struct err *why)
 {
 	if (d->stopping) {
 		err_set(why, ERR_UNAVAILABLE, 0, "stopping");
@@ -76,7 +76,7 @@ static void handle_readyz(struct http_exchange *ex, void *arg)
 {
 	struct err why;
 
-	if (is_ready(arg, &why))
+	if (observe_is_ready(arg, &why))
 		http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
 	else
 		http_reply_problem(ex, 503, "%s", why.msg);

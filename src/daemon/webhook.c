@@ -107,10 +107,18 @@ int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err)
 	if (old) {
 		http_server_switch_tls(w->server, old, tls);
 	} else {
-		if (http_server_listen(w->server, d->config->webhook_listen, tls, admission_handle,
-				       w->admission, &w->port, err) < 0)
-			return err_wrap(err, "webhook.listen");
-		log_info("daemon", NULL, "webhook.listen: port=%u", w->port);
+		const struct listen_at at = {
+			.name = "webhook",
+			.key = "webhook.listen",
+			.addr = d->config->webhook_listen,
+			.server = w->server,
+			.tls = tls,
+			.handler = admission_handle,
+			.arg = w->admission,
+		};
+
+		if (sockets_listen(&d->sockets, &at, &w->port, err) < 0)
+			return -1;
 	}
 	w->tls = tls_config_ref(tls);
 	tls_config_unref(old);

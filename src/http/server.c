@@ -105,30 +105,41 @@ static void on_accept(struct net_listener *net_listener, struct net_conn *net, v
 	sconn_start(l->server, l, net);
 }
 
-int http_server_listen(struct http_server *server, const char *addr, struct tls_config *tls,
-		       http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
+/* where says what to listen on; the rest of it is filled in here. */
+static int listen_on(struct http_server *server, struct net_listen_opts where,
+		     http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
 {
 	struct listener *l = xcalloc(1, sizeof(*l));
-	const struct net_listen_opts opts = {
-		.addr = addr,
-		.tls = tls,
-		.max_conns = server->config.max_connections,
-		.handshake_ms = server->config.header_ms < HANDSHAKE_MS ? server->config.header_ms
-									: HANDSHAKE_MS,
-	};
 
-	if (net_listener_new(server->net, &opts, on_accept, l, &l->net, err) < 0) {
+	where.max_conns = server->config.max_connections;
+	where.handshake_ms = server->config.header_ms < HANDSHAKE_MS ? server->config.header_ms
+								     : HANDSHAKE_MS;
+	if (net_listener_new(server->net, &where, on_accept, l, &l->net, err) < 0) {
 		free(l);
 		return -1;
 	}
 	l->server = server;
-	l->tls = tls;
+	l->tls = where.tls;
 	l->handler = handler;
 	l->arg = arg;
 	list_append(&server->listeners, &l->link);
 	if (ret_port)
 		*ret_port = net_listener_port(l->net);
 	return 0;
+}
+
+int http_server_listen(struct http_server *server, const char *addr, struct tls_config *tls,
+		       http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
+{
+	return listen_on(server, (struct net_listen_opts){.addr = addr, .tls = tls}, handler, arg,
+			 ret_port, err);
+}
+
+int http_server_listen_fd(struct http_server *server, int fd, struct tls_config *tls,
+			  http_handler_fn *handler, void *arg, unsigned *ret_port, struct err *err)
+{
+	return listen_on(server, (struct net_listen_opts){.use_fd = true, .fd = fd, .tls = tls},
+			 handler, arg, ret_port, err);
 }
 
 void http_server_switch_tls(struct http_server *server, const struct tls_config *from,
