@@ -93,6 +93,11 @@ for my $key (sort keys %default) {
 	like($documented{$key} // '', qr/^`?\Q$want\E/, "$key: the same default");
 }
 
+# The API reference is made from the resource definition, which the chart has a copy of.
+my $crd = 'crds/graphcore.ai_ipujobs.yaml';
+is(scalar `'$^X' '@{[top_srcdir()]}/etc/api-reference.pl' '@{[top_srcdir()]}/$crd'`, file_text('doc/reference/api.md'),
+	'doc/reference/api.md is what make api-reference writes');
+
 # What names.md registers, by the heading of its table.
 my %names;
 for my $row (table_rows('doc/reference/names.md')) {
@@ -163,7 +168,7 @@ my %anchors_of;
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	my $folder = $page =~ s{[^/]*$}{}r;
 	my @dead;
-	for my $link (grep { !/^https?:/ } file_text($page) =~ /\]\(([^)\s]+)\)/g) {
+	for my $link (grep { !/^https?:/ } file_text($page) =~ s/`[^`\n]*`//gr =~ /\]\(([^)\s]+)\)/g) {
 		my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)$/;
 		my $path = $file eq '' ? $page : "$folder$file";
 		1 while $path =~ s{(^|/)[^/]+/\.\./}{$1};
