@@ -123,6 +123,89 @@ subtest 'no manifest' => sub {
 	like($result->{err}, qr/there is no IPUJob/, '... says so');
 	$result = validate();
 	is($result->{status}, 2, 'no file');
+	like($result->{err}, qr/a manifest is needed: -f FILE/, '... is said');
+};
+
+subtest 'files as kubectl takes them' => sub {
+	my $folder = test_dir() . '/folder';
+	mkdir $folder or die;
+	spit("$folder/b.yml", $good =~ s/: good/: b/r);
+	spit("$folder/a.json", '{"apiVersion": "graphcore.ai/v1alpha1", "kind": "IPUJob"}');
+	spit("$folder/.hidden.yaml", 'x');
+	spit("$folder/notes.txt", 'x: [');
+	my $result = validate('-f', $folder);
+	is($result->{status}, 1, 'a folder');
+	like($result->{out}, qr{\A\Q$folder/a.json\E:1:1: error: metadata.*^\Q$folder/b.yml\E: IPUJob b is valid\n\z}ms, '... in order, nothing else of it');
+	my $first = manifest($good =~ s/: good/: first/r);
+	my $second = manifest($good =~ s/: good/: second/r);
+	is(validate('-f', $first, '--filename', $second)->{out}, "$first: IPUJob first is valid\n$second: IPUJob second is valid\n", 'several -f');
+	is(validate('-f', $first, $second)->{status}, 0, '... and operands');
+	$result = run(['bash', '-c', program('ipuctl') . " validate -f - <$first"], env => \%nowhere);
+	is($result->{out}, "standard input: IPUJob first is valid\n", 'standard input');
+	like(validate('-f', '-', '-f', '-')->{err}, qr/once only/, '... only once');
+	mkdir "$folder/empty" or die;
+	$result = validate('-f', "$folder/empty");
+	is($result->{status}, 2, 'an empty folder');
+	like($result->{err}, qr/the folder has no/, '... is named');
+};
+
+# Pods that ask by annotation: change of the good one, place and words.
+my $pod = <<'END';
+apiVersion: v1
+kind: Pod
+metadata:
+  name: asks
+  annotations:
+    graphcore.ai/ipus: "2"
+spec:
+  containers:
+  - name: main
+    image: pytorch
+END
+(my $deployment = $pod) =~ s/^/    /mg;
+$deployment =~ s/^    apiVersion.*\n.*\n//;
+$deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: many}\nspec:\n  template:\n$deployment";
+
+subtest 'annotated Pods' => sub {
+	my $file = manifest($pod);
+	is(validate($file)->{out}, "$file: Pod asks is valid\n", 'a Pod');
+	$file = manifest($pod =~ s/"2"/"3"/r);
+	my $result = validate($file);
+	like($result->{out}, qr/^\Q$file:6:5: error: metadata.annotations[graphcore.ai\/ipus]: Invalid value: \E/m, 'a size that is none, with its place');
+	is($result->{status}, 1, '... is wrong');
+	$file = manifest($deployment);
+	is(validate($file)->{out}, "$file: Deployment many is valid\n", 'the template of a Deployment');
+	$file = manifest($deployment =~ s/"2"/"3"/r);
+	like(validate($file)->{out}, qr/^\Q$file:9:9: error: spec.template.metadata.annotations[graphcore.ai\/ipus]: \E/m, '... with its place');
+	$file = manifest($deployment =~ s/ipus: "2"/other: "2"/r);
+	is(validate($file)->{status}, 1, 'one that asks for none is not looked at');
+};
+
+subtest 'for programs' => sub {
+	my $file = manifest(($good =~ s/"4"/"3"/r) . "---\n" . ($good =~ s/(?=  workers:)/  ttlSecondsAfterFinished: 0\n/r =~ s/: good/: second/r));
+	my $result = validate('-o', 'json', '-f', $file);
+	is($result->{status}, 1, 'the status is the same');
+	my $said = json_decode($result->{out});
+	is_deeply($said->{objects}, [
+		{file => $file, line => 1, kind => 'IPUJob', name => 'good', valid => JSON::PP::false},
+		{file => $file, line => 15, kind => 'IPUJob', name => 'second', valid => JSON::PP::true}], 'the objects');
+	is_deeply([map { [@$_{qw(line column severity path)}] } @{$said->{findings}}],
+		[[7, 3, 'error', 'spec.ipusPerJobInstance'], [22, 3, 'warning', 'spec.ttlSecondsAfterFinished']], 'the findings');
+	ok(!$said->{valid}, '... and all of it together');
+	my $broken = manifest("spec: [\n");
+	$said = json_decode(validate('-ojson', $broken)->{out});
+	is_deeply([@{$said->{findings}[0]}{qw(file line column severity)}], [$broken, 2, 1, 'error'], 'no YAML');
+	unlike($said->{findings}[0]{message}, qr/\Q$broken/, '... the place is not in the words again');
+	like(validate('-o', 'xml', $file)->{err}, qr/--output: must be json/, 'another format');
+	like(validate('--wait', 1, $file)->{err}, qr/validate: takes no --wait/, 'an option of others');
+};
+
+subtest 'colours' => sub {
+	my $file = manifest($good =~ s/"4"/"3"/r);
+	unlike(validate($file)->{out}, qr/\e/, 'none in a file');
+	like(validate('--color', 'always', $file)->{out}, qr/: \e\[1;31merror\e\[0m: /, '--color always');
+	like(validate('--color', 'never', $file)->{out}, qr/: error: /, '--color never');
+	is(validate('--color', 'red', $file)->{status}, 2, 'another');
 };
 
 done_testing();

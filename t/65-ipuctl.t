@@ -110,14 +110,14 @@ subtest 'in place' => sub {
 };
 
 subtest 'through the API server' => sub {
-	fails(through('stats'), 1, qr/services "ipu-operator-vipu-proxy" not found\n.*-n and --service/, 'without a Service');
+	fails(through('stats'), 1, qr/services "ipu-operator-vipu-proxy" not found\n.*--operator-namespace and --service/, 'without a Service');
 	my %service = (apiVersion => 'v1', kind => 'Service', metadata => {name => 'ipu-operator-vipu-proxy'},
 		spec => {clusterIP => '127.0.0.1', ports => [{port => 80, name => 'http', targetPort => $operator->port('proxy') + 0}]});
 	is(api('POST', '/api/v1/namespaces/ipu-operator/services', json => \%service)->{status}, 201, 'the Service');
 	prints(through('stats'), $stats, 'stats');
 	like(through('query', 8)->{out}, qr/^yes +2 /m, 'query');
 	prints(ctl(['stats', '--service=ipu-operator-vipu-proxy:http'], KUBECONFIG => "$folder/kubeconfig"), $stats, 'a port by its name');
-	fails(through('stats', '-n', 'default'), 1, qr/not found/, 'in another namespace');
+	fails(through('stats', '--operator-namespace', 'default'), 1, qr/not found/, 'in another namespace');
 	fails(through('stats', '--service', 'x:80:80'), 2, qr/--service/, 'a name that is none');
 	fails(through('stats', '--service', 'ipu-operator-vipu-proxy:81'), 3, qr/no service port/, 'a port that is none');
 	spit(test_dir() . '/stranger', slurp("$folder/kubeconfig") =~ s/token: \S+/token: "wrong"/r);

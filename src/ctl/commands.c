@@ -172,9 +172,11 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"which a kubeconfig is needed. NAME is as the table of controllers shows it.\n"
 
 #define ABOUT_VALIDATE                                                                              \
-	"FILE is YAML or JSON with any number of objects, - standard input. All that is wrong is\n" \
-	"told with its place, then what is legal but unwise. Nobody is asked: the cluster's own\n"  \
-	"limits, and whether the Pods would be accepted, are the webhook's to say.\n"
+	"FILE (with or without -f) is YAML or JSON with any number of objects, - standard input,\n" \
+	"or a folder of *.yaml, *.yml and *.json. All that is wrong with IPUJobs, and with Pods\n"  \
+	"that ask for IPUs by annotation, is told with its place, then what is legal but unwise.\n" \
+	"Nobody is asked: the cluster's own limits, and whether the Pods would be accepted, are\n"  \
+	"the webhook's to say.\n"
 
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
@@ -200,8 +202,8 @@ const struct ctl_command ctl_commands[] = {
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP, true, ctl_run_uncordon},
 	{"drain", "NAME...", "empty these controllers: their jobs are told to move", ABOUT_CHANGES,
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT, true, ctl_run_drain},
-	{"validate", "FILE...", "what the operator would say of the IPUJobs in manifests",
-	 ABOUT_VALIDATE, 1, ANY_NUMBER, 0, false, ctl_run_validate, .alone = true},
+	{"validate", "[FILE]...", "what the operator would say of manifests", ABOUT_VALIDATE, 0,
+	 ANY_NUMBER, CTL_TAKES_FILES | CTL_TAKES_OUTPUT, false, ctl_run_validate, .alone = true},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
 	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,
@@ -271,10 +273,8 @@ int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, st
 	if (o->n_words > c->most)
 		return err_set(err, ERR_INVALID, 0, "%s: \"%s\" is too much; see %s --help",
 			       c->name, o->words[c->most], c->name);
-	if (o->given & ~c->takes)
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: takes not all of these options; see %s --help", c->name,
-			       c->name);
+	if (ctl_options_check(o, c->name, c->takes, err) < 0)
+		return -1;
 	*ret = c;
 	return 0;
 }

@@ -79,10 +79,11 @@ static int use_service(struct ctl_link *l, struct err *err)
 			       STR_ARG(port));
 	l->prefix = xasprintf("/api/v1/namespaces/%s/services/http:%.*s:%.*s/proxy", l->o->ns,
 			      STR_ARG(name), STR_ARG(port));
-	l->advice = xasprintf("asked for Service %s/%.*s through the API server %s (%s); "
-			      "-n and --service name another, --server goes another way",
-			      l->o->ns, STR_ARG(name), kube_config_server(l->config),
-			      kube_config_source(l->config));
+	l->advice = xasprintf(
+		"asked for Service %s/%.*s through the API server %s (%s); "
+		"--operator-namespace and --service name another, --server goes another way",
+		l->o->ns, STR_ARG(name), kube_config_server(l->config),
+		kube_config_source(l->config));
 	return 0;
 }
 

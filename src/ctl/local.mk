@@ -11,11 +11,15 @@ libctl_a_SOURCES = \
 	src/ctl/crd.c \
 	src/ctl/link.h \
 	src/ctl/link.c \
+	src/ctl/manifest.h \
+	src/ctl/manifest.c \
 	src/ctl/options.h \
 	src/ctl/options.c \
 	src/ctl/status.h \
 	src/ctl/table.h \
 	src/ctl/table.c \
+	src/ctl/term.h \
+	src/ctl/term.c \
 	src/ctl/validate.c \
 	src/ctl/views.h \
 	src/ctl/views.c

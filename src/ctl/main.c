@@ -15,9 +15,12 @@
 #include "ctl/link.h"
 #include "ctl/options.h"
 #include "ctl/status.h"
+#include "ctl/term.h"
 
 static void print_help(void)
 {
+	unsigned takes = 0;
+
 	printf("Usage: ipuctl [OPTION]... COMMAND [OPERAND]...\n"
 	       "       kubectl ipu [OPTION]... COMMAND [OPERAND]...\n"
 	       "Shows the IPU operator's partitions, queue and controllers.\n"
@@ -27,9 +30,10 @@ static void print_help(void)
 
 		snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
 		printf("  %-20s  %s\n", left, c->summary);
+		takes |= c->takes;
 	}
 	printf("  %-20s  %s\n\n", "help [COMMAND]", "print help, about a command if one is named");
-	ctl_options_print(~0U);
+	ctl_options_print(takes);
 	printf("\n"
 	       "The way to the operator: --server, else IPUCTL_SERVER, else the API server of the\n"
 	       "kubeconfig, else http://127.0.0.1:8080.\n"
@@ -98,15 +102,18 @@ int main(int argc, char **argv)
 	const char *page = getenv("IPU_CLOCK_PAGE");
 	struct ctl_options o;
 	struct err err = ERR_INIT;
+	int status = 0;
 
 	log_init(LOG_WARN, LOG_TEXT, STDERR_FILENO);
 	if (ctl_options_parse(argc, argv, &o, &err) < 0 || (page && clock_use_page(page, &err) < 0))
 		return complain(&err, NULL);
-	if (o.version) {
+	ctl_term_init(o.color);
+	if (o.version)
 		printf("ipuctl %s\n", PACKAGE_VERSION);
-		return 0;
-	}
-	if (o.n_words > 0 && strcmp(o.words[0], "help") == 0)
-		return help(&o, 1);
-	return o.help ? help(&o, 0) : run(&o);
+	else if (o.n_words > 0 && strcmp(o.words[0], "help") == 0)
+		status = help(&o, 1);
+	else
+		status = o.help ? help(&o, 0) : run(&o);
+	ctl_options_done(&o);
+	return status;
 }

@@ -11,11 +11,13 @@
 
 #include "core/str.h"
 
-enum kind { KIND_TEXT, KIND_SECONDS, KIND_FLAG, KIND_OUTPUT };
+enum kind { KIND_TEXT, KIND_SECONDS, KIND_FLAG, KIND_FILES };
 
 #define AT(member) offsetof(struct ctl_options, member)
 #define DAY_S      86400
 
+/* Two rows of one name are one option, which means another thing in other commands: the first one
+ * is parsed. */
 static const struct known {
 	const char *name, *value, *help;
 	char letter; /* 0: none */
@@ -23,12 +25,36 @@ static const struct known {
 	size_t offset;
 	unsigned takes; /* of which commands; 0: of all */
 } known[] = {
-	{"output", "FORMAT", "json, yaml, wide (more columns), or table", 'o', KIND_OUTPUT,
-	 AT(output), CTL_TAKES_OUTPUT},
+	{"output", "FORMAT", "json, yaml, wide (more columns), or table", 'o', KIND_TEXT, AT(out),
+	 CTL_TAKES_OUTPUT | CTL_TAKES_BUNDLE},
+	{"output", "FILE",
+	 "write it there: NAME.tar, NAME.tar.gz (by gzip), - (standard\n"
+	 "output); default: ipu-support-TIME.tar",
+	 'o', KIND_TEXT, AT(out), CTL_TAKES_BUNDLE},
 	{"no-headers", NULL, "a table without its heads", 0, KIND_FLAG, AT(no_headers),
 	 CTL_TAKES_OUTPUT},
 	{"watch", NULL, "look every 2 seconds, and print again what has changed", 'w', KIND_FLAG,
 	 AT(watch), CTL_TAKES_WATCH},
+	{"filename", "FILE",
+	 "a manifest, a folder of manifests, or - for standard input; may\n"
+	 "be given several times",
+	 'f', KIND_FILES, 0, CTL_TAKES_FILES},
+	{"namespace", "NAME", "of jobs and Pods (default: the kubeconfig's)", 'n', KIND_TEXT,
+	 AT(job_ns), CTL_TAKES_NAMESPACE},
+	{"controller", "FORM",
+	 "api (Pods ask the V-IPU controller; default) or file (they get a\n"
+	 "file): the controller's ipuofConfig",
+	 0, KIND_TEXT, AT(controller), CTL_TAKES_RENDER},
+	{"config", "FILE", "the operator's configuration (default: its defaults)", 0, KIND_TEXT,
+	 AT(config), CTL_TAKES_RENDER},
+	{"once", NULL, "print it once, as where standard output is no terminal", 0, KIND_FLAG,
+	 AT(once), CTL_TAKES_TOP},
+	{"interval", "SECONDS", "look again after so long (default 2)", 0, KIND_SECONDS,
+	 AT(interval_s), CTL_TAKES_TOP},
+	{"dry-run", NULL, "list what would be taken, and ask nobody", 0, KIND_FLAG, AT(dry_run),
+	 CTL_TAKES_BUNDLE},
+	{"log-mib", "NUMBER", "at most so much of each container's log (default 2)", 0,
+	 KIND_SECONDS, AT(log_mib), CTL_TAKES_BUNDLE},
 	{"force", NULL, "take names that the operator doesn't know", 0, KIND_FLAG, AT(force),
 	 CTL_TAKES_CONFIG_MAP},
 	{"config-map", "NAME", "the controllers' (default " CTL_CONFIG_MAP ")", 0, KIND_TEXT,
@@ -44,11 +70,13 @@ static const struct known {
 	{"kubeconfig", "FILE", "default: as for kubectl", 0, KIND_TEXT, AT(kubeconfig), 0},
 	{"context", "NAME", "of the kubeconfig", 0, KIND_TEXT, AT(context), 0},
 	{"operator-namespace", "NAME",
-	 "where the operator's objects are (default " CTL_NAMESPACE ")", 'n', KIND_TEXT, AT(ns), 0},
+	 "where the operator's objects are (default " CTL_NAMESPACE ")", 0, KIND_TEXT, AT(ns), 0},
 	{"service", "NAME[:PORT]", "the proxy's Service (default " CTL_SERVICE ":80)", 0, KIND_TEXT,
 	 AT(service), 0},
 	{"timeout", "SECONDS", "give up an unanswered request (default 10)", 't', KIND_SECONDS,
 	 AT(timeout_s), 0},
+	{"color", "WHEN", "auto (on a terminal, unless NO_COLOR is set), always or never", 0,
+	 KIND_TEXT, AT(color_word), 0},
 	{"version", NULL, "print the version, and exit", 0, KIND_FLAG, AT(version), 0},
 	{"help", NULL, "print help, about a command if one is named, and exit", 'h', KIND_FLAG,
 	 AT(help), 0},
@@ -66,13 +94,22 @@ static void print_help_text(const char *text)
 	}
 }
 
+/* Of two rows of one name the one that says more of this command. */
+static bool is_shown(size_t i, unsigned takes)
+{
+	const struct known *k = &known[i];
+	bool doubled = i + 1 < KNOWN && strcmp(k->name, known[i + 1].name) == 0;
+
+	return !k->takes || (k->takes & takes && !(doubled && takes == CTL_TAKES_BUNDLE));
+}
+
 void ctl_options_print(unsigned takes)
 {
 	for (size_t i = 0; i < KNOWN; i++) {
 		const struct known *k = &known[i];
 		char letter[8] = "    ", left[64];
 
-		if (k->takes && !(k->takes & takes))
+		if (!is_shown(i, takes))
 			continue;
 		if (k->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", k->letter);
@@ -86,30 +123,13 @@ void ctl_options_print(unsigned takes)
 	}
 }
 
-static int take_output(enum ctl_output *ret, const char *value, struct err *err)
-{
-	static const char *const names[] = {[CTL_TABLE] = "table",
-					    [CTL_WIDE] = "wide",
-					    [CTL_JSON] = "json",
-					    [CTL_YAML] = "yaml"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(value, names[i]) == 0) {
-			*ret = (enum ctl_output)i;
-			return 0;
-		}
-	}
-	return err_set(err, ERR_INVALID, 0,
-		       "--output: must be json, yaml, wide or table, not \"%s\"", value);
-}
-
 static int take_value(struct ctl_options *o, const struct known *k, const char *value,
 		      struct err *err)
 {
 	char *at = (char *)o + k->offset;
 	int64_t n;
 
-	o->given |= k->takes;
+	o->given |= UINT64_C(1) << (k - known);
 	switch (k->kind) {
 	case KIND_TEXT:
 		if (!value[0])
@@ -118,14 +138,18 @@ static int take_value(struct ctl_options *o, const struct known *k, const char *
 		return 0;
 	case KIND_SECONDS:
 		if (str_to_int(str_of(value), 1, DAY_S, &n, NULL) < 0)
-			return err_set(
-				err, ERR_INVALID, 0,
-				"--%s: must be a whole number of seconds from 1 to %d, not \"%s\"",
-				k->name, DAY_S, value);
+			return err_set(err, ERR_INVALID, 0,
+				       "--%s: must be a whole number%s from 1 to %d, not \"%s\"",
+				       k->name,
+				       strcmp(k->value, "SECONDS") == 0 ? " of seconds" : "", DAY_S,
+				       value);
 		*(unsigned *)(void *)at = (unsigned)n;
 		return 0;
-	case KIND_OUTPUT:
-		return take_output((enum ctl_output *)(void *)at, value, err);
+	case KIND_FILES:
+		if (!value[0])
+			return err_set(err, ERR_INVALID, 0, "--%s: must not be empty", k->name);
+		o->files[o->n_files++] = value;
+		return 0;
 	default:
 		*(bool *)(void *)at = true;
 		return 0;
@@ -150,6 +174,10 @@ static int take_all(int argc, char **argv, struct ctl_options *o, struct err *er
 	int c, index = 0;
 
 	for (size_t i = 0; i < KNOWN; i++) {
+		if (i > 0 && strcmp(known[i].name, known[i - 1].name) == 0) {
+			table[i].name = ""; /* keeps its place; no word is that */
+			continue;
+		}
 		table[i].name = known[i].name;
 		table[i].has_arg = known[i].value ? required_argument : no_argument;
 		if (known[i].letter)
@@ -174,6 +202,39 @@ static int take_all(int argc, char **argv, struct ctl_options *o, struct err *er
 	return 0;
 }
 
+static int take_output(enum ctl_output *ret, const char *value, struct err *err)
+{
+	static const char *const names[] = {[CTL_TABLE] = "table",
+					    [CTL_WIDE] = "wide",
+					    [CTL_JSON] = "json",
+					    [CTL_YAML] = "yaml"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*ret = (enum ctl_output)i;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, 0,
+		       "--output: must be json, yaml, wide or table, not \"%s\"", value);
+}
+
+static int take_color(enum ctl_color *ret, const char *value, struct err *err)
+{
+	static const char *const names[] = {[CTL_COLOR_AUTO] = "auto",
+					    [CTL_COLOR_ALWAYS] = "always",
+					    [CTL_COLOR_NEVER] = "never"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*ret = (enum ctl_color)i;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, 0, "--color: must be auto, always or never, not \"%s\"",
+		       value);
+}
+
 int ctl_options_parse(int argc, char **argv, struct ctl_options *ret, struct err *err)
 {
 	const char *server = getenv("IPUCTL_SERVER");
@@ -184,8 +245,12 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *ret, struct err
 		.timeout_s = CTL_TIMEOUT_S,
 	};
 
-	if (take_all(argc, argv, &o, err) < 0)
+	o.files = xcalloc((size_t)argc + 1, sizeof(*o.files));
+	if (take_all(argc, argv, &o, err) < 0 ||
+	    (o.color_word && take_color(&o.color, o.color_word, err) < 0)) {
+		free(o.files);
 		return -1;
+	}
 	/* Whoever names a kubeconfig on the command line means it, whatever the environment says.
 	 */
 	if (!o.server && server && server[0] && !o.kubeconfig && !o.context) {
@@ -196,4 +261,43 @@ int ctl_options_parse(int argc, char **argv, struct ctl_options *ret, struct err
 	o.n_words = (size_t)(argc - optind);
 	*ret = o;
 	return 0;
+}
+
+void ctl_options_done(struct ctl_options *o)
+{
+	free(o->files);
+	o->files = NULL;
+}
+
+int ctl_options_check(struct ctl_options *o, const char *command, unsigned takes, struct err *err)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		if (o->given & UINT64_C(1) << i && known[i].takes && !(known[i].takes & takes))
+			return err_set(err, ERR_INVALID, 0, "%s: takes no --%s; see %s --help",
+				       command, known[i].name, command);
+	}
+	return o->out && takes & CTL_TAKES_OUTPUT ? take_output(&o->output, o->out, err) : 0;
+}
+
+void ctl_options_list(unsigned takes, struct buf *out)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		if (!is_shown(i, takes))
+			continue;
+		(void)buf_printf(out, NULL, "--%s\n", known[i].name);
+		if (known[i].letter)
+			(void)buf_printf(out, NULL, "-%c\n", known[i].letter);
+	}
+}
+
+const char *ctl_options_value_of(const char *word)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		char letter[3] = {'-', known[i].letter};
+
+		if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, known[i].name) == 0) ||
+		    (known[i].letter && strcmp(word, letter) == 0))
+			return known[i].value ? known[i].name : NULL;
+	}
+	return NULL;
 }

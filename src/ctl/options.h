@@ -8,7 +8,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 
 #define CTL_NAMESPACE  "ipu-operator"
@@ -24,25 +26,49 @@ enum {
 	CTL_TAKES_WATCH = 2,
 	CTL_TAKES_CONFIG_MAP = 4, /* --config-map and --force */
 	CTL_TAKES_WAIT = 8,
+	CTL_TAKES_FILES = 16,
+	CTL_TAKES_NAMESPACE = 32,
+	CTL_TAKES_RENDER = 64,  /* --controller and --config */
+	CTL_TAKES_TOP = 128,    /* --once and --interval */
+	CTL_TAKES_BUNDLE = 256, /* -o FILE, --dry-run and --log-mib */
 };
+
+enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
 
 struct ctl_options {
 	const char *server; /* NULL: by the kubeconfig */
 	bool server_by_env;
 	const char *ca_file, *kubeconfig, *context; /* NULL: not given */
-	const char *ns, *service, *config_map;
-	unsigned timeout_s, wait_s; /* wait_s 0: don't wait */
-	enum ctl_output output;
-	bool no_headers, watch, force, help, version;
+	const char *ns, *service, *config_map;      /* ns: the operator's */
+	const char *job_ns;                         /* --namespace; NULL: not given */
+	unsigned timeout_s, wait_s;                 /* wait_s 0: don't wait */
+	const char *out;                            /* -o as it was given; NULL: wasn't */
+	enum ctl_output output;                     /* the same, where it is a format */
+	const char *controller, *config;            /* of render; NULL: not given */
+	unsigned interval_s, log_mib;               /* 0: not given */
+	const char *color_word;
+	enum ctl_color color;
+	bool no_headers, watch, force, once, dry_run, help, version;
 
+	const char **files; /* --filename, in order; part of an array as long as argv */
+	size_t n_files;
 	char **words; /* the command's name and its operands: a part of argv */
 	size_t n_words;
-	unsigned given; /* CTL_TAKES_…: of the options that were given */
+	uint64_t given; /* a bit for each row of the options' table */
 };
 
 /* Reorders argv. ERR_INVALID: what is wrong with it. */
 int ctl_options_parse(int argc, char **argv, struct ctl_options *ret, struct err *err);
+void ctl_options_done(struct ctl_options *o);
+/* Against a command that takes these: ERR_INVALID where another one was given, or -o isn't one of
+ * the formats (which it needn't be with CTL_TAKES_BUNDLE). */
+int ctl_options_check(struct ctl_options *o, const char *command, unsigned takes, struct err *err);
 /* The options alone, as a part of a help text; takes: those that a command has of its own. */
 void ctl_options_print(unsigned takes);
+/* Their words ("--output", "-o"), a line each, for completion. */
+void ctl_options_list(unsigned takes, struct buf *out);
+/* Whether the value of this word ("-o", "--output") stands behind it in a word of its own, and what
+ * kind it is: "file", "namespace", …; NULL: it has none. */
+const char *ctl_options_value_of(const char *word);
 
 #endif

@@ -1,197 +1,184 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * validate: IPUJobs in manifests, judged as the operator's webhook judges them, with the place in
- * the file. Asks nobody: what only a cluster knows (its limits, its controllers) isn't looked at.
+ * validate: manifests judged as the operator's webhook judges them, with the place in the file, as
+ * lines that editors understand or as JSON. Asks nobody: what only a cluster knows (its limits, its
+ * controllers) isn't looked at.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "admission/job.h"
-#include "core/yaml.h"
 #include "ctl/commands.h"
-#include "job/model.h"
+#include "ctl/manifest.h"
+#include "ctl/term.h"
 #include "kube/object.h"
 
-#define MAX_POINTER ((size_t)4 << 10)
-#define MAX_OUT     ((size_t)64 << 20)
+#define MAX_OUT  ((size_t)64 << 20)
+#define NO_TOKEN "00000000000000000000000000000000"
 
 struct validation {
-	const char *file;
-	const struct yaml *yaml;
-	size_t doc;
+	const struct ctl_options *o;
 	struct buf *out;
-	size_t jobs, wrong; /* of all files */
+	struct jmut_doc *doc; /* JSON, instead of lines; NULL: lines */
+	struct jmut *findings, *objects;
+	const struct ctl_object *object; /* that findings are of; NULL: the file has none */
+	size_t looked_at, wrong;         /* of all files */
 };
 
-/* ---- places ---- */
-
-/* One token of a JSON pointer (RFC 6901). */
-static void add_token(struct buf *pointer, struct str token)
+static void say_json(struct validation *v, const char *file, unsigned line, unsigned column,
+		     bool is_error, struct str path, struct str words)
 {
-	(void)buf_append_str(pointer, STR("/"), NULL);
-	for (size_t i = 0; i < token.len; i++) {
-		struct str one = {token.p + i, 1};
+	struct jmut *f = jmut_object(v->doc);
 
-		(void)buf_append_str(pointer,
-				     token.p[i] == '~'   ? STR("~0")
-				     : token.p[i] == '/' ? STR("~1")
-							 : one,
-				     NULL);
-	}
+	jmut_set_str(v->doc, f, "file", file);
+	jmut_set_int(v->doc, f, "line", line);
+	jmut_set_int(v->doc, f, "column", column);
+	jmut_set_str(v->doc, f, "severity", is_error ? "error" : "warning");
+	jmut_set(v->doc, f, "path", jmut_str(v->doc, path));
+	jmut_set(v->doc, f, "message", jmut_str(v->doc, words));
+	jmut_push(v->doc, v->findings, f);
 }
 
-/* "spec.containers[0].name" as "/spec/containers/0/name", behind where the object is. What is
- * between brackets may have dots. */
-static void place_of(struct buf *pointer, struct str path)
+static void say(void *arg, bool is_error, const char *kind, struct str path, struct str words)
 {
-	size_t begin = 0;
-
-	for (size_t i = 0; i <= path.len; i++) {
-		bool bracket = i < path.len && path.p[i] == '[';
-
-		if (i < path.len && path.p[i] != '.' && !bracket)
-			continue;
-		if (i > begin)
-			add_token(pointer, (struct str){path.p + begin, i - begin});
-		if (bracket) {
-			const char *end = memchr(path.p + i, ']', path.len - i);
-			size_t last = end ? (size_t)(end - path.p) : path.len;
-
-			add_token(pointer, (struct str){path.p + i + 1, last - i - 1});
-			i = last;
-		}
-		begin = i + 1;
-	}
-}
-
-static void say(struct validation *v, const char *root, struct str path, const char *what,
-		struct str words)
-{
-	struct buf pointer = BUF_INIT(MAX_POINTER);
+	struct validation *v = arg;
 	unsigned line, column;
 
-	(void)buf_append_str(&pointer, str_of(root), NULL);
-	place_of(&pointer, path);
-	(void)buf_append(&pointer, "", 1, NULL);
-	yaml_key_pos(v->yaml, v->doc, buf_str(&pointer).p, &line, &column);
-	(void)buf_printf(v->out, NULL, "%s:%u:%u: %s: %.*s: %.*s\n", v->file, line, column, what,
-			 STR_ARG(path), STR_ARG(words));
-	buf_done(&pointer);
+	(void)kind;
+	ctl_object_pos(v->object, path, &line, &column);
+	if (v->doc) {
+		say_json(v, v->object->file, line, column, is_error, path, words);
+		return;
+	}
+	(void)buf_printf(v->out, NULL, "%s:%u:%u: %s%s%s: %.*s%s%.*s\n", v->object->file, line,
+			 column, ctl_style(is_error ? CTL_RED : CTL_YELLOW),
+			 is_error ? "error" : "warning", ctl_style_end(), STR_ARG(path),
+			 path.len ? ": " : "", STR_ARG(words));
 }
 
-/* ---- an object ---- */
-
-static void say_findings(struct validation *v, const char *root, const struct admission_findings *f)
+/* An object that is judged, at the end of its findings. */
+static void say_verdict(struct validation *v, bool is_valid)
 {
-	for (size_t i = 0; i < f->n_problems; i++) {
-		const struct admission_cause *c = &f->problems[i];
-		CLEANUP_FREE char *words = xasprintf("%s: %s", admission_kind_text(c->kind),
-						     c->message);
+	const struct json *object = v->object->json;
+	struct str kind = json_str(json_get(object, "kind")), name = kube_name(object);
+	struct jmut *one;
+	unsigned line, column;
 
-		say(v, root, str_of(c->path), "error", str_of(words));
+	if (!name.len)
+		name = json_str(json_at(object, "metadata", "generateName", NULL));
+	if (!v->doc) {
+		if (is_valid)
+			(void)buf_printf(v->out, NULL, "%s: %.*s %.*s is %svalid%s\n",
+					 v->object->file, STR_ARG(kind), STR_ARG(name),
+					 ctl_style(CTL_GREEN), ctl_style_end());
+		return;
 	}
-	for (size_t i = 0; i < f->n_warnings; i++) {
-		struct str path, words, all = str_of(f->warnings[i]);
-
-		/* They begin with their path. */
-		str_cut(all, ':', &path, &words);
-		say(v, root, words.len ? path : STR_NULL, "warning",
-		    words.len ? str_trim(words) : all);
-	}
-	if (f->n_more)
-		(void)buf_printf(v->out, NULL, "%s: error: and %zu more\n", v->file, f->n_more);
+	one = jmut_object(v->doc);
+	ctl_object_pos(v->object, STR_NULL, &line, &column);
+	jmut_set_str(v->doc, one, "file", v->object->file);
+	jmut_set_int(v->doc, one, "line", line);
+	jmut_set(v->doc, one, "kind", jmut_str(v->doc, kind));
+	jmut_set(v->doc, one, "name", jmut_str(v->doc, name));
+	jmut_set_bool(v->doc, one, "valid", is_valid);
+	jmut_push(v->doc, v->objects, one);
 }
 
-static void check_job(struct validation *v, const char *root, const struct json *object)
+static int check(void *arg, const struct ctl_object *object, struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct validation *v = arg;
 	struct admission_findings f = ADMISSION_FINDINGS_INIT;
-	struct str version = json_str(json_get(object, "apiVersion"));
-	struct str name = kube_name(object);
-	struct str generated = json_str(json_at(object, "metadata", "generateName", NULL));
-
-	v->jobs++;
-	if (!str_eqz(version, JOB_API_VERSION))
-		admission_problem(&f, "apiVersion", "Unsupported", "must be " JOB_API_VERSION);
-	job_unknown_fields(object, admission_report, &f);
-	if (admission_job_default(doc, NULL, object, NULL) == 0)
-		admission_job_check(NULL, NULL, jmut_view(jmut_root(doc)), &f);
-	say_findings(v, root, &f);
-	if (admission_is_allowed(&f))
-		(void)buf_printf(v->out, NULL, "%s: IPUJob %.*s is valid\n", v->file,
-				 STR_ARG(name.len ? name : generated));
-	else
-		v->wrong++;
-	admission_findings_done(&f);
-}
-
-static void check_object(struct validation *v, const char *root, const struct json *object)
-{
-	struct str kind = json_str(json_get(object, "kind"));
-	struct json_iter it = json_iter(json_get(object, "items"));
+	struct str kind = json_str(json_get(object->json, "kind"));
+	CLEANUP_FREE char *path = NULL;
+	const struct json *template;
+	struct jmut *made;
 	unsigned line, column;
 
-	if (str_eqz(kind, JOB_KIND)) {
-		check_job(v, root, object);
-		return;
-	}
-	if (str_eqz(kind, "List") || str_eqz(kind, JOB_KIND "List")) {
-		while (json_next(&it)) {
-			CLEANUP_FREE char *at = xasprintf("%s/items/%zu", root, it.index);
-
-			check_object(v, at, it.value);
-		}
-		return;
-	}
-	yaml_pos(v->yaml, v->doc, root, &line, &column);
-	fprintf(stderr, "%s:%u:%u: %.*s%sisn't an " JOB_KIND ", and not looked at\n", v->file, line,
-		column, STR_ARG(kind), kind.len ? " " : "what has no kind ");
-}
-
-/* ---- files ---- */
-
-static int check_file(struct validation *v, const char *path, struct err *err)
-{
-	CLEANUP_YAML struct yaml *yaml = NULL;
-
-	v->file = strcmp(path, "-") == 0 ? "standard input" : path;
-	if (yaml_load(path, &yaml, err) < 0) {
-		/* A file that is there, and is no YAML, is a wrong manifest. */
-		if (err->kind != ERR_INVALID && err->kind != ERR_LIMIT) {
-			err->kind = ERR_INVALID;
-			err->code = 0;
-			return -1;
-		}
-		(void)buf_printf(v->out, NULL, "%s\n", err->msg);
-		v->wrong++;
-		v->jobs++;
+	(void)err;
+	v->object = object;
+	switch (ctl_object_kind(object->json, &template, &path)) {
+	case CTL_OBJECT_JOB:
+		ctl_judge_job(doc, object->json, &f, &made);
+		break;
+	case CTL_OBJECT_POD:
+		ctl_judge_pod(doc, template, path, NO_TOKEN, NULL, &f, &made);
+		break;
+	default:
+		ctl_object_pos(object, STR_NULL, &line, &column);
+		fprintf(stderr, "%s:%u:%u: %.*s%sisn't an IPUJob, and not looked at\n",
+			object->file, line, column, STR_ARG(kind),
+			kind.len ? " " : "what has no kind ");
 		return 0;
 	}
-	v->yaml = yaml;
-	for (v->doc = 0; v->doc < yaml_len(yaml); v->doc++)
-		check_object(v, "", yaml_doc(yaml, v->doc));
+	v->looked_at++;
+	ctl_findings_each(&f, say, v);
+	say_verdict(v, admission_is_allowed(&f));
+	v->wrong += !admission_is_allowed(&f);
+	admission_findings_done(&f);
 	return 0;
+}
+
+/* The message begins with the place: "FILE:LINE:COLUMN: …". */
+static int say_broken(void *arg, const char *file, const struct err *why, struct err *err)
+{
+	struct validation *v = arg;
+	struct str rest = str_of(why->msg), words = rest;
+	unsigned line = 1, column = 1;
+	int used = 0;
+
+	(void)err;
+	v->looked_at++;
+	v->wrong++;
+	if (!v->doc) {
+		(void)buf_printf(v->out, NULL, "%s\n", why->msg);
+		return 0;
+	}
+	if (str_has_prefix(rest, str_of(file)) &&
+	    sscanf(why->msg + strlen(file), ":%u:%u: %n", &line, &column, &used) == 2)
+		words = str_of(why->msg + strlen(file) + used);
+	say_json(v, file, line, column, true, STR_NULL, words);
+	return 0;
+}
+
+static int finish(struct validation *v, struct err *err)
+{
+	struct jmut *root;
+
+	if (!v->doc)
+		return 0;
+	root = jmut_object(v->doc);
+	jmut_set_bool(v->doc, root, "valid", v->looked_at > 0 && v->wrong == 0);
+	jmut_set(v->doc, root, "objects", v->objects);
+	jmut_set(v->doc, root, "findings", v->findings);
+	if (v->o->output == CTL_YAML)
+		return yaml_write(jmut_view(root), v->out, err);
+	return jmut_write(root, JSON_PRETTY, v->out, err) < 0 ? -1
+							      : buf_append(v->out, "\n", 1, err);
 }
 
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err)
 {
+	CLEANUP_JMUT struct jmut_doc *doc = NULL;
 	struct buf out = BUF_INIT(MAX_OUT);
-	struct validation v = {.out = &out};
-	int result = 0;
+	struct validation v = {.o = o, .out = &out};
+	int result;
 
 	(void)link;
-	for (size_t i = 0; i < o->n_words && result == 0; i++)
-		result = check_file(&v, o->words[i], err);
-	if (ctl_write_out(buf_str(&out), result == 0 ? err : NULL) < 0)
+	if (o->output == CTL_JSON || o->output == CTL_YAML) {
+		v.doc = doc = jmut_doc_new();
+		v.findings = jmut_array(doc);
+		v.objects = jmut_array(doc);
+	}
+	result = ctl_manifests_each(o, check, say_broken, &v, err);
+	if (finish(&v, result == 0 ? err : NULL) < 0 ||
+	    ctl_write_out(buf_str(&out), result == 0 ? err : NULL) < 0)
 		result = -1;
 	buf_done(&out);
 	if (result < 0)
 		return -1;
 	if (v.wrong)
 		return err_set(err, ERR_INVALID, 422, "%zu of %zu can't be accepted", v.wrong,
-			       v.jobs);
-	if (!v.jobs)
+			       v.looked_at);
+	if (!v.looked_at)
 		return err_set(err, ERR_NOT_FOUND, 0, "there is no IPUJob in what was given");
 	return 0;
 }
