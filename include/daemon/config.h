@@ -32,6 +32,7 @@ struct config {
 	bool host_network;
 	char *privileged, *dns_policy; /* "auto" or a choice */
 	char *launcher_image;          /* "": none */
+	char *launcher_pull;           /* "auto": as Kubernetes does by itself */
 	char *mpi_interface;           /* "": MPI chooses */
 	long worker_wait_s, backoff_s, backoff_max_s, start_deadline_s;
 	long unreachable_s; /* 0: never */

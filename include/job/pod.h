@@ -32,6 +32,7 @@ struct job_pod_settings { /* worker.* of the configuration */
 	const char *dns_policy;
 	/* launcher.* of the configuration */
 	const char *launcher_image; /* the one that holds ipu-launcher; "": none is configured */
+	const char *launcher_pull;  /* its imagePullPolicy; NULL: Kubernetes' own default */
 	const char *mpi_interface;  /* for MPI's TCP: an interface or a subnet; NULL: MPI chooses */
 	unsigned worker_wait_s;     /* how long a launcher waits for its workers at most */
 };

@@ -80,6 +80,8 @@ static const struct key keys[] = {
 	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
 	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
 	{"launcher.image", KEY_TEXT, AT(launcher_image), "", 0, 0, NULL},
+	{"launcher.imagePullPolicy", KEY_CHOICE, AT(launcher_pull), "auto", 0, 0,
+	 "auto|Always|IfNotPresent|Never"},
 	{"launcher.mpiInterface", KEY_INTERFACE, AT(mpi_interface), "", 0, 0, NULL},
 	{"launcher.workerTimeoutSeconds", KEY_NUMBER, AT(worker_wait_s), "300", 1, 86400, NULL},
 	{"jobs.restartBackoffSeconds", KEY_NUMBER, AT(backoff_s), "10", 1, 86400, NULL},

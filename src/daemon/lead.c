@@ -129,6 +129,7 @@ struct job_pod_settings daemon_pod_settings(const struct config *c)
 		.privileged = is_privileged(c),
 		.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL : c->dns_policy,
 		.launcher_image = c->launcher_image,
+		.launcher_pull = strcmp(c->launcher_pull, "auto") == 0 ? NULL : c->launcher_pull,
 		.mpi_interface = c->mpi_interface[0] ? c->mpi_interface : NULL,
 		.worker_wait_s = (unsigned)c->worker_wait_s,
 	};

@@ -123,6 +123,8 @@ struct jmut *job_helper(struct jmut_doc *doc, const char *name, const struct jso
 
 	jmut_set_str(doc, helper, "name", name);
 	jmut_set_str(doc, helper, "image", settings->launcher_image);
+	if (settings->launcher_pull)
+		jmut_set_str(doc, helper, "imagePullPolicy", settings->launcher_pull);
 	jmut_set(doc, helper, "resources", job_plain_resources(doc, like));
 	/* What the Pod Security Standards' level "restricted" asks for. */
 	jmut_set_bool(doc, security, "allowPrivilegeEscalation", false);

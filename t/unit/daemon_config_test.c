@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -54,12 +54,13 @@ static char *describe(const struct config *c)
 		c->policy.fallback.max_job_ipus, c->policy.fallback.max_deadline_s,
 		c->policy.fallback.default_deadline_s, c->policy.fallback.max_interactive_s,
 		c->policy.n, c->certificate_secret, c->certificate_names, c->launcher_image,
-		c->mpi_interface, c->worker_wait_s, c->backoff_s, c->backoff_max_s,
-		c->start_deadline_s, c->unreachable_s, c->dry_run_pods, c->template_paths,
-		c->template_privileged, c->template_accounts, c->template_nodes, c->webhook_cert,
-		c->webhook_key, c->webhook_ca, c->webhook_mutating, c->webhook_validating,
-		c->webhook_url, c->webhook_scope, c->webhook_failure_policy, c->webhook_timeout_s,
-		c->ranks_end_s, c->pods_mode, c->pods_proxy_url, c->pods_wait_s);
+		c->launcher_pull, c->mpi_interface, c->worker_wait_s, c->backoff_s,
+		c->backoff_max_s, c->start_deadline_s, c->unreachable_s, c->dry_run_pods,
+		c->template_paths, c->template_privileged, c->template_accounts, c->template_nodes,
+		c->webhook_cert, c->webhook_key, c->webhook_ca, c->webhook_mutating,
+		c->webhook_validating, c->webhook_url, c->webhook_scope, c->webhook_failure_policy,
+		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
+		c->pods_wait_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -99,12 +100,12 @@ static void test_shipped_file(void)
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
 	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
-	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates||||300|10|300|900|60|1|*|1|*|1|"
+	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 85, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 86, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -176,11 +177,13 @@ static const struct value values[] = {
 	 "worker.dnsPolicy=Default", "|auto|Default|"},
 	{"launcher: {image: 'reg.example:5000/l@sha256:0'}",
 	 "IPUOPERATOR_LAUNCHER_IMAGE=reg.example:5000/l@sha256:0",
-	 "launcher.image=reg.example:5000/l@sha256:0", "||reg.example:5000/l@sha256:0||300|"},
+	 "launcher.image=reg.example:5000/l@sha256:0", "||reg.example:5000/l@sha256:0|auto||300|"},
+	{"launcher: {imagePullPolicy: Never}", "IPUOPERATOR_LAUNCHER_IMAGE_PULL_POLICY=Never",
+	 "launcher.imagePullPolicy=Never", "|||Never||300|"},
 	{"launcher: {mpiInterface: 'ens1f0.7,10.5.0.0/16,fd00::/64'}",
 	 "IPUOPERATOR_LAUNCHER_MPI_INTERFACE=ens1f0.7,10.5.0.0/16,fd00::/64",
 	 "launcher.mpiInterface=ens1f0.7,10.5.0.0/16,fd00::/64",
-	 "||ens1f0.7,10.5.0.0/16,fd00::/64|300|"},
+	 "|auto|ens1f0.7,10.5.0.0/16,fd00::/64|300|"},
 	{"launcher: {workerTimeoutSeconds: 9}", "IPUOPERATOR_LAUNCHER_WORKER_TIMEOUT_SECONDS=9",
 	 "launcher.workerTimeoutSeconds=9", "|9|10|300|900|60"},
 	{"jobs: {restartBackoffSeconds: 1}", "IPUOPERATOR_JOBS_RESTART_BACKOFF_SECONDS=1",
@@ -415,6 +418,8 @@ static void test_other_errors(void)
 		{NULL, "vipu.serverPort=0", "vipu.serverPort: must be from 1 to 65535"},
 		{NULL, "webhook.certFile=/c", "webhook.certFile and webhook.keyFile: give both"},
 		{NULL, "metrics.certFile=/c", "metrics.certFile and metrics.keyFile: give both"},
+		{NULL, "launcher.imagePullPolicy=Sometimes",
+		 "launcher.imagePullPolicy: must be one of auto, Always, IfNotPresent, Never"},
 		{NULL, "metrics.secure=yes", "metrics.secure: must be true or false"},
 		{NULL, "health.stuckSeconds=0", "health.stuckSeconds: must be from 1 to 86400"},
 		{NULL, "webhook.caFile=/c", "webhook.caFile only with them"},

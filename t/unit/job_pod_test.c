@@ -321,6 +321,7 @@ static const char waiting_pod_spec[] =
 	"initContainers:\n"
 	"- name: ipu-launcher-install\n"
 	"  image: reg/launcher:1\n"
+	"  imagePullPolicy: IfNotPresent\n"
 	"  command: [/ipu-launcher, install, /.ipu/ipu-launcher]\n"
 	"  volumeMounts: [{name: ipu-launcher, mountPath: /.ipu}]\n"
 	"  resources: {limits: {cpu: 2}}\n"
@@ -347,7 +348,8 @@ static const char waiting_pod_spec[] =
 
 static void test_waiting(void)
 {
-	static const struct job_pod_settings settings = {.launcher_image = "reg/launcher:1"};
+	static const struct job_pod_settings settings = {.launcher_image = "reg/launcher:1",
+							 .launcher_pull = "IfNotPresent"};
 	CLEANUP_YAML struct yaml *y = parse(waiting_spec);
 
 	for (int interactive = 0; interactive < 2; interactive++) {

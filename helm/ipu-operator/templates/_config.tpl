@@ -25,7 +25,7 @@
     "controllersConfigMap" (printf "%s-vipu-controllers" $full)
     "vipu" (dict "serverAddr" .Values.vipuServerAddr "serverPort" .Values.vipuServerPort "clusterName" .Values.vipuClusterName)
     "worker" (dict "hostNetwork" .Values.worker.hostNetwork)
-    "launcher" (dict "image" (include "ipu-operator.launcherImage" .))
+    "launcher" (dict "image" (include "ipu-operator.launcherImage" .) "imagePullPolicy" .Values.global.launcherImagePullPolicy)
     "tracker" (dict "configMap" $proxy.proxyPartitionTrackerConfigMap)
     "leaderElection" (dict "name" $full)
     "certificates" (dict "secret" (printf "%s-certificates" $full) "names" (join "," $names))
