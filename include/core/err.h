@@ -53,6 +53,18 @@ int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf
 /* Moves an error out to the caller's. Either may be NULL. Returns -1. */
 int err_copy(struct err *err, const struct err *from);
 
+/* Lets the compiler see that these calls return -1, so that it can tell what is set on success and
+ * what isn't, at any level of optimisation. */
+static inline int err_minus_one(int always)
+{
+	(void)always;
+	return -1;
+}
+#define err_set(...)   err_minus_one(err_set(__VA_ARGS__))
+#define err_errno(...) err_minus_one(err_errno(__VA_ARGS__))
+#define err_wrap(...)  err_minus_one(err_wrap(__VA_ARGS__))
+#define err_copy(...)  err_minus_one(err_copy(__VA_ARGS__))
+
 /* True where the same request may succeed later without anybody changing it. */
 bool err_is_retryable(const struct err *err);
 

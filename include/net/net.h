@@ -36,7 +36,7 @@ struct net_addr {
 	socklen_t len;
 };
 
-#define NET_ADDR_TEXT 64 /* "[fe80::1%eth0]:65535" and its NUL, with room */
+#define NET_ADDR_TEXT 72 /* "[fe80::1%eth0]:65535" and its NUL, with the longest of each */
 
 /* "10.0.0.1:443", "[::1]:443"; others: "unix", "?". Returns ret_z. */
 const char *net_addr_format(const struct net_addr *addr, char ret_z[NET_ADDR_TEXT]);

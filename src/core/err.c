@@ -46,7 +46,7 @@ __attribute__((format(printf, 2, 0))) static void set_msg(struct err *err, const
 	err->msg[len] = '\0';
 }
 
-int err_set(struct err *err, enum err_kind kind, int code, const char *fmt, ...)
+int(err_set)(struct err *err, enum err_kind kind, int code, const char *fmt, ...)
 {
 	if (err) {
 		va_list ap;
@@ -61,7 +61,7 @@ int err_set(struct err *err, enum err_kind kind, int code, const char *fmt, ...)
 	return -1;
 }
 
-int err_errno(struct err *err, int errnum, const char *fmt, ...)
+int(err_errno)(struct err *err, int errnum, const char *fmt, ...)
 {
 	if (err) {
 		va_list ap;
@@ -76,7 +76,7 @@ int err_errno(struct err *err, int errnum, const char *fmt, ...)
 	return -1;
 }
 
-int err_wrap(struct err *err, const char *fmt, ...)
+int(err_wrap)(struct err *err, const char *fmt, ...)
 {
 	if (err) {
 		char before[sizeof(err->msg)];
@@ -89,7 +89,7 @@ int err_wrap(struct err *err, const char *fmt, ...)
 	return -1;
 }
 
-int err_copy(struct err *err, const struct err *from)
+int(err_copy)(struct err *err, const struct err *from)
 {
 	if (err && from && err != from)
 		*err = *from;
