@@ -178,6 +178,12 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"Nobody is asked: the cluster's own limits, and whether the Pods would be accepted, are\n"  \
 	"the webhook's to say.\n"
 
+#define ABOUT_RENDER                                                                                 \
+	"Manifests are named as for validate. Printed are the IPUJob with its defaults, its\n"       \
+	"partition requests (as comments), Pods, ConfigMaps, PodGroups and what a launcher needs;\n" \
+	"of a Pod that asks for IPUs by annotation what the webhook makes of it. YAML, or a list\n"  \
+	"by -o json. What only a cluster knows stands <in brackets>. Nobody is asked.\n"
+
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
@@ -204,6 +210,9 @@ const struct ctl_command ctl_commands[] = {
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT, true, ctl_run_drain},
 	{"validate", "[FILE]...", "what the operator would say of manifests", ABOUT_VALIDATE, 0,
 	 ANY_NUMBER, CTL_TAKES_FILES | CTL_TAKES_OUTPUT, false, ctl_run_validate, .alone = true},
+	{"render", "[FILE]...", "what would be created for manifests", ABOUT_RENDER, 0, ANY_NUMBER,
+	 CTL_TAKES_FILES | CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_RENDER, false,
+	 ctl_run_render, .alone = true},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
 	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,

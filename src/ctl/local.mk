@@ -15,6 +15,9 @@ libctl_a_SOURCES = \
 	src/ctl/manifest.c \
 	src/ctl/options.h \
 	src/ctl/options.c \
+	src/ctl/render.c \
+	src/ctl/settings.h \
+	src/ctl/settings.c \
 	src/ctl/status.h \
 	src/ctl/table.h \
 	src/ctl/table.c \

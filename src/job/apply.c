@@ -14,6 +14,7 @@
 #include "job/groups.h"
 #include "job/queue.h"
 #include "job/internal.h"
+#include "job/make.h"
 #include "kube/object.h"
 
 #define COUNTS_WAIT_MS     1000  /* doubled with each write of counts alone, … */
@@ -44,48 +45,19 @@ static void on_pod_created(void *arg, const struct err *err, const struct kube_r
 	job_call_end(call, NULL);
 }
 
-static struct job_ipus ipus_of(const struct partition_status *part, const char *files,
-			       uint32_t worker)
-{
-	return (struct job_ipus){
-		.values = part->by_file ? JOB_VALUES_FILE : JOB_VALUES_LITERAL,
-		.config_map = files,
-		.partition_id = part->id,
-		.host = part->host,
-		.port = part->port,
-		.gcd = worker,
-		.label_key = part->label_key,
-		.label_value = part->label_value,
-	};
-}
-
 static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const struct job_item *item,
 		     const struct job_action *a, const struct partition_status *part,
 		     struct err *err)
 {
-	const struct job_pod_settings *settings = &ctx->c->opts.pods;
 	CLEANUP_JSON struct json_doc *spec = NULL;
-	CLEANUP_FREE char *files = job_files_name(item->job, a->instance);
-	struct job_ipus ipus = ipus_of(part, files, a->worker);
-	bool queued = item->job->queue_name && a->kind == JOB_CREATE_POD;
 
 	if (json_parse((struct str){item->spec, item->spec_len}, &spec, err) < 0)
 		return -1;
-	if (queued)
-		ipus = (struct job_ipus){
-			.values = JOB_VALUES_KEYS, .config_map = files, .gcd = a->worker};
-	if (a->kind == JOB_CREATE_LAUNCHER)
-		return job_launcher_build(doc, item->job, json_root(spec), a->instance, &ipus,
-					  settings, err);
-	if (job_pod_build(doc, item->job, json_root(spec), a->instance, a->worker, &ipus, settings,
-			  err) < 0)
-		return -1;
-	if (queued)
-		job_queue_mark(doc, item->job, a->instance);
-	if (item->job->group_hash)
-		job_group_mark(doc, item->job, a->instance,
-			       job_groups_api(ctx->c->groups, item->job));
-	return 0;
+	return job_make_pod(doc, item->job, json_root(spec), a->instance, a->worker,
+			    a->kind == JOB_CREATE_LAUNCHER, part,
+			    item->job->group_hash ? job_groups_api(ctx->c->groups, item->job)
+						  : JOB_GROUP_NONE,
+			    &ctx->c->opts.pods, err);
 }
 
 static void create_pod(struct job_ctx *ctx, const struct job_item *item, const struct job_action *a,
@@ -165,7 +137,7 @@ static void open_pod(struct job_ctx *ctx, const struct job_pod *pod,
 		     const struct partition_status *part)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct job_ipus ipus = ipus_of(part, NULL, 0);
+	struct job_ipus ipus = job_ipus_of(part, NULL, 0);
 	struct kube_request req = {
 		.verb = KUBE_PATCH,
 		.resource = &KUBE_PODS,

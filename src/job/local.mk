@@ -13,6 +13,7 @@ libjob_a_SOURCES = \
 	include/job/plan.h \
 	include/job/rollout.h \
 	include/job/launcher.h \
+	include/job/make.h \
 	include/job/controller.h \
 	src/job/internal.h \
 	src/job/model.c \
@@ -54,6 +55,7 @@ libjob_a_SOURCES = \
 	src/job/tell.c \
 	src/job/call.h \
 	src/job/call.c \
+	src/job/make.c \
 	src/job/apply.c \
 	src/job/classes.h \
 	src/job/classes.c \
