@@ -167,7 +167,7 @@ my $result = render('-f', $wrong);
 is("$result->{status} $result->{out}", '1 ', 'what is wrong is not rendered');
 like($result->{err}, qr/^\Q$wrong\E:8:3: error: spec.ipusPerJobInstance: .*power of two/m, '... and is told with its place');
 for my $bad ([2, qr/--controller: must be/, $job, '--controller', 'x'], [2, qr/--config/, $job, '--config', '/nowhere'],
-	[2, qr/operator.yaml:2:3: must be/, $job, '--config', spit(test_dir() . '/bad-operator.yaml', "worker:\n  hostNetwork: 1\n")],
+	[2, qr/operator.yaml:2:16: must be a boolean/, $job, '--config', spit(test_dir() . '/bad-operator.yaml', "worker:\n  hostNetwork: 1\n")],
 	[1, qr/neither an IPUJob nor/, spit(test_dir() . '/none.yaml', "kind: Pod\n")], [2, qr/manifest is needed/]) {
 	my ($status, $words, @args) = @$bad;
 	$result = render(@args);
