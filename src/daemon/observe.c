@@ -31,7 +31,8 @@ bool observe_is_ready(const struct daemon *d, struct err *why)
 		err_set(why, ERR_UNAVAILABLE, 0, "leadership: %s", kube_lease_error(d->lease)->msg);
 		return false;
 	}
-	if (d->remote && partition_remote_error(d->remote)->kind != ERR_NONE) {
+	/* The API server needs whoever has the webhooks, whether the proxy is there or not. */
+	if (d->remote && !d->webhook && partition_remote_error(d->remote)->kind != ERR_NONE) {
 		err_set(why, ERR_UNAVAILABLE, 0, "proxy: %s",
 			partition_remote_error(d->remote)->msg);
 		return false;

@@ -254,7 +254,7 @@ static void ask_due(struct partition_remote *r)
 
 	if (r->may_act && !r->may_act(r->arg))
 		return; /* whoever leads now speaks for the owners */
-	if (r->secure && !r->origin.tls) {
+	if (r->secure && !r->origin.tls && !list_empty(&r->due)) {
 		err_set(&r->err, ERR_UNAVAILABLE, 0, "its certificate authority isn't known yet");
 		return;
 	}
@@ -597,7 +597,11 @@ struct partition_service *partition_remote_service(struct partition_remote *r)
 
 const struct err *partition_remote_error(const struct partition_remote *r)
 {
-	return &r->err;
+	static const struct err none = ERR_INIT;
+	bool asks = (!list_empty(&r->due) || r->busy > 0) && (!r->may_act || r->may_act(r->arg));
+
+	/* Of an error that nobody waits behind, no request would find out that it's over. */
+	return asks ? &r->err : &none;
 }
 
 void partition_remote_set_tls(struct partition_remote *r, struct tls_config *tls)

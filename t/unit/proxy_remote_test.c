@@ -142,11 +142,13 @@ static bool may_act(void *arg)
 	return leads;
 }
 
+static bool late_tls; /* the keeper begins before it knows whom to trust */
+
 static void remote_begin(void)
 {
 	CLEANUP_FREE char *url = xasprintf("https://127.0.0.1:%u", front_port);
 	struct partition_remote_config config = {.url = url,
-						 .tls = tls.for_client,
+						 .tls = late_tls ? NULL : tls.for_client,
 						 .server_name = "localhost",
 						 .token_file = token_file,
 						 .ns = NS,
@@ -429,6 +431,31 @@ static void test_token(void)
 	both_end();
 }
 
+static void test_health(void)
+{
+	late_tls = true;
+	both_begin("whom to trust is known late");
+	ok(partition_remote_error(remote)->kind == ERR_NONE, "nobody asks: nothing is wrong");
+	ask_for("u", 4);
+	ok(WITHIN(5000, told("u").why == PARTITION_WHY_PROXY), "an owner is told");
+	ok(partition_remote_error(remote)->kind != ERR_NONE, "and health");
+	leads = false;
+	ok(partition_remote_error(remote)->kind == ERR_NONE, "not of one that doesn't lead");
+	leads = true;
+	partition_remote_set_tls(remote, tls.for_client);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "then it has its IPUs");
+	ok(partition_remote_error(remote)->kind == ERR_NONE, "nothing is wrong");
+	ends_well("u");
+	proxy_end();
+	ask_for("v", 4);
+	ok(WITHIN(5000, partition_remote_error(remote)->kind != ERR_NONE), "the proxy is away");
+	proxy_begin();
+	late_tls = false;
+	ends_well("v");
+	ok(partition_remote_error(remote)->kind == ERR_NONE, "nothing is wrong");
+	both_end();
+}
+
 /* Partitions that a Pod asked for with its own token, or the keeper of other namespaces. */
 static void test_others(void)
 {
@@ -627,6 +654,7 @@ int main(void)
 	test_lost();
 	test_restarts();
 	test_token();
+	test_health();
 	test_others();
 	test_quiet_news();
 	test_files();
