@@ -98,6 +98,14 @@ my $crd = 'crds/graphcore.ai_ipujobs.yaml';
 is(scalar `'$^X' '@{[top_srcdir()]}/etc/api-reference.pl' '@{[top_srcdir()]}/$crd'`, file_text('doc/reference/api.md'),
 	'doc/reference/api.md is what make api-reference writes');
 
+# What SIGHUP takes on is the code's list; a word that ends with a dot stands for all that begin so.
+my ($list) = file_text('src/daemon/reload.c') =~ /taken_on\[\] = \{(.*?)\};/s;
+my $taken_on = join '|', map { /\.$/ ? quotemeta : quotemeta . '$' } $list =~ /"([\w.]+)"/g;
+my %reload = map { ((quoted($_->{cells}[0]))[0] => $_->{cells}[3]) }
+	grep { $_->{heading} eq 'Keys' && $_->{cells}[0] ne 'key' } table_rows('doc/reference/configuration.md');
+is_deeply(\%reload, {map { $_ => /^(?:$taken_on)/ ? 'yes' : 'no' } keys %default},
+	"configuration.md says which keys count at SIGHUP");
+
 # What names.md registers, by the heading of its table.
 my %names;
 for my $row (table_rows('doc/reference/names.md')) {

@@ -18,7 +18,7 @@ use Time::HiRes qw(sleep time);
 
 watchdog(180);
 my $folder = test_dir() . '/sim';
-my $sim = start('ipu-sim', args => ['--dir', $folder, '--controllers=1', '--agents=4']);
+my $sim = start('ipu-sim', args => ['--dir', $folder, '--controllers=2', '--agents=4', '--pod-run-ms=0']);
 my $kubeconfig = "$folder/kubeconfig";
 my @settings = map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.listen=127.0.0.1:0',
 	'proxy.tlsListen=127.0.0.1:0', 'health.listen=127.0.0.1:0', 'metrics.listen=127.0.0.1:0',
@@ -191,6 +191,130 @@ subtest 'a restart with sockets of the service manager' => sub {
 		cmp_ok($seen->{200} // 0, '>', 10, "answered ($seen->{200})");
 		is_deeply([grep { $_ ne '200' } sort keys %$seen], [], '... and nothing else happened');
 	}
+	$daemon->stop(status => 0);
+};
+
+my $token = slurp("$folder/token");
+my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
+
+sub api ($method, $path, @json) {
+	return http($method, $sim->url('api-plain', $path), headers => {authorization => "Bearer $token"},
+		map { (json => $_) } @json);
+}
+
+sub make_job ($name) {
+	my $answer = api(POST => $jobs, {apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => {name => $name},
+		spec => {jobInstances => 1, ipusPerJobInstance => '4',
+			workers => {template => {spec => {containers => [{name => 'w', image => 'x'}]}}}}});
+	return is($answer->{status}, 201, "job $name") || diag($answer->{content});
+}
+
+sub job_status ($name) { return api(GET => "$jobs/$name")->{json}{status} // {} }
+
+# What it says to a SIGHUP, from RELOADING on.
+sub reload ($manager, $daemon) {
+	$manager->forget;
+	$daemon->signal('HUP');
+	$manager->hear(qr/^READY=1/);
+	return $manager->lines;
+}
+
+subtest 'reloading' => sub {
+	my $file = test_dir() . '/operator.yaml';
+	my ($first, $second) = map { '127.0.0.1:' . $sim->port($_) } qw(vipu0 vipu1);
+	my $write = sub ($text) { spit("$file.new", "operatorNamespace: ipu-operator\n$text"); rename "$file.new", $file };
+	$write->("controllers: $first\npolicy: {maxIpus: 0}\n");
+	my $manager = ServiceManager->new;
+	my $daemon = $manager->start('ipu-operator', args => ['--config', $file, '--kubeconfig', $kubeconfig,
+		map { ('--set', $_) } grep { /listen/i } @settings]);
+	my $total = sub {
+		my $sum = http(GET => $daemon->url('proxy', '/stats'))->{json}{total};
+		return ($sum->{available} // -1) + ($sum->{used} // -1);
+	};
+	wait_until('one controller', sub { $total->() == 16 });
+	make_job('held');
+	wait_until('the policy to hold it', sub { (job_status('held')->{lastMessage} // '') =~ /of its 0 IPUs|may have 0/ });
+
+	$write->("controllers: $second\npolicy: {maxIpus: 64}\n  log: {level: 6}\n");
+	my @said = reload($manager, $daemon);
+	is($said[0], 'RELOADING=1', 'a bad file: RELOADING=1 first');
+	my ($clock) = ($said[1] // '') =~ /^MONOTONIC_USEC=(\d+)$/;
+	ok(defined $clock && abs($clock / 1e6 - Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC())) < 60,
+		'... with the time') or diag("@said");
+	ok((grep { /^STATUS=.*the former configuration stays: .*operator\.yaml:4:/ } @said), '... and the status says where it is bad')
+		or diag(join "\n", @said);
+	like($daemon->err, qr/ERROR daemon: the configuration stays as it was: .*operator\.yaml:4:\d+: /, '... as does the log');
+	is($total->(), 16, '... and it is as it was');
+
+	$write->("controllers: '$first,$second'\npolicy: {maxIpus: -1}\nlog: {level: 5, format: json}\nproxy: {details: false}\n");
+	@said = reload($manager, $daemon);
+	is_deeply([map { /^(RELOADING|READY)/ } @said], [qw(RELOADING READY)], 'a good file: both words, in order');
+	ok(!(grep { /former/ } @said), '... and nothing to complain of');
+	wait_until('the second controller', sub { $total->() == 32 });
+	wait_until('the job that was held', sub { (job_status('held')->{launcherStatus} // '') eq 'Running' });
+	my ($what) = grep { /read again/ } split /\n/, $daemon->err;
+	like(json_decode($what // '{}')->{msg} // '', qr/changed=controllers, policy\.maxIpus, log\.level, log\.format$/,
+		'the log, as JSON from then on, names what has changed');
+	like($daemon->err, qr/counts from the next restart: proxy\.details/, '... and what waits for the next restart');
+	is(http(GET => $daemon->url('proxy', '/queue'))->{status}, 200, '... which it does');
+	unlink $file;
+	reload($manager, $daemon);
+	like($daemon->err, qr/stays as it was: .*operator\.yaml/, 'a file that has gone is a bad one');
+	is($total->(), 32, '... and changes nothing');
+	$daemon->stop(status => 0);
+	api(DELETE => "$jobs/held");
+};
+
+subtest 'its end under load' => sub {
+	my $manager = ServiceManager->new;
+	my $daemon = $manager->start('ipu-operator', args => arguments());
+	$manager->hear(qr/^STATUS=leads.*ready/);
+	my $port = $daemon->port('proxy');
+	my @askers = map { ask_on($port, '/stats') } 1 .. 3;
+	my $connect = sub { IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!\n" };
+	my ($slow, $never, $fresh) = map { $connect->() } 1 .. 3;
+	my $body = '{"size":4}';
+	syswrite $slow, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: " . length($body) . "\r\n\r\n{";
+	syswrite $never, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+	is(http(GET => "http://127.0.0.1:$port/stats")->{status}, 200, 'all of these have been accepted');
+	my $from = time();
+	$daemon->signal('TERM');
+	$manager->hear(qr/^STOPPING=1/, while_alive => []);
+	syswrite $fresh, "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n";
+	sysread($fresh, my $of_fresh, 65536);
+	like($of_fresh // '', qr{^HTTP/1\.1 200}, 'a connection without a request has its first one answered');
+	syswrite $slow, substr($body, 1);
+	my $answer = do { local $/; <$slow> } // '';
+	like($answer, qr{^HTTP/1\.1 200.*\r\nConnection: close\r\n.*numOfPartitions}si, 'a request in work is answered');
+	my $lease = api(GET => '/apis/coordination.k8s.io/v1/namespaces/ipu-operator/leases/ipu-operator-partitions');
+	is($lease->{json}{spec}{holderIdentity} // '', '', 'the Lease is given back meanwhile');
+	ok($daemon->is_alive, '... and it still waits for a request that never ends');
+	$daemon->stop(status => 0, seconds => 20);
+	cmp_ok(time() - $from, '<', $stop_limit_s, "... for less than $stop_limit_s s");
+	for my $asker (@askers) {
+		my $seen = $asker->();
+		is_deeply([grep { !/^200$|refused/ } sort keys %$seen], [], 'all that was accepted was answered') or diag(explain($seen));
+	}
+	my $twice = $manager->start('ipu-operator', args => [@{arguments()}, '--set', 'stopSeconds=60']);
+	my $hanging = IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $twice->port('proxy'));
+	syswrite $hanging, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+	http(GET => $twice->url('proxy', '/stats'));
+	$manager->forget;
+	$twice->signal('TERM');
+	$manager->hear(qr/^STOPPING=1/);
+	$from = time();
+	$twice->stop(status => 0);
+	cmp_ok(time() - $from, '<', 3, 'a second signal ends it at once');
+};
+
+subtest 'a kubeconfig from LoadCredential=' => sub {
+	my $credentials = test_dir() . '/credentials';
+	mkdir $credentials;
+	spit("$credentials/kubeconfig", slurp($kubeconfig));
+	my $manager = ServiceManager->new;
+	my $daemon = $manager->start('ipu-operator', args => \@settings,
+		env => {CREDENTIALS_DIRECTORY => $credentials, KUBECONFIG => undef, HOME => '/nonexistent'});
+	ok($manager->hear(qr/^STATUS=leads.*ready/), 'is found without being named');
 	$daemon->stop(status => 0);
 };
 

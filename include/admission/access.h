@@ -32,6 +32,8 @@ struct admission_access_opts {
 
 struct admission_access *admission_access_new(struct kube_client *client,
 					      const struct admission_access_opts *opts);
+/* Others from now on, also for what is under way. Strings are borrowed as those of the first. */
+void admission_access_set(struct admission_access *a, const struct admission_access_opts *opts);
 /* Cancels what is under way; callbacks don't run. NULL is fine. */
 void admission_access_free(struct admission_access *a);
 

@@ -43,7 +43,7 @@ struct config {
 	char *proxy_cert, *proxy_key; /* files; "": the operator's own certificate */
 	char *proxy_accounts;         /* "": the controller role's in operatorNamespace */
 	long proxy_read_s, proxy_write_s, proxy_idle_s;
-	long log_level;
+	long log_level, slow_turn_ms;
 	char *log_format;
 	bool lease_enabled;
 	char *lease_prefix, *lease_identity, *advertise, *proxy_url, *proxy_token, *proxy_ca;
@@ -66,6 +66,7 @@ struct config {
 	char *webhook_failure_policy;
 	long webhook_timeout_s;
 	long webhook_drain_s;
+	long stop_s; /* 0: as the process was started */
 	bool metrics_secure;
 	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */
 	long stuck_s;
@@ -77,5 +78,22 @@ struct config {
 int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
 		struct config *ret, struct err *err);
 void config_done(struct config *c);
+
+/* What config_load is called with, to do it again. Borrowed. */
+struct config_source {
+	const char *path;
+	const char *const *sets;
+	size_t n_sets;
+	char *const *environ_;
+};
+
+/* Names of keys, with ", " between: what has changed and counts now, and from the next start on. */
+struct config_changes {
+	char now[1024], later[1024];
+};
+/* What a running process can take on goes from fresh into running, and comes back in exchange:
+ * fresh is to be released when nobody has the old strings any more. */
+void config_take_on(struct config *running, struct config *fresh, struct config_changes *ret);
+bool config_is_taken_on(const char *name); /* by a running process */
 
 #endif

@@ -31,6 +31,9 @@ struct job_controller_opts {
 
 struct job_controller *job_controller_new(const struct job_controller_opts *opts);
 void job_controller_free(struct job_controller *c); /* NULL is fine */
+/* Others from now on: all jobs are looked at. Strings are borrowed as those of the opts. */
+void job_controller_set(struct job_controller *c, const struct job_pod_settings *pods,
+			const struct job_timing *timing);
 
 /* To be called by the partition layer: its on_synced and its on_change. */
 void job_controller_partitions_synced(struct job_controller *c);

@@ -54,6 +54,9 @@ struct controllers *controllers_new(struct kube_client *kube, struct vipu_fleet 
 				    struct kube_recorder *recorder,
 				    const struct controllers_config *config,
 				    controllers_synced_fn *on_synced, void *arg);
+/* The configuration's two sources, from now on. */
+void controllers_set_lists(struct controllers *c, const struct vipu_address_list *server,
+			   const struct vipu_address_list *list);
 void controllers_free(struct controllers *c); /* leaves the fleet as it is; NULL is fine */
 
 bool controllers_synced(const struct controllers *c);

@@ -53,6 +53,9 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 				  struct vipu_fleet *fleet, const struct partitions_config *config,
 				  partitions_synced_fn *on_synced, partitions_change_fn *on_change,
 				  void *arg);
+/* Another policy and choice from now on; rules are copied. What is held stays held. */
+void partitions_set_policy(struct partitions *p, const struct partition_rules *rules,
+			   enum schedule_choice choice);
 struct partition_service *partitions_service(struct partitions *p);
 void partitions_free(struct partitions *p); /* cancels everything; what is recorded stays so */
 

@@ -29,6 +29,8 @@ struct pod_controller_opts {
 };
 
 struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts);
+/* Another figure from now on: all Pods are looked at. */
+void pod_controller_set(struct pod_controller *c, int64_t unreachable_ms);
 void pod_controller_free(struct pod_controller *c); /* NULL is fine */
 
 /* To be called by the partition layer: its on_synced and its on_change. */

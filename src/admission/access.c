@@ -410,6 +410,11 @@ struct admission_access *admission_access_new(struct kube_client *client,
 	return a;
 }
 
+void admission_access_set(struct admission_access *a, const struct admission_access_opts *opts)
+{
+	a->opts = *opts;
+}
+
 void admission_access_free(struct admission_access *a)
 {
 	if (!a)

@@ -18,7 +18,7 @@
 #define AGAIN_MS 2000
 
 struct certfile {
-	char *cert_path, *key_path, *ca_path; /* ca_path NULL: none */
+	char *cert_path, *key_path, *ca_path; /* NULL: none */
 	uint64_t cert_stamp, key_stamp;       /* of what is in use */
 	struct tls_config *tls;
 	char *ca_pem; /* NULL: none */
@@ -44,6 +44,8 @@ static int load(struct certfile *f, struct tls_config **ret_tls, struct err *err
 	struct tls_server_opts opts = {0};
 	int rc = -1;
 
+	if (!f->cert_path)
+		return 0;
 	if (kube_read_file(f->cert_path, &cert, &cert_len, &cert_stamp, err) < 0 ||
 	    kube_read_file(f->key_path, &key, &key_len, &key_stamp, err) < 0)
 		goto out;
@@ -95,14 +97,19 @@ static int load_ca(struct certfile *f, bool *ret_changed, struct err *err)
 	return 0;
 }
 
+static const char *name_of(const struct certfile *f)
+{
+	return f->cert_path ? f->cert_path : f->ca_path;
+}
+
 static void take(struct certfile *f, struct tls_config *tls)
 {
 	struct tls_config *old = f->tls;
 
 	if (tls)
 		f->tls = tls;
-	log_info("daemon", f->cert_path, "%s",
-		 tls ? "a new certificate is in use" : "it's to be trusted by other authorities");
+	log_info("daemon", name_of(f), "%s",
+		 tls ? "a new certificate is in use" : "other authorities count now");
 	f->on_change(f->arg, old, f->tls);
 	if (tls)
 		tls_config_unref(old);
@@ -120,7 +127,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 		failed = load_ca(f, &new_ca, &err) < 0;
 	/* The first time it may be that they are just being replaced. */
 	if (failed && f->failed)
-		log_warn("daemon", f->cert_path,
+		log_warn("daemon", name_of(f),
 			 "a certificate can't be read again, the present one stays: %s", err.msg);
 	loop_timer_start_in(timer, tls || new_ca || (failed && !f->failed) ? AGAIN_MS : LOOK_MS);
 	f->failed = failed;
@@ -134,8 +141,8 @@ int certfile_new(struct loop *loop, const char *cert_path, const char *key_path,
 	struct certfile *f = xcalloc(1, sizeof(*f));
 	bool new_ca;
 
-	f->cert_path = xstrdup(cert_path);
-	f->key_path = xstrdup(key_path);
+	f->cert_path = cert_path ? xstrdup(cert_path) : NULL;
+	f->key_path = key_path ? xstrdup(key_path) : NULL;
 	f->ca_path = ca_path && ca_path[0] ? xstrdup(ca_path) : NULL;
 	loop_timer_init(&f->timer, loop, on_timer, f);
 	if (load(f, &f->tls, err) < 0 || load_ca(f, &new_ca, err) < 0) {
@@ -161,6 +168,12 @@ void certfile_follow(struct certfile *f, certfile_fn *on_change, void *arg)
 	f->on_change = on_change;
 	f->arg = arg;
 	loop_timer_start_in(&f->timer, LOOK_MS);
+}
+
+void certfile_look(struct certfile *f)
+{
+	if (f && f->on_change)
+		loop_timer_start_in(&f->timer, 0);
 }
 
 void certfile_free(struct certfile *f)

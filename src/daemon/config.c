@@ -19,43 +19,13 @@
 #include "kube/object.h"
 #include "net/net.h"
 #include "partition/controllers.h"
+#include "config_keys.h"
 
 #define ENV_PREFIX "IPUOPERATOR_"
 
-enum key_type {
-	KEY_TEXT,
-	KEY_NAMESPACE,
-	KEY_NAME,
-	KEY_NAME_OR_NONE,
-	KEY_METADATA, /* a key of gRPC metadata */
-	KEY_NUMBER,
-	KEY_BOOL,
-	KEY_CHOICE,
-	KEY_ADDRESS,
-	KEY_PEER, /* an address that others connect to */
-	KEY_URL,
-	KEY_HTTPS, /* where the API server is to find something: no query */
-	KEY_NAMESPACES,
-	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
-	KEY_FOLDERS,   /* "*", or absolute paths with commas between */
-	KEY_ACCOUNTS,  /* "*", or names with commas between */
-	KEY_ROLES,
-	KEY_CONTROLLERS,
-	KEY_POLICIES
-};
-
-struct key {
-	const char *name; /* "proxy.listen" */
-	enum key_type type;
-	size_t offset;    /* in struct config */
-	const char *text; /* the default; of numbers and booleans too */
-	long min, max;
-	const char *choices; /* "auto|true|false" */
-};
-
 #define AT(field) offsetof(struct config, field)
 
-static const struct key keys[] = {
+const struct key config_keys[] = {
 	{"operatorNamespace", KEY_NAMESPACE, AT(operator_ns), "", 0, 0, NULL},
 	{"roles", KEY_ROLES, AT(roles), "controller,proxy", 0, 0, NULL},
 	{"kubernetes.kubeconfig", KEY_TEXT, AT(kubeconfig), "", 0, 0, NULL},
@@ -144,30 +114,28 @@ static const struct key keys[] = {
 	{"metrics.certFile", KEY_TEXT, AT(metrics_cert), "", 0, 0, NULL},
 	{"metrics.keyFile", KEY_TEXT, AT(metrics_key), "", 0, 0, NULL},
 	{"log.level", KEY_NUMBER, AT(log_level), "4", 1, 6, NULL},
-	{"log.format", KEY_CHOICE, AT(log_format), "text", 0, 0, "text|json|journald"},
+	{"log.format", KEY_CHOICE, AT(log_format), "auto", 0, 0, "auto|text|json|journald"},
+	{"log.slowTurnMilliseconds", KEY_NUMBER, AT(slow_turn_ms), "100", 0, 60000, NULL},
 	{"webhook.dryRunPods", KEY_BOOL, AT(dry_run_pods), "true", 0, 0, NULL},
 	{"templates.hostPaths", KEY_FOLDERS, AT(template_paths), "*", 0, 0, NULL},
 	{"templates.privileged", KEY_BOOL, AT(template_privileged), "true", 0, 0, NULL},
 	{"templates.serviceAccounts", KEY_ACCOUNTS, AT(template_accounts), "*", 0, 0, NULL},
 	{"templates.nodeNames", KEY_BOOL, AT(template_nodes), "true", 0, 0, NULL},
+	{"stopSeconds", KEY_NUMBER, AT(stop_s), "0", 0, 300, NULL},
 	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
 	{"limits.requestBodyBytes", KEY_NUMBER, AT(body_bytes), "65536", 1024, 16777216, NULL},
 };
-#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+#define N_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
+const size_t config_n_keys = N_KEYS;
 
 static const struct key *find_key(struct str name)
 {
 	for (size_t i = 0; i < N_KEYS; i++) {
-		if (str_eqz(name, keys[i].name))
-			return &keys[i];
+		if (str_eqz(name, config_keys[i].name))
+			return &config_keys[i];
 	}
 	return NULL;
-}
-
-static void *field(struct config *c, const struct key *key)
-{
-	return (char *)c + key->offset;
 }
 
 /* ---- one value, as text ---- */
@@ -181,7 +149,7 @@ static int set_choice(struct config *c, const struct key *key, struct str text, 
 	while (rest.len) {
 		str_cut(rest, '|', &choice, &rest);
 		if (str_eq(text, choice)) {
-			char **at = field(c, key);
+			char **at = config_field(c, key);
 
 			free(*at);
 			*at = str_dup(text);
@@ -309,7 +277,7 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 
 static int set_text(struct config *c, const struct key *key, struct str text, struct err *err)
 {
-	char **at = field(c, key);
+	char **at = config_field(c, key);
 
 	if (check_text(key, text, err) < 0)
 		return -1;
@@ -325,7 +293,7 @@ static int set_number(struct config *c, const struct key *key, struct str text, 
 	if (str_to_int(text, key->min, key->max, &n, NULL) < 0)
 		return err_set(err, ERR_INVALID, 0, "%s: must be from %ld to %ld", key->name,
 			       key->min, key->max);
-	*(long *)field(c, key) = (long)n;
+	*(long *)config_field(c, key) = (long)n;
 	return 0;
 }
 
@@ -333,7 +301,7 @@ static int set_bool(struct config *c, const struct key *key, struct str text, st
 {
 	if (!str_eqz(text, "true") && !str_eqz(text, "false"))
 		return err_set(err, ERR_INVALID, 0, "%s: must be true or false", key->name);
-	*(bool *)field(c, key) = str_eqz(text, "true");
+	*(bool *)config_field(c, key) = str_eqz(text, "true");
 	return 0;
 }
 
@@ -549,7 +517,7 @@ static bool is_section(const char *name)
 	size_t len = strlen(name);
 
 	for (size_t i = 0; i < N_KEYS; i++) {
-		if (strncmp(keys[i].name, name, len) == 0 && keys[i].name[len] == '.')
+		if (strncmp(config_keys[i].name, name, len) == 0 && config_keys[i].name[len] == '.')
 			return true;
 	}
 	return false;
@@ -642,9 +610,9 @@ static int read_environment(struct config *c, char *const *environ_, struct err 
 		for (size_t i = 0; i < N_KEYS && !key; i++) {
 			char z[64];
 
-			env_name(keys[i].name, z);
+			env_name(config_keys[i].name, z);
 			if (str_eqz(name, z))
-				key = &keys[i];
+				key = &config_keys[i];
 		}
 		if (!key)
 			return err_set(err, ERR_INVALID, 0,
@@ -735,13 +703,20 @@ static int check_files(const struct config *c, struct err *err)
 	return 0;
 }
 
+void config_make_fallback(struct config *c)
+{
+	c->policy.fallback = (struct partition_policy){c->max_ipus, c->max_job_ipus,
+						       c->max_deadline_s, c->default_deadline_s,
+						       c->max_interactive_s};
+}
+
 int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
 		struct config *ret, struct err *err)
 {
 	struct config c = {0};
 
 	for (size_t i = 0; i < N_KEYS; i++) {
-		if (set_by_text(&c, &keys[i], str_of(keys[i].text), err) < 0)
+		if (set_by_text(&c, &config_keys[i], str_of(config_keys[i].text), err) < 0)
 			goto fail;
 	}
 	if (read_file(&c, path ? path : CONFIG_PATH, !path, err) < 0 ||
@@ -756,8 +731,7 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 			"jobs.restartBackoffSeconds");
 		goto fail;
 	}
-	c.policy.fallback = (struct partition_policy){c.max_ipus, c.max_job_ipus, c.max_deadline_s,
-						      c.default_deadline_s, c.max_interactive_s};
+	config_make_fallback(&c);
 	*ret = c;
 	return 0;
 fail:
@@ -768,26 +742,8 @@ fail:
 void config_done(struct config *c)
 {
 	for (size_t i = 0; i < N_KEYS; i++) {
-		switch (keys[i].type) {
-		case KEY_TEXT:
-		case KEY_NAMESPACE:
-		case KEY_NAME:
-		case KEY_NAME_OR_NONE:
-		case KEY_METADATA:
-		case KEY_ADDRESS:
-		case KEY_PEER:
-		case KEY_URL:
-		case KEY_HTTPS:
-		case KEY_NAMESPACES:
-		case KEY_INTERFACE:
-		case KEY_FOLDERS:
-		case KEY_ACCOUNTS:
-		case KEY_CHOICE:
-			free(*(char **)field(c, &keys[i]));
-			break;
-		default:
-			break;
-		}
+		if (config_key_is_text(&config_keys[i]))
+			free(*(char **)config_field(c, &config_keys[i]));
 	}
 	vipu_address_list_done(&c->server);
 	vipu_address_list_done(&c->controllers);

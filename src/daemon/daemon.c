@@ -18,7 +18,10 @@
 #include "net/tls.h"
 #include "daemon/internal.h"
 
+#define STOP_MS            30000 /* the whole end, within a Pod's grace period */
+#define SERVICE_STOP_MS    4000  /* … and as a service, which is restarted on the spot */
 #define STOP_DEADLINE_MS   5000
+#define STOP_MARGIN_MS     500
 #define REVIEW_CONNECTIONS 2
 
 /* ---- parts ---- */
@@ -30,18 +33,44 @@ static void on_controllers_synced(void *arg)
 	partitions_fleet_known(d->partitions);
 }
 
-/* Without the role proxy it's another process that knows the fleet. */
-static int make_trust(struct daemon *d, struct err *err)
+static int trust_file(struct daemon *d, struct err *err)
 {
-	struct tls_client_opts opts = {.ca_file = d->config->proxy_ca};
+	struct tls_client_opts opts = {.ca_pem = certfile_ca_pem(d->proxy_ca_file)};
+	struct tls_config *old = d->proxy_trust;
 
-	if (!d->config->proxy_ca[0])
-		return 0;
 	if (tls_config_new_client(&opts, &d->proxy_trust, err) < 0)
 		return err_wrap(err, "proxy.caFile");
+	tls_config_unref(old);
 	return 0;
 }
 
+static void on_proxy_ca(void *arg, const struct tls_config *from, struct tls_config *to)
+{
+	struct daemon *d = arg;
+	struct err err;
+
+	(void)from, (void)to;
+	if (trust_file(d, &err) < 0) {
+		log_error("daemon", NULL, "%s", err.msg); /* certfile.c has checked it */
+		return;
+	}
+	if (d->proxy)
+		proxy_set_peer_tls(d->proxy, d->proxy_trust, NULL);
+	if (d->remote)
+		partition_remote_set_tls(d->remote, d->proxy_trust);
+}
+
+static int make_trust(struct daemon *d, struct err *err)
+{
+	if (!d->config->proxy_ca[0])
+		return 0;
+	if (certfile_new(d->loop, NULL, NULL, d->config->proxy_ca, &d->proxy_ca_file, err) < 0)
+		return err_wrap(err, "proxy.caFile");
+	certfile_follow(d->proxy_ca_file, on_proxy_ca, d);
+	return trust_file(d, err);
+}
+
+/* Without the role proxy it's another process that knows the fleet. */
 static void make_fleet(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -193,7 +222,7 @@ static int listen_metrics(struct daemon *d, struct err *err)
 
 /* A certificate of the operator's own: to serve with where none is given, or to know whom to trust.
  */
-static bool wants_authority(const struct config *c)
+bool daemon_wants_authority(const struct config *c)
 {
 	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0] && !c->webhook_cert[0])
 		return true;
@@ -299,9 +328,28 @@ static void on_server_stopped(void *arg)
 	daemon_stopped_a_part(d);
 }
 
+int64_t daemon_stop_ms(const struct daemon *d)
+{
+	if (d->config->stop_s)
+		return d->config->stop_s * 1000;
+	return d->notify ? SERVICE_STOP_MS : STOP_MS;
+}
+
+static void on_too_late(struct loop_timer *timer, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)timer;
+	log_warn("daemon", NULL, "ends although not everything is done: %s%s%s",
+		 d->server_stopped ? "" : "answers ", d->webhook_stopped ? "" : "reviews ",
+		 d->lease_given_back ? "" : "the Lease");
+	loop_stop(d->loop, 0);
+}
+
 static void on_signal(struct loop_signal *s, int signum, void *arg)
 {
 	struct daemon *d = arg;
+	int64_t stop_ms = daemon_stop_ms(d);
 
 	(void)s;
 	if (d->stopping) { /* asked twice: at once */
@@ -313,17 +361,23 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	notify_stopping(d->notify);
 	if (d->proxy)
 		proxy_stop(d->proxy);
-	http_server_stop(d->server, STOP_DEADLINE_MS, on_server_stopped, d);
+	loop_timer_start_in(&d->stop_timer, stop_ms);
+	http_server_stop(d->server,
+			 stop_ms < STOP_DEADLINE_MS ? (unsigned)stop_ms - STOP_MARGIN_MS
+						    : STOP_DEADLINE_MS,
+			 on_server_stopped, d);
 	webhook_drain(d);
 	lead_give_back(d);
 }
 
-int daemon_new(const struct config *config, struct kube_config *kube_config, const char *ports_file,
-	       struct daemon **ret, struct err *err)
+int daemon_new(struct config *config, const struct config_source *source,
+	       struct kube_config *kube_config, const char *ports_file, struct daemon **ret,
+	       struct err *err)
 {
 	struct daemon *d = xcalloc(1, sizeof(*d));
 
 	d->config = config;
+	d->source = *source;
 	d->kube_config = kube_config;
 	d->ns = config->operator_ns[0] ? config->operator_ns : kube_config_namespace(kube_config);
 	/* Before the loop: the child must not share its descriptors. */
@@ -342,13 +396,16 @@ int daemon_new(const struct config *config, struct kube_config *kube_config, con
 		goto fail;
 	observe_start(d);
 	d->ports_file = ports_file;
-	if (wants_authority(config) && authority_start(d, err) < 0)
+	if (daemon_wants_authority(config) && authority_start(d, err) < 0)
 		goto fail;
 	/* Where a certificate is awaited, the last listener isn't open yet. */
 	if (!authority_is_awaited(d) && daemon_write_ports(d, err) < 0)
 		goto fail;
 	loop_signal_start(&d->sigterm, d->loop, SIGTERM, on_signal, d);
 	loop_signal_start(&d->sigint, d->loop, SIGINT, on_signal, d);
+	loop_timer_init(&d->stop_timer, d->loop, on_too_late, d);
+	loop_set_slow_turn_ms(d->loop, (unsigned)config->slow_turn_ms);
+	reload_start(d);
 	notify_start(d->notify);
 	*ret = d;
 	return 0;
@@ -372,6 +429,10 @@ void daemon_free(struct daemon *d)
 		loop_signal_stop(&d->sigterm);
 	if (d->sigint.loop)
 		loop_signal_stop(&d->sigint);
+	if (d->sighup.loop)
+		loop_signal_stop(&d->sighup);
+	if (d->stop_timer.loop)
+		loop_timer_stop(&d->stop_timer);
 	notify_free(d->notify);
 	observe_stop(d);
 	register_stop(d);
@@ -385,6 +446,7 @@ void daemon_free(struct daemon *d)
 	http_client_free(d->http);
 	lead_stop(d);
 	authority_stop(d);
+	certfile_free(d->proxy_ca_file);
 	tls_config_unref(d->proxy_trust);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);

@@ -60,7 +60,8 @@ int sockets_listen(struct sockets *s, const struct listen_at *at, unsigned *ret_
 struct notify;
 
 struct daemon {
-	const struct config *config;
+	struct config *config; /* main's; its strings change in reload.c */
+	struct config_source source;
 	struct sockets sockets;
 	struct notify *notify;
 	const char *ns;
@@ -89,6 +90,7 @@ struct daemon {
 	struct loop_timer return_timer;  /* … and when this one tries again */
 	struct backoff superseded;
 
+	struct certfile *proxy_ca_file; /* NULL: none is given */
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
 	struct http_client *http;       /* to other replicas */
 	struct proxy *proxy;
@@ -102,7 +104,8 @@ struct daemon {
 	struct scrape *scrape;      /* NULL without metrics.secure */
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
-	struct loop_signal sigterm, sigint;
+	struct loop_signal sigterm, sigint, sighup;
+	struct loop_timer stop_timer; /* the end, whatever is still under way */
 	bool stopping, server_stopped, webhook_stopped, lease_given_back;
 };
 
@@ -113,6 +116,7 @@ void daemon_stopped_a_part(struct daemon *d);
 
 /* Begins to contend, with the parts of a follower; or leads at once where no Lease is wanted. */
 int lead_start(struct daemon *d, struct err *err);
+void lead_reload(struct daemon *d);    /* the configuration has changed: to those that act by it */
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
@@ -130,6 +134,7 @@ unsigned webhook_port(const struct webhook *w); /* 0: it isn't open, or w is NUL
 bool webhook_ready(const struct webhook *w, struct err *why);
 /* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
 void webhook_drain(struct daemon *d);
+void webhook_reload(struct daemon *d);
 void webhook_stop(struct daemon *d);
 
 /* Takes the variables out of the environment: before anything forks. ERR_INVALID, ERR_IO. */
@@ -145,6 +150,9 @@ void notify_free(struct notify *n);
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
 int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *err);
 int daemon_write_ports(struct daemon *d, struct err *err); /* ERR_IO */
+bool daemon_wants_authority(const struct config *c);
+/* How long its end may take. */
+int64_t daemon_stop_ms(const struct daemon *d);
 
 /* ---- authority.c ---- */
 
@@ -155,8 +163,8 @@ void authority_stop(struct daemon *d);
 
 /* ---- certfile.c ---- */
 
-/* Certificate and key of a listener, from PEM files that are read again when they change; and, with
- * ca_path (NULL or "": none), by what it's to be trusted. Errors: ERR_INVALID, ERR_IO. */
+/* Certificate and key of a listener, from PEM files that are read again when they change (both
+ * NULL: none); and, with ca_path (NULL or "": none), authorities. Errors: ERR_INVALID, ERR_IO. */
 struct certfile;
 int certfile_new(struct loop *loop, const char *cert_path, const char *key_path,
 		 const char *ca_path, struct certfile **ret, struct err *err);
@@ -166,6 +174,7 @@ struct str certfile_ca_pem(const struct certfile *f);      /* borrowed; empty wi
  * where only the authorities have changed. */
 typedef void certfile_fn(void *arg, const struct tls_config *from, struct tls_config *to);
 void certfile_follow(struct certfile *f, certfile_fn *on_change, void *arg);
+void certfile_look(struct certfile *f); /* soon, not only when it's time; NULL is fine */
 void certfile_free(struct certfile *f); /* NULL is fine */
 
 /* ---- register.c ---- */
@@ -176,7 +185,16 @@ int register_open(struct daemon *d, struct err *err);
  * configurations are kept right. */
 void register_changed(struct daemon *d);
 bool register_ready(const struct daemon *d, struct err *why);
+void register_again(struct daemon *d); /* by a configuration that has changed */
 void register_stop(struct daemon *d);
+
+/* ---- reload.c ---- */
+
+void reload_start(struct daemon *d); /* SIGHUP reads the configuration again */
+
+/* ---- logging.c ---- */
+
+void logging_use(const struct config *c);
 
 /* ---- observe.c ---- */
 

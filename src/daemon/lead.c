@@ -85,6 +85,11 @@ static void on_superseded(void *arg)
 	loop_work_post(&d->yield_work);
 }
 
+static enum schedule_choice choice_of(const struct config *c)
+{
+	return strcmp(c->choice, "bestFit") == 0 ? SCHEDULE_BEST_FIT : SCHEDULE_FIRST_FIT;
+}
+
 static struct partitions *make_partitions(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -92,8 +97,7 @@ static struct partitions *make_partitions(struct daemon *d)
 		.ns = d->ns,
 		.tracker_name = c->tracker,
 		.times = partition_times_default,
-		.choice = strcmp(c->choice, "bestFit") == 0 ? SCHEDULE_BEST_FIT
-							    : SCHEDULE_FIRST_FIT,
+		.choice = choice_of(c),
 		.rules = &c->policy,
 		.follow = !d->leading,
 		.fleet_pending = !controllers_synced(d->controllers),
@@ -135,6 +139,33 @@ struct job_pod_settings daemon_pod_settings(const struct config *c)
 	};
 }
 
+static struct job_timing job_timing(const struct config *c)
+{
+	return (struct job_timing){
+		.backoff_ms = c->backoff_s * 1000,
+		.backoff_max_ms = c->backoff_max_s * 1000,
+		.start_deadline_ms = c->start_deadline_s * 1000,
+		.unreachable_ms = c->unreachable_s * 1000,
+		.ranks_end_ms = c->ranks_end_s * 1000,
+	};
+}
+
+void lead_reload(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct job_pod_settings pods = daemon_pod_settings(c);
+	struct job_timing timing = job_timing(c);
+
+	if (d->partitions)
+		partitions_set_policy(d->partitions, &c->policy, choice_of(c));
+	if (d->outgoing)
+		partitions_set_policy(d->outgoing, &c->policy, choice_of(c));
+	if (d->jobs)
+		job_controller_set(d->jobs, &pods, &timing);
+	if (d->pods)
+		pod_controller_set(d->pods, timing.unreachable_ms);
+}
+
 static struct job_controller *make_jobs(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -144,14 +175,7 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.recorder = d->recorder,
 		.partitions = service_of(d),
 		.pods = daemon_pod_settings(c),
-		.timing =
-			{
-				.backoff_ms = c->backoff_s * 1000,
-				.backoff_max_ms = c->backoff_max_s * 1000,
-				.start_deadline_ms = c->start_deadline_s * 1000,
-				.unreachable_ms = c->unreachable_s * 1000,
-				.ranks_end_ms = c->ranks_end_s * 1000,
-			},
+		.timing = job_timing(c),
 	};
 
 	return job_controller_new(&opts);
@@ -363,7 +387,12 @@ void lead_give_back(struct daemon *d)
 	remake_parts(d); /* first: whoever gives back a Lease has stopped acting */
 	/* Also one that isn't held: it mustn't be taken by a process that is on its way out. */
 	if (d->lease) {
-		kube_lease_release(d->lease, RELEASE_DEADLINE_MS, on_released, d);
+		int64_t stop_ms = daemon_stop_ms(d);
+
+		kube_lease_release(d->lease,
+				   stop_ms < RELEASE_DEADLINE_MS ? (unsigned)stop_ms
+								 : RELEASE_DEADLINE_MS,
+				   on_released, d);
 		return;
 	}
 	d->lease_given_back = true;

@@ -13,10 +13,13 @@ libdaemon_a_SOURCES = \
 	src/daemon/config.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
+	src/daemon/config_keys.h \
 	src/daemon/lead.c \
+	src/daemon/logging.c \
 	src/daemon/notify.c \
 	src/daemon/observe.c \
 	src/daemon/register.c \
+	src/daemon/reload.c \
 	src/daemon/scrape.c \
 	src/daemon/sockets.c \
 	src/daemon/webhook.c

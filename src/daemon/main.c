@@ -9,8 +9,10 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
+#include "daemon/internal.h"
 #include "daemon/options.h"
 
 #define EXIT_CANT_GO_ON 1
@@ -31,37 +33,52 @@ static int check_namespace(const struct config *c, const struct kube_config *kc,
 		       "operator's own objects, such as --set operatorNamespace=ipu-operator");
 }
 
-static enum log_format log_format_of(const struct config *c)
+static int run(const struct options *o, struct config *c, struct kube_config *kc)
 {
-	return strcmp(c->log_format, "json") == 0       ? LOG_JSON
-	       : strcmp(c->log_format, "journald") == 0 ? LOG_JOURNALD
-							: LOG_TEXT;
-}
-
-static int run(const struct options *o, const struct config *c, struct kube_config *kc)
-{
+	const struct config_source source = {
+		.path = o->config_path,
+		.sets = (const char *const *)o->sets,
+		.n_sets = o->n_sets,
+		.environ_ = environ,
+	};
 	struct daemon *d;
 	struct err err;
 	int status;
 
-	log_init((enum log_level)c->log_level, log_format_of(c), STDERR_FILENO);
 	if (kube_config_is_insecure(kc))
 		log_warn("daemon", NULL, "%s: the API server's certificate isn't checked",
 			 kube_config_source(kc));
-	if (daemon_new(c, kc, o->ports_file, &d, &err) < 0)
+	if (daemon_new(c, &source, kc, o->ports_file, &d, &err) < 0)
 		return complain(err.kind == ERR_INVALID ? EXIT_BAD_INPUT : EXIT_CANT_GO_ON, &err);
 	status = daemon_run(d);
 	daemon_free(d);
 	return status;
 }
 
-static int with_config(const struct options *o, const struct config *c)
+/* What LoadCredential= of systemd gave, where nothing else is named. NULL: nothing. */
+static char *credential(const struct config *c)
 {
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	char *path;
+
+	if (c->kubeconfig[0] || getenv("KUBECONFIG") || !folder || !folder[0])
+		return NULL;
+	path = xasprintf("%s/kubeconfig", folder);
+	if (access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+static int with_config(const struct options *o, struct config *c)
+{
+	CLEANUP_FREE char *given = credential(c);
 	struct kube_config *kc;
 	struct err err;
 	int status = 0;
 
-	if (kube_config_load(c->kubeconfig[0] ? c->kubeconfig : NULL,
+	logging_use(c);
+	if (kube_config_load(c->kubeconfig[0] ? c->kubeconfig : given,
 			     c->context[0] ? c->context : NULL, &kc, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);
 	if (check_namespace(c, kc, &err) < 0)

@@ -108,6 +108,15 @@ bool register_ready(const struct daemon *d, struct err *why)
 	return false;
 }
 
+void register_again(struct daemon *d)
+{
+	if (!d->registration)
+		return;
+	admission_registration_free(d->registration);
+	d->registration = NULL;
+	register_changed(d);
+}
+
 void register_stop(struct daemon *d)
 {
 	admission_registration_free(d->registration);

@@ -10,7 +10,6 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
-#include "kube/file.h"
 
 /* The API server keeps idle connections for 90 s: it's the one to close them, so that none is
  * closed under a review that it is about to send. */
@@ -20,7 +19,6 @@
 #define MAX_CONNECTIONS 256
 /* Whoever reaches the port may send reviews; so much of them is held at once. */
 #define MAX_BODIES_BYTES ((size_t)64 << 20)
-#define STOP_MS          25000 /* within the Pod's grace period, with the drain before it */
 
 struct webhook {
 	struct daemon *d;
@@ -31,6 +29,7 @@ struct webhook {
 	struct tls_config *tls; /* of the listener; NULL: it isn't open */
 	unsigned port;
 	struct loop_timer drain;
+	unsigned stop_ms; /* for what is still in work behind it */
 	/* Of the last admission_site_fn. */
 	struct partition_policy policy;
 	struct job_pod_settings pods;
@@ -58,12 +57,14 @@ static uint32_t largest_ipus(const struct vipu_fleet *fleet)
 	return largest;
 }
 
-/* The operator's own authority is made and renewed as time goes by, a file's is there. */
+/* The operator's own authority is made and renewed as time goes by, and so may a file be. */
 static void refresh_ca(struct webhook *w)
 {
-	struct str pem = w->d->cert ? cert_ca_pem(w->d->cert) : STR_NULL;
+	struct str pem = w->d->proxy_ca_file ? certfile_ca_pem(w->d->proxy_ca_file)
+			 : w->d->cert        ? cert_ca_pem(w->d->cert)
+					     : STR_NULL;
 
-	if (w->d->config->proxy_ca[0] || str_eqz(pem, w->proxy_ca ? w->proxy_ca : ""))
+	if (str_eqz(pem, w->proxy_ca ? w->proxy_ca : ""))
 		return;
 	free(w->proxy_ca);
 	w->proxy_ca = str_dup(pem);
@@ -155,33 +156,35 @@ static void on_drained(struct loop_timer *timer, void *arg)
 	struct webhook *w = arg;
 
 	(void)timer;
-	http_server_stop(w->server, STOP_MS, on_stopped, w->d);
+	http_server_stop(w->server, w->stop_ms, on_stopped, w->d);
 }
 
 /* The Service goes on sending connections here until every node knows that this replica isn't
  * ready any more: they are served meanwhile. */
 void webhook_drain(struct daemon *d)
 {
-	if (!d->webhook) {
+	struct webhook *w = d->webhook;
+	int64_t stop_ms = daemon_stop_ms(d), drain_ms = 0;
+
+	if (!w) {
 		d->webhook_stopped = true;
 		return;
 	}
-	http_server_leave(d->webhook->server);
-	loop_timer_start_in(&d->webhook->drain,
-			    d->webhook->tls ? d->config->webhook_drain_s * 1000 : 0);
+	/* On a socket of the service manager's they wait there for the next process. */
+	if (w->tls && !sockets_has(&d->sockets, "webhook"))
+		drain_ms = d->config->webhook_drain_s * 1000;
+	if (drain_ms > stop_ms / 2)
+		drain_ms = stop_ms / 2;
+	w->stop_ms = (unsigned)(stop_ms - drain_ms - stop_ms / 8);
+	http_server_leave(w->server);
+	loop_timer_start_in(&w->drain, drain_ms);
 }
 
-static int make_access(struct webhook *w, struct err *err)
+static struct admission_access_opts access_opts(const struct webhook *w)
 {
 	const struct config *c = w->d->config;
-	struct kube_client_opts ko = {
-		.loop = w->d->loop,
-		.net = w->d->net,
-		.config = w->d->kube_config,
-		.helper = w->d->helper,
-		.max_connections = ADMISSION_ACCESS_CONNECTIONS,
-	};
-	struct admission_access_opts ao = {
+
+	return (struct admission_access_opts){
 		.pods = w->pods,
 		.templates = {.host_paths = c->template_paths,
 			      .service_accounts = c->template_accounts,
@@ -189,6 +192,18 @@ static int make_access(struct webhook *w, struct err *err)
 			      .no_node_name = !c->template_nodes},
 		.dry_run_pods = c->dry_run_pods,
 	};
+}
+
+static int make_access(struct webhook *w, struct err *err)
+{
+	struct kube_client_opts ko = {
+		.loop = w->d->loop,
+		.net = w->d->net,
+		.config = w->d->kube_config,
+		.helper = w->d->helper,
+		.max_connections = ADMISSION_ACCESS_CONNECTIONS,
+	};
+	struct admission_access_opts ao = access_opts(w);
 
 	if (kube_client_new(&ko, &w->kube, err) < 0)
 		return -1;
@@ -196,15 +211,26 @@ static int make_access(struct webhook *w, struct err *err)
 	return 0;
 }
 
-static int set_proxy(struct webhook *w, struct err *err)
+/* By the configuration as it is now. */
+static void take_config(struct webhook *w)
 {
 	const struct config *c = w->d->config;
-	size_t len;
 
+	w->pods = daemon_pod_settings(c);
+	free(w->proxy_url);
 	w->proxy_url = c->pods_proxy_url[0] ? xstrdup(c->pods_proxy_url) : daemon_proxy_url(w->d);
-	if (c->proxy_ca[0] && kube_read_file(c->proxy_ca, &w->proxy_ca, &len, NULL, err) < 0)
-		return err_wrap(err, "proxy.caFile");
-	return 0;
+}
+
+void webhook_reload(struct daemon *d)
+{
+	struct webhook *w = d->webhook;
+	struct admission_access_opts ao;
+
+	if (!w)
+		return;
+	take_config(w);
+	ao = access_opts(w);
+	admission_access_set(w->access, &ao);
 }
 
 int webhook_start(struct daemon *d, struct err *err)
@@ -225,9 +251,9 @@ int webhook_start(struct daemon *d, struct err *err)
 
 	d->webhook = w;
 	w->d = d;
-	w->pods = daemon_pod_settings(d->config);
+	take_config(w);
 	loop_timer_init(&w->drain, d->loop, on_drained, w);
-	if (set_proxy(w, err) < 0 || make_access(w, err) < 0)
+	if (make_access(w, err) < 0)
 		return -1;
 	ac.access = w->access;
 	w->admission = admission_new(&ac);

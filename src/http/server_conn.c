@@ -10,6 +10,8 @@
 #include "core/log.h"
 #include "server_impl.h"
 
+#define FRESH_GRACE_MS 300 /* of a stop */
+
 #define LINGER_MS 2000
 
 static void conn_free(void *p)
@@ -488,9 +490,14 @@ static void on_step(struct loop_work *work, void *arg)
 		net_conn_read_start(conn->net);
 }
 
+/* A connection that was only just accepted may have its first request on the way, which no client
+ * repeats by itself as it would on one that was idle. */
 void sconn_stop(struct sconn *conn)
 {
-	loop_work_post(&conn->step);
+	if (conn->phase == PHASE_FRESH)
+		loop_timer_start_in(&conn->timer, FRESH_GRACE_MS);
+	else
+		loop_work_post(&conn->step);
 }
 
 static const struct net_conn_handler handler = {

@@ -651,6 +651,17 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	return c;
 }
 
+void job_controller_set(struct job_controller *c, const struct job_pod_settings *pods,
+			const struct job_timing *timing)
+{
+	struct kube_store_iter it = kube_store_iter(c->jobs);
+
+	c->opts.pods = *pods;
+	c->opts.timing = *timing;
+	while (kube_store_next(&it))
+		kube_workqueue_add(c->queue, it.key);
+}
+
 void job_controller_free(struct job_controller *c)
 {
 	struct map_iter it;

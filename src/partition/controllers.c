@@ -554,6 +554,7 @@ static void on_secrets(void *arg)
 static void take_fixed(struct source *s, const struct vipu_address_list *list)
 {
 	s->used = s->known = true;
+	vipu_address_list_done(&s->list);
 	if (!list || list->n == 0)
 		return;
 	s->list.items = xcalloc(list->n, sizeof(*list->items));
@@ -610,6 +611,14 @@ struct controllers *controllers_new(struct kube_client *kube, struct vipu_fleet 
 	vipu_fleet_watch_start(fleet, &c->fleet_watch, on_fleet_change, c);
 	apply_soon(c);
 	return c;
+}
+
+void controllers_set_lists(struct controllers *c, const struct vipu_address_list *server,
+			   const struct vipu_address_list *list)
+{
+	take_fixed(&c->sources[SOURCE_SERVER], server);
+	take_fixed(&c->sources[SOURCE_KEY], list);
+	apply_soon(c);
 }
 
 void controllers_free(struct controllers *c)

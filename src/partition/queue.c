@@ -550,6 +550,15 @@ void queue_init(struct partitions *p, struct kube_client *kube,
 		p->namespaces = namespaces_new(kube, on_policy_change, p);
 }
 
+void partitions_set_policy(struct partitions *p, const struct partition_rules *rules,
+			   enum schedule_choice choice)
+{
+	partition_rules_done(&p->rules);
+	partition_rules_copy(&p->rules, rules);
+	p->choice = choice;
+	partitions_pass_soon(p);
+}
+
 void queue_done(struct partitions *p)
 {
 	struct map_iter it = MAP_ITER(p->looks);

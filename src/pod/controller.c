@@ -433,6 +433,15 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 	return c;
 }
 
+void pod_controller_set(struct pod_controller *c, int64_t unreachable_ms)
+{
+	struct kube_store_iter it = kube_store_iter(c->pods);
+
+	c->opts.unreachable_ms = unreachable_ms;
+	while (kube_store_next(&it))
+		kube_workqueue_add(c->queue, it.key);
+}
+
 void pod_controller_free(struct pod_controller *c)
 {
 	struct map_iter it;

@@ -8,7 +8,7 @@ use v5.36;
 
 use Fcntl qw(F_GETFL F_SETFL F_SETFD O_NONBLOCK);
 use IO::Socket::INET ();
-use IpuTest;
+use IpuTest qw(test_dir program wait_until);
 use POSIX ();
 use Socket qw(AF_UNIX SOCK_DGRAM pack_sockaddr_un);
 use Time::HiRes qw(time);

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -60,7 +60,7 @@ static char *describe(const struct config *c)
 		c->webhook_cert, c->webhook_key, c->webhook_ca, c->webhook_mutating,
 		c->webhook_validating, c->webhook_url, c->webhook_scope, c->webhook_failure_policy,
 		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
-		c->pods_wait_s);
+		c->pods_wait_s, c->slow_turn_ms, c->stop_s);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -98,14 +98,14 @@ static void test_shipped_file(void)
 	is_str(as_shipped, defaults, "it holds the defaults");
 	is_str(defaults,
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
-	       "30|300|60|4|text|512|16384|65536||ipu-operator-vipu-controllers||8090||"
+	       "30|300|60|4|auto|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 86, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 88, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -241,11 +241,11 @@ static const struct value values[] = {
 	{"health: {listen: 'localhost:9'}", "IPUOPERATOR_HEALTH_LISTEN=localhost:9",
 	 "health.listen=localhost:9", "|:8080|localhost:9|"},
 	{"metrics: {listen: ''}", "IPUOPERATOR_METRICS_LISTEN=", "metrics.listen=", "|:8081||30|"},
-	{"log: {level: 6}", "IPUOPERATOR_LOG_LEVEL=6", "log.level=6", "|60|6|text|"},
+	{"log: {level: 6}", "IPUOPERATOR_LOG_LEVEL=6", "log.level=6", "|60|6|auto|"},
 	{"log: {format: journald}", "IPUOPERATOR_LOG_FORMAT=journald", "log.format=journald",
 	 "|4|journald|512|"},
 	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
-	 "limits.connections=65536", "|text|65536|16384|"},
+	 "limits.connections=65536", "|auto|65536|16384|"},
 	{"limits: {requestHeaderBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_HEADER_BYTES=1024",
 	 "limits.requestHeaderBytes=1024", "|512|1024|65536"},
 	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
@@ -372,7 +372,7 @@ static const struct {
 	{"launcher: {mpiInterface: 'eth0/24'}\n", "launcher.mpiInterface: must be"},
 	{"launcher: {mpiInterface: 'an-interface-too-long'}\n", "launcher.mpiInterface: must"},
 	{"jobs: {startDeadlineSeconds: 0}\n", "jobs.startDeadlineSeconds: must be from 1 to"},
-	{"log: {format: xml}\n", "log.format: must be one of text, json, journald"},
+	{"log: {format: xml}\n", "log.format: must be one of auto, text, json, journald"},
 	{"log: {level: 0}\n", "log.level: must be from 1 to 6"},
 	{"log:\n  level: 1\n  level: 2\n", ":3:"},
 	{"- 1\n", ":1:1: the configuration must be a map of keys, not "},
@@ -515,6 +515,47 @@ static void test_options(void)
 	row_end();
 }
 
+/* ---- reading it again ---- */
+
+static void test_taking_on(void)
+{
+	struct config running, fresh;
+	struct config_changes changes;
+	struct err err;
+
+	ok(load("log: {level: 3}\nproxy: {listen: ':1'}\npolicy: {maxIpus: 4, namespaces: {a: {maxIpus: 1}}}\n"
+		"controllers: a:1\n",
+		&running, &err) == 0,
+	   "what runs");
+	ok(load("log: {level: 6}\nproxy: {listen: ':2'}\nroles: [controller]\n"
+		"policy: {maxIpus: 8, maxJobIpus: 2, namespaces: {a: {maxIpus: 2}, b: {}}}\n"
+		"controllers: a:1,b:2\nworker: {hostNetwork: false, dnsPolicy: Default}\n"
+		"vipu: {serverAddr: c, callTimeoutSeconds: 3}\nleaderElection: {enabled: false}\n",
+		&fresh, &err) == 0,
+	   "what is read");
+	config_take_on(&running, &fresh, &changes);
+	is_str(changes.now,
+	       "controllers, vipu.serverAddr, worker.hostNetwork, worker.dnsPolicy, policy.maxIpus, "
+	       "policy.maxJobIpus, policy.namespaces, log.level",
+	       "what counts now");
+	is_str(changes.later,
+	       "roles, vipu.callTimeoutSeconds, leaderElection.enabled, proxy.listen",
+	       "what doesn't");
+	config_done(&fresh);
+	is_int(running.log_level, 6, "a number");
+	is_int(running.host_network, false, "a boolean");
+	is_str(running.dns_policy, "Default", "a text");
+	is_int((long)running.controllers.n, 2, "the controllers");
+	is_str(running.server.n ? running.server.items[0].name : "", "c:8090", "the server");
+	is_int((long)running.policy.n, 2, "policies of namespaces");
+	is_int((long)running.policy.fallback.max_ipus, 8, "the policy for all");
+	is_int((long)running.policy.fallback.max_job_ipus, 2, "... and its other limit");
+	is_str(running.proxy_listen, ":1", "a listener stays");
+	is_int(running.roles, ROLE_CONTROLLER | ROLE_PROXY, "roles stay");
+	is_int(running.lease_enabled, true, "the Lease stays");
+	config_done(&running);
+}
+
 int main(void)
 {
 	int fd = mkstemp(file);
@@ -530,6 +571,7 @@ int main(void)
 	test_init_mode();
 	test_no_file();
 	test_options();
+	test_taking_on();
 	unlink(file);
 	return done_testing();
 }
