@@ -39,6 +39,7 @@ void metric_observe(struct metric *m, const char *const *values, double v);
 /* For tests: 0 if absent; of a histogram, how many observations. */
 double metric_value(const struct metric *m, const char *const *values);
 void metric_drop(struct metric *m, const char *const *values); /* a series that has ended */
+void metric_clear(struct metric *m); /* all of them: for what each collection says anew */
 
 /* Called before each write to bring gauges up to date. */
 typedef void metrics_collect_fn(void *arg);

@@ -121,6 +121,9 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
  * by now. */
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry);
 
+/* Brings the IPU-seconds of namespaces, a metric, up to now. */
+void partitions_count_usage(struct partitions *p);
+
 /* The limits that hold in a namespace: the configuration's, and, in a process that leads, those of
  * its annotations. */
 struct partition_policy partitions_policy(const struct partitions *p, const char *ns);

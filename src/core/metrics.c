@@ -242,6 +242,15 @@ void metric_drop(struct metric *m, const char *const *values)
 	series_free(s);
 }
 
+void metric_clear(struct metric *m)
+{
+	for (size_t i = 0; i < m->n_series; i++) {
+		map_del(m->by_key, (struct str){m->series[i]->key, m->series[i]->key_len});
+		series_free(m->series[i]);
+	}
+	m->n_series = 0;
+}
+
 /* ---- collectors ---- */
 
 void metrics_on_collect(metrics_collect_fn *fn, void *arg)

@@ -245,7 +245,7 @@ static int listen_health(struct daemon *d, struct err *err)
 		.key = "health.listen",
 		.addr = d->config->health_listen,
 		.server = d->server,
-		.handler = observe_handle_health,
+		.handler = health_handle,
 		.arg = d,
 	};
 
@@ -395,6 +395,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 	if (register_open(d, err) < 0)
 		goto fail;
 	observe_start(d);
+	health_start(d);
 	d->ports_file = ports_file;
 	if (daemon_wants_authority(config) && authority_start(d, err) < 0)
 		goto fail;
@@ -435,6 +436,7 @@ void daemon_free(struct daemon *d)
 		loop_timer_stop(&d->stop_timer);
 	notify_free(d->notify);
 	observe_stop(d);
+	health_stop(d);
 	register_stop(d);
 	webhook_stop(d);
 	if (d->server)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon holds, shared by daemon.c (wiring) and observe.c (health and metrics).
+ * What the daemon holds, shared by daemon.c (wiring) and those that it wires.
  */
 #ifndef IPU_DAEMON_INTERNAL_H
 #define IPU_DAEMON_INTERNAL_H
@@ -100,8 +100,10 @@ struct daemon {
 	struct webhook *webhook;        /* NULL without the role */
 	struct certfile *webhook_files; /* NULL: the operator's own certificate */
 	struct admission_registration *registration;
-	struct certfile *proxy_tls; /* NULL: no certificate files are given */
-	struct scrape *scrape;      /* NULL without metrics.secure */
+	struct certfile *proxy_tls;          /* NULL: no certificate files are given */
+	struct scrape *scrape;               /* NULL without metrics.secure */
+	struct observe_fleet *observe_fleet; /* NULL without the role proxy */
+	struct health *health;
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint, sighup;
@@ -200,9 +202,22 @@ void logging_use(const struct config *c);
 
 void observe_start(struct daemon *d);
 void observe_stop(struct daemon *d);
-bool observe_is_ready(const struct daemon *d, struct err *why);
-void observe_handle_health(struct http_exchange *ex, void *arg); /* /healthz, /readyz */
-void observe_reply_metrics(struct http_exchange *ex);            /* the answer itself */
+void observe_reply_metrics(struct http_exchange *ex); /* the answer itself */
+
+/* ---- observe_fleet.c ---- */
+
+struct observe_fleet *observe_fleet_new(struct daemon *d); /* NULL without a fleet */
+void observe_fleet_collect(struct observe_fleet *o);       /* NULL is fine, here and below */
+void observe_fleet_led(struct observe_fleet *o);           /* leading has changed */
+void observe_fleet_free(struct observe_fleet *o);
+
+/* ---- health.c ---- */
+
+void health_start(struct daemon *d);
+void health_handle(struct http_exchange *ex, void *arg); /* /healthz, /readyz; arg: the daemon */
+/* Whether all parts can be used; if not, which can't, and why. */
+bool health_is_ready(const struct daemon *d, struct err *why);
+void health_stop(struct daemon *d);
 
 /* ---- scrape.c ---- */
 

@@ -247,6 +247,7 @@ static void remake_parts(struct daemon *d)
 
 	if (!acts(d->config))
 		return;
+	observe_fleet_led(d->observe_fleet);
 	d->following = !d->leading;
 	loop_timer_stop(&d->return_timer);
 	if (!(d->config->roles & ROLE_PROXY)) {

@@ -17,7 +17,9 @@ libdaemon_a_SOURCES = \
 	src/daemon/lead.c \
 	src/daemon/logging.c \
 	src/daemon/notify.c \
+	src/daemon/health.c \
 	src/daemon/observe.c \
+	src/daemon/observe_fleet.c \
 	src/daemon/register.c \
 	src/daemon/reload.c \
 	src/daemon/scrape.c \

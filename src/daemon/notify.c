@@ -125,7 +125,7 @@ static void make_status(const struct notify *n, char z[STATUS_SIZE])
 	}
 	len = put_role(d, z, STATUS_SIZE);
 	len += put_jobs(d, z + len, STATUS_SIZE - len);
-	if (observe_is_ready(d, &why))
+	if (health_is_ready(d, &why))
 		len += (size_t)snprintf(z + len, STATUS_SIZE - len, "; ready");
 	else
 		len += (size_t)snprintf(z + len, STATUS_SIZE - len, "; not ready: %.180s", why.msg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Health and metrics: what the daemon says of itself. Gauges are brought up to date when they are
- * asked for, so that keeping them costs nothing in between.
+ * Metrics of the process and of what it acts on. Gauges are brought up to date when they are asked
+ * for, so that keeping them costs nothing in between.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,131 +19,10 @@
 
 #define METRICS_LIMIT ((size_t)8 << 20)
 
-/* ---- health ---- */
-
-bool observe_is_ready(const struct daemon *d, struct err *why)
-{
-	if (d->stopping) {
-		err_set(why, ERR_UNAVAILABLE, 0, "stopping");
-		return false;
-	}
-	if (d->lease && kube_lease_error(d->lease)) {
-		err_set(why, ERR_UNAVAILABLE, 0, "leadership: %s", kube_lease_error(d->lease)->msg);
-		return false;
-	}
-	/* The API server needs whoever has the webhooks, whether the proxy is there or not. */
-	if (d->remote && !d->webhook && partition_remote_error(d->remote)->kind != ERR_NONE) {
-		err_set(why, ERR_UNAVAILABLE, 0, "proxy: %s",
-			partition_remote_error(d->remote)->msg);
-		return false;
-	}
-	if (d->controllers && controllers_check(d->controllers, why) < 0) {
-		err_wrap(why, "proxy");
-		return false;
-	}
-	if (d->partitions && !partitions_synced(d->partitions)) {
-		err_set(why, ERR_UNAVAILABLE, 0,
-			"proxy: the partition tracker hasn't been read yet");
-		return false;
-	}
-	/* Nobody has led yet, and this one could: it's a matter of seconds. */
-	if (!d->leading && d->lease && !kube_lease_holder(d->lease)[0]) {
-		err_set(why, ERR_UNAVAILABLE, 0, "leadership: no process leads yet");
-		return false;
-	}
-	if (d->cert && !cert_tls(d->cert)) {
-		err_set(why, ERR_UNAVAILABLE, 0, "certificates: there is none yet");
-		return false;
-	}
-	if (d->jobs && !job_controller_ready(d->jobs, why)) {
-		err_wrap(why, "controller");
-		return false;
-	}
-	if (d->pods && !pod_controller_ready(d->pods, why)) {
-		err_wrap(why, "controller");
-		return false;
-	}
-	return !d->webhook || webhook_ready(d->webhook, why);
-}
-
-static void handle_healthz(struct http_exchange *ex, void *arg)
-{
-	(void)arg;
-	/* Whoever answers runs the loop: that it answers is the check. */
-	http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
-}
-
-static void handle_readyz(struct http_exchange *ex, void *arg)
-{
-	struct err why;
-
-	if (observe_is_ready(arg, &why))
-		http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
-	else
-		http_reply_problem(ex, 503, "%s", why.msg);
-}
-
-void observe_handle_health(struct http_exchange *ex, void *arg)
-{
-	static const struct http_route routes[] = {
-		{HTTP_METHOD_GET, "/healthz", handle_healthz},
-		{HTTP_METHOD_GET, "/readyz", handle_readyz},
-		{0, NULL, NULL},
-	};
-
-	http_route(ex, routes, arg);
-}
-
-/* ---- metrics ---- */
-
 static struct {
-	struct metric *build_info, *up, *capacity, *ipus, *partitions, *waiting, *jobs, *pods,
-		*leader, *lag;
+	struct metric *build_info, *jobs, *pods, *leader, *lag;
 	struct metric *cpu, *resident, *virtual_bytes, *fds, *max_fds, *start;
 } m;
-
-static const char *const phase_labels[] = {"creating", "active", "resetting", "releasing",
-					   "orphan"};
-
-struct sums {
-	const struct partitions *partitions;
-	const char *controller;
-	int64_t used;
-	unsigned phases[5];
-};
-
-static void add_used(const struct partition_entry *e, void *arg)
-{
-	struct sums *s = arg;
-
-	s->phases[e->phase]++;
-	if (s->controller && strcmp(s->controller, e->controller) == 0 &&
-	    partition_holds_ipus(s->partitions, e))
-		s->used += e->ask.ipus;
-}
-
-static void set_ipus(const char *controller, const char *state, int64_t n)
-{
-	const char *values[] = {controller, state};
-
-	metric_set(m.ipus, values, n > 0 ? (double)n : 0);
-}
-
-static void collect_fleet(const struct daemon *d)
-{
-	for (size_t i = 0; i < vipu_fleet_len(d->fleet); i++) {
-		const struct vipu_controller *c = vipu_fleet_at(d->fleet, i);
-		struct sums s = {.partitions = d->partitions, .controller = c->name};
-		const char *values[] = {c->name};
-
-		partitions_each_entry(d->partitions, add_used, &s);
-		metric_set(m.up, values, c->reach == VIPU_REACH_YES);
-		metric_set(m.capacity, values, c->capacity.total_ipus);
-		set_ipus(c->name, "used", s.used);
-		set_ipus(c->name, "external", (int64_t)c->capacity.taken_ipus - s.used);
-		set_ipus(c->name, "free", c->capacity.free_ipus);
-	}
-}
 
 static void collect_pods(const struct daemon *d)
 {
@@ -157,19 +36,12 @@ static void collect_pods(const struct daemon *d)
 	}
 }
 
-static void collect_work(const struct daemon *d)
+static void collect_jobs(const struct daemon *d)
 {
 	static const char *const states[] = {"Pending",   "Running",   "Restarting",
 					     "Suspended", "Completed", "Failed"};
-	struct sums s = {0};
 	size_t counts[JOB_STAGES];
 
-	if (d->partitions) {
-		partitions_each_entry(d->partitions, add_used, &s);
-		for (size_t i = 0; i < 5; i++)
-			metric_set(m.partitions, &phase_labels[i], s.phases[i]);
-		metric_set(m.waiting, NULL, (double)partitions_waiting(d->partitions));
-	}
 	if (!d->jobs)
 		return;
 	job_controller_count(d->jobs, counts);
@@ -223,9 +95,8 @@ static void collect(void *arg)
 	struct daemon *d = arg;
 	const char *leases[] = {d->lease_name};
 
-	if (d->partitions)
-		collect_fleet(d);
-	collect_work(d);
+	observe_fleet_collect(d->observe_fleet);
+	collect_jobs(d);
 	collect_process();
 	if (d->lease || d->leading)
 		metric_set(m.leader, leases, d->leading);
@@ -240,21 +111,10 @@ static struct metric *gauge(const char *name, const char *help, const char *cons
 static void register_metrics(void)
 {
 	static const char *const by_version[] = {"version", NULL};
-	static const char *const by_controller[] = {"controller", NULL};
-	static const char *const by_place[] = {"controller", "state", NULL};
 	static const char *const by_state[] = {"state", NULL};
 	static const char *const by_lease[] = {"lease", NULL};
 
 	m.build_info = gauge("ipu_operator_build_info", "1, with the version.", by_version);
-	m.up = gauge("ipu_operator_controller_up", "1: the controller answered the last call.",
-		     by_controller);
-	m.capacity = gauge("ipu_operator_capacity_ipus", "IPUs that the controller lists.",
-			   by_controller);
-	m.ipus = gauge("ipu_operator_ipus",
-		       "IPUs in partitions of the operator, in others, and in none.", by_place);
-	m.partitions = gauge("ipu_operator_partitions", "Entries of the tracker.", by_state);
-	m.waiting = gauge("ipu_operator_partitions_waiting", "Instances that wait for a partition.",
-			  NULL);
 	m.jobs = gauge("ipu_operator_jobs", "IPUJobs by what they are doing.", by_state);
 	m.pods = gauge("ipu_operator_annotated_pods", "Annotated Pods by how far they are.",
 		       by_state);
@@ -277,12 +137,15 @@ void observe_start(struct daemon *d)
 	register_metrics();
 	metric_set(m.build_info, version, 1);
 	metric_set(m.start, NULL, (double)clock_wall_ms() / 1000);
+	d->observe_fleet = observe_fleet_new(d);
 	metrics_on_collect(collect, d);
 }
 
 void observe_stop(struct daemon *d)
 {
 	metrics_off_collect(collect, d);
+	observe_fleet_free(d->observe_fleet);
+	d->observe_fleet = NULL;
 }
 
 void observe_reply_metrics(struct http_exchange *ex)

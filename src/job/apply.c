@@ -305,8 +305,10 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 	struct job_ctx *ctx = call->ctx;
 	const struct job *job = job_now(ctx);
 
-	if (!err && call->has_status && job)
+	if (!err && call->has_status && job) {
+		job_measure_status(job, &call->before, &call->status);
 		job_tell_status(ctx, job, &call->before, &call->status);
+	}
 	if (!err && call->has_status)
 		note_kept(ctx, &call->status, response->json);
 	if (!err)
@@ -492,6 +494,8 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 {
 	for (size_t i = 0; i < plan->n_actions; i++)
 		apply_action(ctx, item, &plan->actions[i], partitions);
+	if (plan->has_status)
+		job_measure_pods(ctx, item->job, &plan->status);
 	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status) &&
 	    !is_sent(ctx, &plan->status, &item->job->status))
 		write_status(ctx, item->job, &plan->status);

@@ -12,7 +12,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/metrics.h"
 #include "core/str.h"
 #include "job/groups.h"
 #include "job/internal.h"
@@ -224,27 +223,14 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	free(groups);
 }
 
-static struct metric *reconcile_total(void)
-{
-	static const char *const labels[] = {"controller", "result", NULL};
-	static struct metric *m;
-
-	if (!m)
-		m = metric_new(METRIC_COUNTER, "controller_runtime_reconcile_total",
-			       "Looks at a job that have ended.", labels, NULL, 0);
-	return m;
-}
-
 static void end_pass(struct job_controller *c, struct str key, const struct err *err)
 {
-	const char *values[] = {"ipujob", err ? "error" : "success"};
 	struct job_ctx *ctx = map_get(c->ctxs, key);
 
 	/* A conflict is news, not trouble; the status says what goes wrong, the log now and then.
 	 */
 	if (err && err->kind != ERR_CONFLICT && ctx && log_limit_ok(&ctx->quiet, 60000))
 		log_warn("job", ctx->key, "%s", err->msg);
-	metric_add(reconcile_total(), values, 1);
 	kube_workqueue_done(c->queue, key, err);
 }
 
@@ -633,6 +619,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	c->ctxs = map_new();
 	c->queue = kube_workqueue_new(&queue_opts, run, c);
 	kube_workqueue_pause(c->queue);
+	job_measure_open();
 	c->jobs = kube_store_new(&job_ops, c);
 	c->pods = kube_store_new(&pod_ops, c);
 	c->files = kube_store_new(&files_ops, c);

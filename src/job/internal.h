@@ -68,6 +68,7 @@ struct job_ctx {
 	struct log_limit quiet;       /* of a pass that fails again and again */
 	/* The last status that was written, and what the API server made of it, where they differ.
 	 */
+	bool pods_measured; /* the time until its Pods were there is counted */
 	bool has_kept;
 	struct job_status sent, kept;
 
@@ -110,6 +111,13 @@ uint32_t job_supported(const struct job_ctx *ctx, const struct job *job);
 /* ---- controller.c ---- */
 
 void job_call_ended(struct job_ctx *ctx, const struct err *err); /* one of ctx->calls */
+
+/* ---- measure.c ---- */
+
+void job_measure_open(void); /* before the others */
+void job_measure_status(const struct job *job, const struct job_status *before,
+			const struct job_status *stored);
+void job_measure_pods(struct job_ctx *ctx, const struct job *job, const struct job_status *now);
 
 /* ---- tell.c: Events ---- */
 

@@ -52,6 +52,7 @@ libjob_a_SOURCES = \
 	src/job/plan_status.c \
 	src/job/plan_files.h \
 	src/job/plan_files.c \
+	src/job/measure.c \
 	src/job/tell.c \
 	src/job/call.h \
 	src/job/call.c \

@@ -6,6 +6,7 @@
 #include "kube/client.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/json.h"
 #include "client_priv.h"
@@ -17,10 +18,36 @@
 
 /* ---- the client ---- */
 
+/* By resource, which is more use to us, and as client-go names them. */
+static void metrics_open(struct kube_client_metrics *m)
+{
+	static const char *const by_resource[] = {"verb", "resource", "code", NULL};
+	static const char *const by_method[] = {"code", "method", "host", NULL};
+	static const char *const by_verb[] = {"verb", "host", NULL};
+	static const double bounds[] = {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60};
+
+	m->requests = metric_new(METRIC_COUNTER, "ipu_operator_kube_requests_total",
+				 "Requests to the Kubernetes API server, by HTTP status.",
+				 by_resource, NULL, 0);
+	m->rest = metric_new(METRIC_COUNTER, "rest_client_requests_total",
+			     "Requests to the Kubernetes API server, by method and host.",
+			     by_method, NULL, 0);
+	m->seconds = metric_new(METRIC_HISTOGRAM, "rest_client_request_duration_seconds",
+				"From a request to the head of its answer.", by_verb, bounds,
+				sizeof(bounds) / sizeof(bounds[0]));
+}
+
+/* "https://host:port/prefix" without what isn't the host's. */
+static char *host_of(const char *server)
+{
+	const char *p = strstr(server, "://");
+
+	p = p ? p + 3 : server;
+	return xstrndup(p, strcspn(p, "/"));
+}
+
 int kube_client_new(const struct kube_client_opts *opts, struct kube_client **ret, struct err *err)
 {
-	static const char *const labels[] = {"verb", "resource", "code", NULL};
-	static struct metric *requests;
 	struct kube_cred *cred;
 	if (kube_cred_new(opts->loop, opts->config, opts->helper, &cred, err) < 0)
 		return -1;
@@ -29,16 +56,13 @@ int kube_client_new(const struct kube_client_opts *opts, struct kube_client **re
 		.max_queued = MAX_QUEUED,
 		.user_agent = opts->user_agent ? opts->user_agent : "ipu-operator/" PACKAGE_VERSION,
 	};
-	if (!requests)
-		requests = metric_new(METRIC_COUNTER, "ipu_operator_kube_requests_total",
-				      "Requests to the Kubernetes API server, by HTTP status.",
-				      labels, NULL, 0);
 	struct kube_client *c = xcalloc(1, sizeof(*c));
 	c->loop = opts->loop;
 	c->config = opts->config;
 	c->cred = cred;
 	c->http = http_client_new(opts->net, &http);
-	c->requests = requests;
+	c->host = host_of(kube_config_server(opts->config));
+	metrics_open(&c->metrics);
 	*ret = c;
 	return 0;
 }
@@ -49,6 +73,7 @@ void kube_client_free(struct kube_client *c)
 		return;
 	http_client_free(c->http);
 	kube_cred_free(c->cred);
+	free(c->host);
 	free(c);
 }
 

@@ -11,12 +11,17 @@
 #include "config_priv.h"
 #include "cred.h"
 
+struct kube_client_metrics {
+	struct metric *requests, *rest, *seconds;
+};
+
 struct kube_client {
 	struct loop *loop;
 	const struct kube_config *config;
 	struct http_client *http;
 	struct kube_cred *cred;
-	struct metric *requests; /* ipu_operator_kube_requests_total{verb,resource,code} */
+	char *host; /* HOST:PORT, as the metrics' label */
+	struct kube_client_metrics metrics;
 };
 
 #endif

@@ -21,6 +21,7 @@
 #include "split.h"
 #include "xfer.h"
 #include "loop/backoff.h"
+#include "loop/pulse.h"
 
 #define MAX_TARGET      ((size_t)16 << 10)
 #define MIN_STREAM_S    300 /* the server ends a watch after a random time in between … */
@@ -55,9 +56,10 @@ struct kube_watch {
 	struct err err;
 	uint64_t lists, bad;
 	struct log_limit quiet;
+	struct pulse pulse;
 };
 
-static struct metric *lists_metric, *bad_metric;
+static struct metric *lists_metric, *bad_metric, *restarts_metric;
 
 const char *kube_watch_state_name(enum kube_watch_state state)
 {
@@ -90,6 +92,7 @@ static void enter(struct kube_watch *w, enum kube_watch_state state)
 		  kube_watch_state_name(state), kube_watch_state_name(w->state));
 	w->state = state;
 	w->since_ms = clock_mono_ms();
+	pulse_beat(&w->pulse);
 	if (w->ops->on_state && state != KUBE_WATCH_ENDED)
 		w->ops->on_state(w->arg);
 }
@@ -214,8 +217,15 @@ static void set_version(struct kube_watch *w, struct str version)
 	w->version = version.len > 0 ? str_dup(version) : NULL;
 }
 
+static void count_restart(const struct kube_watch *w, const char *reason)
+{
+	const char *const values[] = {w->opts.resource->plural, reason};
+	metric_add(restarts_metric, values, 1);
+}
+
 static void failed(struct kube_watch *w, const struct err *err)
 {
+	count_restart(w, err_kind_name(err->kind));
 	/* Said by the server, these mean that it can't go on from where we are: the version is too
 	 * old (410), none of its own (400), or from a future that a restored etcd doesn't know
 	 * (504 "Too large resource version"). */
@@ -247,6 +257,7 @@ static void on_listed(void *arg, const struct json *object)
 {
 	struct kube_watch *w = arg;
 	w->heard_ms = clock_mono_ms();
+	pulse_beat(&w->pulse);
 	see(w, object);
 }
 
@@ -378,6 +389,7 @@ static void on_stream_body(void *arg, struct str chunk)
 	struct kube_watch *w = arg;
 	struct kube_piece piece;
 	w->heard_ms = clock_mono_ms();
+	pulse_beat(&w->pulse);
 	while (!w->op.ended && w->stream_err.kind == ERR_NONE &&
 	       kube_lines_next(&w->lines, &chunk, &piece)) {
 		CLEANUP_JSON struct json_doc *doc = NULL;
@@ -417,6 +429,7 @@ static void on_stream_done(void *arg, const struct err *err, int status, struct 
 	if (began && lasted && (!err || err->kind == ERR_UNAVAILABLE || err->kind == ERR_TIMEOUT)) {
 		/* Its time was over, or the connection's: the ordinary end of a watch. */
 		backoff_reset(&w->backoff);
+		count_restart(w, "ended");
 		if (w->missed)
 			set_version(w, STR_NULL);
 		loop_timer_start_in(&w->timer, err ? (int64_t)rand_below(500) : 0);
@@ -501,6 +514,7 @@ static void on_cancel(struct op *op)
 	struct kube_watch *w = CONTAINER_OF(op, struct kube_watch, op);
 	scope_cancel(&w->scope);
 	loop_timer_stop(&w->timer);
+	pulse_stop(&w->pulse);
 	w->state = KUBE_WATCH_ENDED;
 	loop_reap(w->client->loop, w, watch_free);
 }
@@ -508,8 +522,12 @@ static void on_cancel(struct op *op)
 static void metrics_open(void)
 {
 	static const char *const labels[] = {"resource", NULL};
+	static const char *const by_reason[] = {"resource", "reason", NULL};
 	if (lists_metric)
 		return;
+	restarts_metric = metric_new(METRIC_COUNTER, "ipu_operator_kube_watch_restarts_total",
+				     "Watches that ended or failed and begin again, by why.",
+				     by_reason, NULL, 0);
 	lists_metric = metric_new(METRIC_COUNTER, "ipu_operator_kube_lists_total",
 				  "Whole lists that began a watch.", labels, NULL, 0);
 	bad_metric = metric_new(METRIC_COUNTER, "ipu_operator_kube_bad_objects_total",
@@ -541,6 +559,9 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	/* The object's envelope comes on top: {"type":"MODIFIED","object":…}. */
 	kube_lines_init(&w->lines, w->opts.max_object_bytes + 64);
 	scope_init(&w->scope);
+	/* It always has something to do; a stream may be silent until its time is over. */
+	pulse_start(&w->pulse, "watch", opts->resource->plural, MAX_STREAM_S + SILENCE_S);
+	w->pulse.busy = true;
 	op_begin(&w->op, scope, on_cancel);
 	loop_timer_init(&w->timer, client->loop, on_timer, w);
 	loop_timer_start_in(&w->timer, 0);

@@ -12,6 +12,7 @@
 #include "core/map.h"
 #include "core/metrics.h"
 #include "loop/backoff.h"
+#include "loop/pulse.h"
 
 #define DEFAULT_BUDGET          32
 #define DEFAULT_BACKOFF_BASE_MS 500
@@ -22,6 +23,7 @@ struct item {
 	struct list link; /* in q->ready, else alone */
 	struct loop_timer timer;
 	struct backoff backoff;
+	int64_t ready_us; /* since then it waits for its run */
 	int64_t began_us; /* of the run */
 	bool ready, running;
 	bool again;        /* news came while it ran */
@@ -41,38 +43,76 @@ struct kube_workqueue {
 	struct list ready;
 	size_t n_ready, n_running;
 	struct loop_work work;
+	struct pulse pulse;
 	bool paused;
 };
 
 static struct {
-	struct metric *depth, *running, *runs, *seconds;
-} metrics;
+	struct metric *depth, *adds, *retries, *queued, *work, *unfinished, *longest;
+	struct metric *active, *reconciles, *errors, *seconds;
+} m;
 
+/* As controller-runtime and client-go name them, whose dashboards and rules then fit. */
 static void metrics_open(void)
 {
-	static const char *const by_queue[] = {"queue", NULL};
-	static const char *const by_result[] = {"queue", "result", NULL};
-	static const double bounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60};
-	if (metrics.depth)
+	static const char *const name[] = {"name", NULL};
+	static const char *const controller[] = {"controller", NULL};
+	static const char *const by_result[] = {"controller", "result", NULL};
+	static const double bounds[] = {0.0001, 0.001, 0.01, 0.1, 1, 10, 60, 600};
+	const size_t n = sizeof(bounds) / sizeof(bounds[0]);
+
+	if (m.depth)
 		return;
-	metrics.depth = metric_new(METRIC_GAUGE, "ipu_operator_workqueue_depth",
-				   "Keys that are ready and wait for their run.", by_queue, NULL,
-				   0);
-	metrics.running = metric_new(METRIC_GAUGE, "ipu_operator_workqueue_running",
-				     "Keys whose run has begun and not ended.", by_queue, NULL, 0);
-	metrics.runs = metric_new(METRIC_COUNTER, "ipu_operator_workqueue_runs_total",
+	m.depth = metric_new(METRIC_GAUGE, "workqueue_depth",
+			     "Keys that are ready and wait for their run.", name, NULL, 0);
+	m.adds = metric_new(METRIC_COUNTER, "workqueue_adds_total",
+			    "Keys that became ready for a run.", name, NULL, 0);
+	m.retries = metric_new(METRIC_COUNTER, "workqueue_retries_total",
+			       "Runs that failed and come again.", name, NULL, 0);
+	m.queued = metric_new(METRIC_HISTOGRAM, "workqueue_queue_duration_seconds",
+			      "How long keys were ready before their run.", name, bounds, n);
+	m.work = metric_new(METRIC_HISTOGRAM, "workqueue_work_duration_seconds",
+			    "From the beginning of a run to its end.", name, bounds, n);
+	m.unfinished = metric_new(METRIC_GAUGE, "workqueue_unfinished_work_seconds",
+				  "The time that the present runs have taken, all together.", name,
+				  NULL, 0);
+	m.longest = metric_new(METRIC_GAUGE, "workqueue_longest_running_processor_seconds",
+			       "The time that the longest of the present runs has taken.", name,
+			       NULL, 0);
+	m.active = metric_new(METRIC_GAUGE, "controller_runtime_active_workers",
+			      "Runs that have begun and not ended.", controller, NULL, 0);
+	m.reconciles = metric_new(METRIC_COUNTER, "controller_runtime_reconcile_total",
 				  "Runs that have ended, by result.", by_result, NULL, 0);
-	metrics.seconds = metric_new(METRIC_HISTOGRAM, "ipu_operator_workqueue_run_seconds",
-				     "Time from the beginning of a run to its end.", by_queue,
-				     bounds, sizeof(bounds) / sizeof(bounds[0]));
+	m.errors = metric_new(METRIC_COUNTER, "controller_runtime_reconcile_errors_total",
+			      "Runs that have failed.", controller, NULL, 0);
+	m.seconds = metric_new(METRIC_HISTOGRAM, "controller_runtime_reconcile_time_seconds",
+			       "From the beginning of a run to its end.", controller, bounds, n);
 }
 
 static void collect(void *arg)
 {
 	const struct kube_workqueue *q = arg;
 	const char *const values[] = {q->name};
-	metric_set(metrics.depth, values, (double)q->n_ready);
-	metric_set(metrics.running, values, (double)q->n_running);
+	struct map_iter it = MAP_ITER(q->items);
+	int64_t now_us = clock_mono_us(), sum_us = 0, longest_us = 0;
+
+	while (q->n_running > 0 && map_next(&it)) {
+		const struct item *item = it.value;
+		int64_t us = item->running ? now_us - item->began_us : 0;
+
+		sum_us += us;
+		longest_us = us > longest_us ? us : longest_us;
+	}
+	metric_set(m.depth, values, (double)q->n_ready);
+	metric_set(m.active, values, (double)q->n_running);
+	metric_set(m.unfinished, values, (double)sum_us / 1e6);
+	metric_set(m.longest, values, (double)longest_us / 1e6);
+}
+
+/* Whether it has something to do: what the judge of its pulse asks. */
+static void note_busy(struct kube_workqueue *q)
+{
+	q->pulse.busy = !q->paused && (q->n_ready > 0 || q->n_running > 0);
 }
 
 /* ---- items ---- */
@@ -84,6 +124,7 @@ static void item_free(struct item *it)
 	list_unlink(&it->link);
 	q->n_ready -= it->ready;
 	q->n_running -= it->running;
+	note_busy(q);
 	free(it);
 }
 
@@ -95,6 +136,7 @@ static void item_drop(struct item *it)
 
 static void kick(struct kube_workqueue *q)
 {
+	note_busy(q);
 	if (!q->paused && q->n_ready > 0 && (q->max_running == 0 || q->n_running < q->max_running))
 		loop_work_post(&q->work);
 }
@@ -111,7 +153,9 @@ static void make_ready(struct item *it)
 	if (it->ready)
 		return;
 	it->ready = true;
+	it->ready_us = clock_mono_us();
 	q->n_ready++;
+	metric_add(m.adds, &q->name, 1);
 	list_append(&q->ready, &it->link);
 	kick(q);
 }
@@ -153,6 +197,8 @@ static void run_ready(struct loop_work *work, void *arg)
 		it->running = true;
 		q->n_running++;
 		it->began_us = clock_mono_us();
+		metric_observe(m.queued, &q->name, (double)(it->began_us - it->ready_us) / 1e6);
+		pulse_beat(&q->pulse);
 		/* The item may be gone when this returns. */
 		q->run(q->arg, str_of(it->key));
 	}
@@ -161,10 +207,14 @@ static void run_ready(struct loop_work *work, void *arg)
 
 static void count_run(const struct kube_workqueue *q, const struct item *it, const struct err *err)
 {
-	const char *const by_queue[] = {q->name};
-	const char *const by_result[] = {q->name, err ? err_kind_name(err->kind) : "ok"};
-	metric_add(metrics.runs, by_result, 1);
-	metric_observe(metrics.seconds, by_queue, (double)(clock_mono_us() - it->began_us) / 1e6);
+	const char *const by_result[] = {q->name, err ? "error" : "success"};
+	double seconds = (double)(clock_mono_us() - it->began_us) / 1e6;
+
+	metric_add(m.reconciles, by_result, 1);
+	metric_observe(m.work, &q->name, seconds);
+	metric_observe(m.seconds, &q->name, seconds);
+	metric_add(m.errors, &q->name, err ? 1 : 0);
+	metric_add(m.retries, &q->name, err ? 1 : 0);
 }
 
 int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const struct err *err)
@@ -174,6 +224,7 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	if (!it || !it->running)
 		return 0;
 	count_run(q, it, err);
+	pulse_beat(&q->pulse);
 	it->running = false;
 	q->n_running--;
 	kick(q); /* a place for others */
@@ -275,6 +326,7 @@ size_t kube_workqueue_waiting(const struct kube_workqueue *q)
 void kube_workqueue_pause(struct kube_workqueue *q)
 {
 	q->paused = true;
+	note_busy(q);
 }
 
 void kube_workqueue_resume(struct kube_workqueue *q)
@@ -299,6 +351,7 @@ struct kube_workqueue *kube_workqueue_new(const struct kube_workqueue_opts *opts
 	q->items = map_new();
 	list_init(&q->ready);
 	loop_work_init(&q->work, q->loop, run_ready, q);
+	pulse_start(&q->pulse, "work queue", q->name, 0);
 	metrics_open();
 	metrics_on_collect(collect, q);
 	return q;
@@ -309,6 +362,7 @@ void kube_workqueue_free(struct kube_workqueue *q)
 	if (!q)
 		return;
 	metrics_off_collect(collect, q);
+	pulse_stop(&q->pulse);
 	loop_work_cancel(&q->work);
 	struct map_iter it = MAP_ITER(q->items);
 	while (map_next(&it))

@@ -42,7 +42,8 @@ struct xfer {
 	unsigned attempts, generation;
 	bool was_denied, was_broken; /* 401, a failed connection: each gets one more attempt */
 
-	int status; /* of this attempt; 0: none yet */
+	int64_t sent_us; /* this attempt; 0: not yet */
+	int status;      /* of this attempt; 0: none yet */
 	unsigned retry_after_ms;
 	struct buf refusal;
 };
@@ -82,8 +83,15 @@ static void count(const struct xfer *x)
 	char code[16] = "error";
 	if (x->status > 0)
 		snprintf(code, sizeof(code), "%d", x->status);
+	const struct kube_client_metrics *m = &x->client->metrics;
 	const char *const values[] = {x->req.verb, x->req.resource, code};
-	metric_add(x->client->requests, values, 1);
+	const char *const by_method[] = {code, http_method_name(x->req.method), x->client->host};
+	const char *const by_verb[] = {x->req.verb, x->client->host};
+
+	metric_add(m->requests, values, 1);
+	metric_add(m->rest, by_method, 1);
+	if (x->sent_us)
+		metric_observe(m->seconds, by_verb, (double)(clock_mono_us() - x->sent_us) / 1e6);
 }
 
 /* ---- what comes after a failed attempt ---- */
@@ -237,6 +245,7 @@ static void send_request(struct xfer *x, const struct kube_auth *auth, unsigned 
 		.urgent = x->req.urgent,
 	};
 	x->state = REQUEST;
+	x->sent_us = clock_mono_us();
 	x->status = 0;
 	x->attempts++;
 	x->generation = auth->generation;

@@ -4,7 +4,7 @@
 
 noinst_LIBRARIES += libloop.a
 libloop_a_SOURCES = include/loop/backoff.h include/loop/loop.h include/loop/op.h \
-	src/loop/backoff.c src/loop/loop.c src/loop/loop_heap.c src/loop/loop_heap.h src/loop/op.c
+	include/loop/pulse.h src/loop/pulse.c src/loop/backoff.c src/loop/loop.c src/loop/loop_heap.c src/loop/loop_heap.h src/loop/op.c
 libloop_a_CPPFLAGS = $(AM_CPPFLAGS)
 loop_ldadd = libloop.a $(core_ldadd) $(EV_LIBS)
 loopfy_ldadd = libloop.a $(corefy_ldadd) $(EV_LIBS) -lm

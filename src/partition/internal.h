@@ -15,6 +15,7 @@
 #include "partition/manager.h"
 #include "partition/schedule.h"
 #include "partition/tracker.h"
+#include "partition/usage.h"
 
 struct owner {
 	struct partitions *p;
@@ -85,6 +86,7 @@ struct item {
 	struct loop_work work;
 	struct loop_timer timer;
 	struct ipuof *ipuof;
+	struct usage usage;
 	bool held;         /* its controller is held in the fleet */
 	bool usable;       /* active, the tracker has said so, and its files, where Pods need them,
 			    * have come: its owner's Pods may use it */
@@ -138,7 +140,8 @@ struct partitions {
 /* Takes the entry. Of one that wasn't made here, it's unknown what was sent for it. */
 struct item *item_new(struct slot *slot, struct partition_entry *entry, enum item_origin origin);
 void item_free(struct item *item);
-void item_touch(struct item *item); /* something about it changed: look again */
+void item_touch(struct item *item);       /* something about it changed: look again */
+void item_count_usage(struct item *item); /* brings its namespace's IPU-seconds up to date */
 bool item_is_orphan(const struct item *item);
 bool item_is_unlisted(const struct item *item); /* not in its controller's newest list */
 

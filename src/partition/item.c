@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/metrics.h"
 #include "partition/ipuof.h"
 
 static const struct vipu_controller *controller_of(const struct item *item)
@@ -71,6 +72,16 @@ static void gather(struct item *item)
 					  ? wall_of_mono(c->failing_since_ms)
 					  : 0;
 	facts_of_list(f, item, c);
+}
+
+/* What it has held until now, as it was; what it holds from now on. */
+void item_count_usage(struct item *item)
+{
+	const struct partition_ask *ask = &item->entry->ask;
+
+	usage_count(&item->usage, ask->owner.ns, ask->ipus,
+		    !item->p->following && !item->forgotten &&
+			    partition_holds_ipus(item->p, item->entry));
 }
 
 /* ---- calls ---- */
@@ -136,6 +147,25 @@ static void on_created(void *arg, const struct err *err, const char *id)
 static void on_done(void *arg, const struct err *err)
 {
 	take_answer(arg, err, NULL);
+}
+
+static struct metric *failed_releases(void)
+{
+	static const char *const labels[] = {"controller", NULL};
+
+	return metric_new(METRIC_COUNTER, "ipu_operator_releases_failed_total",
+			  "Removals of partitions that their controller refused or didn't answer.",
+			  labels, NULL, 0);
+}
+
+static void on_removed(void *arg, const struct err *err)
+{
+	struct item *item = arg;
+	const char *values[] = {item->entry->controller};
+
+	if (err && err->kind != ERR_NOT_FOUND)
+		metric_add(failed_releases(), values, 1);
+	take_answer(item, err, NULL);
 }
 
 static void describe_broken(struct item *item, const struct vipu_status *s)
@@ -227,7 +257,7 @@ static void call(struct item *item, enum partition_step step)
 					   &item->calls);
 		break;
 	default:
-		vipu_remove_partition_start(c->client, &remove, deadline_ms, on_done, item,
+		vipu_remove_partition_start(c->client, &remove, deadline_ms, on_removed, item,
 					    &item->calls);
 		break;
 	}
@@ -289,6 +319,7 @@ static void step_forget(struct item *item, enum partition_why why)
 	scope_cancel(&item->calls);
 	partition_facts_cut(&item->facts);
 	item->forgotten = true;
+	item_count_usage(item);
 	log_info("partition", item->entry->id, "leaves the tracker: was %s%s%s",
 		 partition_phase_name(item->entry->phase), why ? ", " : "",
 		 partition_why_name(why));
@@ -305,6 +336,7 @@ static void run(struct loop_work *work, void *arg)
 	struct partition_plan plan;
 
 	(void)work;
+	item_count_usage(item);
 	if (item->p->following || (item->p->may_act && !item->p->may_act(item->p->arg)))
 		return;
 	if (item->forgotten) {
@@ -374,12 +406,14 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 		log_warn("partition", entry->id, "its controller in the tracker: %s", err.msg);
 	if (origin != ITEM_READ)
 		put(item);
+	item_count_usage(item);
 	item_touch(item);
 	return item;
 }
 
 void item_free(struct item *item)
 {
+	usage_count(&item->usage, NULL, 0, false);
 	scope_cancel(&item->calls);
 	loop_work_cancel(&item->work);
 	loop_timer_stop(&item->timer);

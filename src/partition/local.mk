@@ -41,6 +41,8 @@ libpartition_a_SOURCES = \
 	src/partition/remote.c \
 	src/partition/remote_call.c \
 	src/partition/unowned.c \
+	src/partition/usage.h \
+	src/partition/usage.c \
 	src/partition/found.c \
 	src/partition/ipuof.h \
 	src/partition/ipuof.c \
@@ -58,7 +60,7 @@ partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIB
 
 partition_tests = t/unit/partition_queue_test t/unit/partition_policy_test \
 	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_facts_test t/unit/partition_plan_test \
-	t/unit/partition_types_test \
+	t/unit/partition_types_test t/unit/partition_usage_test \
 	t/unit/partition_manager_test t/unit/partition_crash_test \
 	t/unit/partition_shards_test t/unit/partition_damage_test \
 	t/unit/partition_tracker_speed_test \
@@ -83,6 +85,8 @@ t_unit_partition_model_test_SOURCES = t/unit/partition_model_test.c t/unit/parti
 	t/unit/partition_model_replica.c t/unit/partition_model_tracker.c \
 	t/unit/partition_model_world.c t/unit/tap.h
 t_unit_partition_model_test_LDADD = $(partition_ldadd)
+t_unit_partition_usage_test_SOURCES = t/unit/partition_usage_test.c t/unit/tap.h
+t_unit_partition_usage_test_LDADD = $(partition_ldadd)
 t_unit_partition_types_test_SOURCES = t/unit/partition_types_test.c t/unit/tap.h
 t_unit_partition_types_test_LDADD = $(partition_ldadd)
 t_unit_partition_manager_test_SOURCES = t/unit/partition_manager_test.c \

@@ -738,11 +738,12 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
 
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry)
 {
-	const struct item *item = map_get(p->items, str_of(entry->id));
+	const struct item *item;
 	const struct vipu_controller *c;
 
 	if (entry->phase != PARTITION_RELEASING && entry->phase != PARTITION_ORPHAN)
 		return true; /* most of them, and asked for each in every pass */
+	item = map_get(p->items, str_of(entry->id));
 	c = vipu_fleet_find(p->fleet, entry->controller);
 	if (entry->phase == PARTITION_ORPHAN && (!c || !c->configured))
 		return false;

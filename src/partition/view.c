@@ -21,6 +21,14 @@ void partitions_each_of(const struct partitions *p, const char *owner_uid, parti
 	}
 }
 
+void partitions_count_usage(struct partitions *p)
+{
+	struct map_iter it = MAP_ITER(p->items);
+
+	while (map_next(&it))
+		item_count_usage(it.value);
+}
+
 uint64_t partitions_generation(const struct partitions *p)
 {
 	return p->generation;

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/metrics.h"
 #include "core/str.h"
 #include "kube/object.h"
 #include "pod/internal.h"
@@ -159,26 +158,13 @@ static void pass_over_owner(struct pod_ctx *ctx)
 		pod_look_for_owner(ctx);
 }
 
-static struct metric *reconcile_total(void)
-{
-	static const char *const labels[] = {"controller", "result", NULL};
-	static struct metric *m;
-
-	if (!m)
-		m = metric_new(METRIC_COUNTER, "controller_runtime_reconcile_total",
-			       "Looks at a job that have ended.", labels, NULL, 0);
-	return m;
-}
-
 static void end_pass(struct pod_ctx *ctx, const struct err *err)
 {
-	const char *values[] = {"pod", err ? "error" : "success"};
 	struct pod_controller *c = ctx->c;
 
 	/* A conflict is news, not trouble. */
 	if (err && err->kind != ERR_CONFLICT && log_limit_ok(&ctx->quiet, 60000))
 		log_warn("pod", ctx->object, "%s", err->msg);
-	metric_add(reconcile_total(), values, 1);
 	kube_workqueue_done(c->queue, str_of(ctx->uid), err);
 	if (err || kube_store_by_uid(c->pods, str_of(ctx->uid)) ||
 	    c->opts.partitions->ops->held(c->opts.partitions, ctx->uid) > 0)

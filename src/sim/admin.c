@@ -384,6 +384,19 @@ static int do_agents(struct request *req, struct err *err)
 	return vipu_sim_set_agents(req->vipu, agents, err);
 }
 
+static int do_health(struct request *req, struct err *err)
+{
+	unsigned agent, celsius = 38;
+	const char *state = "";
+
+	if (read_number(req, "agent", 0, 1024, &agent, err) < 0 ||
+	    read_number(req, "celsius", 0, 1000, &celsius, err) < 0 ||
+	    read_text(req, "state", &state, err) < 0)
+		return -1;
+	vipu_sim_set_health(req->vipu, agent, celsius, state);
+	return 0;
+}
+
 static int do_down(struct request *req, struct err *err)
 {
 	(void)err;
@@ -429,6 +442,7 @@ static const struct vipu_action {
 	{"break", {"id", "message", "autoReset"}, do_break},
 	{"in-use", {"id", "inUse"}, do_in_use},
 	{"agents", {"agents"}, do_agents},
+	{"health", {"agent", "celsius", "state"}, do_health},
 	{"down", {NULL}, do_down},
 	{"up", {NULL}, do_up},
 	{"cut", {NULL}, do_cut},

@@ -106,6 +106,8 @@ void model_done(struct model *m)
 {
 	for (size_t i = 0; i < m->n_parts; i++)
 		partition_done(&m->parts[i]);
+	free(m->fault.state);
+	m->fault.state = NULL;
 	free(m->parts);
 	m->parts = NULL;
 	m->n_parts = m->cap_parts = 0;

@@ -47,7 +47,12 @@ struct model {
 	size_t n_parts, cap_parts;
 	uint64_t taken[MODEL_MAX_AGENTS * MODEL_AGENT_IPUS / MODEL_DOMAIN_IPUS];
 	unsigned long created;
-	bool broken; /* two partitions held one IPU */
+	bool broken;            /* two partitions held one IPU */
+	struct {                /* the machine that a test has made ill */
+		unsigned agent; /* from 1; 0: none */
+		unsigned celsius;
+		char *state; /* of its first IPU; owned; NULL: no errors */
+	} fault;
 };
 
 void model_done(struct model *m);

@@ -64,6 +64,20 @@ static struct vipu_pair pair(const char *key, char *value)
 	return (struct vipu_pair){xstrdup(key), value};
 }
 
+/* As gc-info and gcipuinfo write them (Device attributes). */
+static void fill_health(const struct model *m, unsigned agent, uint32_t i,
+			struct vipu_ipu_attributes *ipu)
+{
+	bool hot = m->fault.agent == agent + 1;
+	double die = hot ? m->fault.celsius : 38 + i;
+
+	ipu->pairs[ipu->n_pairs++] = pair("average die temp", xasprintf("%.1f C", die));
+	ipu->pairs[ipu->n_pairs++] = pair("average board temp", xasprintf("%.1f C", die - 10));
+	ipu->pairs[ipu->n_pairs++] = pair(
+		"ipu error state",
+		xstrdup(hot && i == 0 && m->fault.state ? m->fault.state : "no errors"));
+}
+
 static void fill_agent(const struct model *m, unsigned agent, struct vipu_agent *to)
 {
 	to->name = agent_name(m, agent);
@@ -72,11 +86,12 @@ static void fill_agent(const struct model *m, unsigned agent, struct vipu_agent 
 	for (uint32_t i = 0; i < MODEL_AGENT_IPUS; i++) {
 		struct vipu_ipu_attributes *ipu = &to->ipus[i];
 		ipu->id = i;
-		ipu->pairs = xcalloc(3, sizeof(*ipu->pairs));
+		ipu->pairs = xcalloc(6, sizeof(*ipu->pairs));
 		ipu->pairs[ipu->n_pairs++] = pair("ipu arch", xstrdup("ipu2"));
 		ipu->pairs[ipu->n_pairs++] = pair("board serial",
 						  xasprintf("%04u.0002.8%06u", agent / 100, agent));
 		ipu->pairs[ipu->n_pairs++] = pair("chip id", xasprintf("%u", agent * 16 + i));
+		fill_health(m, agent, i, ipu);
 	}
 }
 

@@ -561,6 +561,14 @@ int vipu_sim_set_agents(struct vipu_sim *sim, unsigned agents, struct err *err)
 	return to_err(model_set_agents(&sim->model, agents, why), why, err);
 }
 
+void vipu_sim_set_health(struct vipu_sim *sim, unsigned agent, unsigned celsius, const char *state)
+{
+	free(sim->model.fault.state);
+	sim->model.fault.agent = agent;
+	sim->model.fault.celsius = celsius;
+	sim->model.fault.state = state[0] ? xstrdup(state) : NULL;
+}
+
 void vipu_sim_set_delays(struct vipu_sim *sim, unsigned create_ms, unsigned reset_ms,
 			 unsigned remove_ms)
 {

@@ -133,6 +133,9 @@ int vipu_sim_break(struct vipu_sim *sim, const char *id, const char *message, bo
 /* Takes IPUs out of, or adds them to, the pool: the number of agents from now on. Agents with
  * partitions on them can't go: ERR_BUSY. */
 int vipu_sim_set_agents(struct vipu_sim *sim, unsigned agents, struct err *err);
+/* How its IPU-Machine agent (from 1; 0: none) is: the hottest die, and the error state of its first
+ * IPU ("": none). */
+void vipu_sim_set_health(struct vipu_sim *sim, unsigned agent, unsigned celsius, const char *state);
 /* Devices of it are open: only a forced remove takes it away. */
 int vipu_sim_set_in_use(struct vipu_sim *sim, const char *id, bool in_use, struct err *err);
 void vipu_sim_set_delays(struct vipu_sim *sim, unsigned create_ms, unsigned reset_ms,

@@ -577,7 +577,7 @@ sub tell_all ($s) {
 		}
 		my $metrics = $s->metrics;
 		$text .= "$_ $metrics->{$_}\n"
-			for grep { /workqueue_(?:depth|running)|jobs|partitions|waiting/ } sort keys %$metrics;
+			for grep { /workqueue_depth|active_workers|jobs|partitions|waiting/ } sort keys %$metrics;
 		$text .= 'tracker: ' . json_encode($s->tracker) . "\n";
 		$text .= "controller $_: " . json_encode($s->vipu($_)->{partitions}) . "\n"
 			for $s->{sim} ? 0 .. $#{ $s->{controllers} } : ();

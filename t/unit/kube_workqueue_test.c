@@ -289,10 +289,12 @@ static void test_forget_and_pause(void)
 	kube_workqueue_add(f.q, KEY("y"));
 	is_int(metrics_write(&out, METRICS_TEXT, &err), 0, "metrics");
 	CLEANUP_FREE char *text = buf_steal(&out, &(size_t){0});
-	has_str(text, "ipu_operator_workqueue_depth{queue=\"test\"} 1", "the depth");
-	has_str(text, "ipu_operator_workqueue_running{queue=\"test\"} 1", "the runs");
-	has_str(text, "ipu_operator_workqueue_runs_total{queue=\"test\",result=\"internal\"} 1",
+	has_str(text, "workqueue_depth{name=\"test\"} 1", "the depth");
+	has_str(text, "controller_runtime_active_workers{controller=\"test\"} 1", "the runs");
+	has_str(text, "controller_runtime_reconcile_total{controller=\"test\",result=\"error\"} ",
 		"the failures");
+	has_str(text, "workqueue_longest_running_processor_seconds{name=\"test\"} ",
+		"how long the longest has taken");
 	teardown(&f);
 }
 
