@@ -46,6 +46,16 @@ sub check ($class, $shape, @modules) {
 	watchdog(900);
 }
 
+# A program of t/cluster/build by itself, without a cluster: its path. Skips the test where it can't be built.
+sub program ($class, $name) {
+	watchdog($build_s);
+	my $built = run([ "$here/build", $name ], seconds => $build_s);
+	_refuse($built);
+	watchdog(300);
+	my ($folder) = $built->{out} =~ /([^\n]+)\n*\z/ or die "t/cluster/build printed no folder\n";
+	return "$folder/$name";
+}
+
 sub _refuse ($result) {
 	return if $result->{status} == 0;
 	my ($why) = $result->{err} =~ /([^\n]*)\n*\z/;

@@ -1,0 +1,529 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The chart as helm renders it, without a cluster. doc/reference/chart.md is the table of its parameters: each row's default
+# changes nothing, and each name in it, older ones too, has the effect that is looked for here. What needs an API server is in
+# 41-chart-upgrade.t, and what needs nodes in 50-install.t.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
+use Cluster::Chart;
+use IpuTest;
+use IpuTree qw(file_text);
+use JSON::PP ();
+use Test::More;
+
+my $chart = Cluster::Chart->new;
+my ($yes, $no) = (JSON::PP::true(), JSON::PP::false());
+my $there = sub ($v) { defined $v };
+my $digest = 'sha256:' . 'ab' x 32;
+
+# ---- what each parameter does ----
+#
+# Name => [ value, where => what, … ]; where is KIND/NAME and a path, its steps separated by blanks; a step into a list is an index,
+# or the name of an item. what: a value, undef (nothing is there), or a sub. {…}: what else has to be given.
+
+my ($C, $P) = map { "Deployment/ipu-operator-$_" } qw(controller-manager vipu-proxy);
+my ($cp, $pp) = map { "$_ spec template spec" } $C, $P;
+my ($cc, $pc) = map { "$_ containers ipu-operator" } $cp, $pp;
+my $config = 'ConfigMap/ipu-operator-config config';
+my $hooks = 'MutatingWebhookConfiguration/ipu-operator-mutating-webhook-configuration webhooks mipujob.graphcore.ai';
+my $pods = 'MutatingWebhookConfiguration/ipu-operator-mutating-webhook-configuration webhooks mpod.graphcore.ai';
+my $checks = 'ValidatingWebhookConfiguration/ipu-operator-validating-webhook-configuration';
+my $own = { 'admissionWebhooks.patch.enabled' => $no };
+my ($monitor, $rules, $board) = map { { "metrics.$_.enabled" => $yes } } qw(serviceMonitor prometheusRule dashboard);
+my $policy = { 'networkPolicy.enabled' => $yes };
+my $scaled = { 'autoscaling.enabled' => $yes };
+my $hpa = 'HorizontalPodAutoscaler/ipu-operator-vipu-proxy spec';
+my @peer = ({ podSelector => { matchLabels => { a => 'b' } } });
+
+# A value that isn't $v, of its kind.
+sub other ($v) {
+	return JSON::PP::is_bool($v) ? ($v ? $no : $yes) : ref $v eq 'HASH' ? { other => '1' } : ref $v ? [ { name => 'other' } ]
+		: $v =~ /^\d+$/ ? $v - 1 : $v eq 'Never' ? 'Always' : $v eq 'NodePort' ? 'LoadBalancer' : "${v}x";
+}
+
+my %effect = (
+	'topology' => [ 'combined', $P => undef, "$cc args 0" => '--roles=controller,webhook,proxy',
+		'Service/ipu-operator-vipu-proxy spec selector app.kubernetes.io/component' => 'controller-manager',
+		'ServiceAccount/ipu-operator-vipu-proxy' => undef, 'Service/ipu-operator-vipu-proxy-metrics' => undef ],
+	'fullnameOverride' => [ 'gc', 'Deployment/gc-vipu-proxy' => $there, $P => undef ],
+	'nameOverride' => [ 'ipus', 'Deployment/rel-ipus-vipu-proxy metadata labels app.kubernetes.io/name' => 'ipus' ],
+
+	'global.vipuControllers' => [ 'pod001:8090:ipunode=a',
+		'ConfigMap/ipu-operator-vipu-controllers data controllers.yaml' => 'pod001:8090:ipunode=a' ],
+	'vipuServerAddr' => [ 'vipu.example.com', "$config vipu serverAddr" => 'vipu.example.com',
+		'Service/ipu-operator-vipu-controller spec externalName' => 'vipu.example.com' ],
+	'vipuServerPort' => [ 8191, "$config vipu serverPort" => 8191 ],
+	'vipuClusterName' => [ 'test', "$config vipu clusterName" => 'test' ],
+	'vipuProxy.proxyPartitionTrackerConfigMap' => [ 'mine', "$config tracker configMap" => 'mine' ],
+
+	'image.registry' => [ 'reg.example:5000', map { $_ => 'reg.example:5000/ipu-operator:1.0.0' } "$cc image", "$pc image",
+		"$config launcher image" ],
+	'image.repository' => [ 'a/b', "$cc image" => 'localhost/a/b:1.0.0', "$pc image" => 'localhost/a/b:1.0.0' ],
+	'image.tag' => [ 'v18', "$cc image" => 'localhost/ipu-operator:v18', "$pc image" => 'localhost/ipu-operator:v18' ],
+	'image.digest' => [ $digest, "$cc image" => "localhost/ipu-operator\@$digest", "$pc imagePullSecrets" => undef ],
+	'image.pullPolicy' => [ 'Never', "$cc imagePullPolicy" => 'Never', "$pc imagePullPolicy" => 'Never' ],
+	'global.imageRegistry' => [ 'm.example/x', map { $_ => 'm.example/x/ipu-operator:1.0.0' } "$cc image", "$pc image",
+		"$config launcher image", 'Pod/ipu-operator-test-stats spec containers ipuctl image',
+		'Job/ipu-operator-crd-upgrade spec template spec containers ipuctl image' ],
+	'global.imagePullSecrets' => [ [ { name => 's' } ], "$cp imagePullSecrets 0 name" => 's', "$pp imagePullSecrets 0 name" => 's',
+		'Job/ipu-operator-crd-upgrade spec template spec imagePullSecrets 0 name' => 's' ],
+	'global.launcherImage' => [ 'reg.example/l:2', "$config launcher image" => 'reg.example/l:2' ],
+	'global.launcherImageTag' => [ 'v7', "$config launcher image" => 'localhost/ipu-operator:v7' ],
+	'global.launcherImagePullPolicy' => [ 'Never', "$config launcher imagePullPolicy" => 'Never' ],
+
+	'controller.replicas' => [ 2, "$C spec replicas" => 2, 'PodDisruptionBudget/ipu-operator-controller-manager spec maxUnavailable' => 1,
+		"$cp topologySpreadConstraints 0 topologyKey" => 'kubernetes.io/hostname' ],
+	'controller.hostNetwork' => [ $yes, "$cp hostNetwork" => $yes, "$cp dnsPolicy" => 'ClusterFirstWithHostNet',
+		"$C spec strategy rollingUpdate maxSurge" => 0, "$pp hostNetwork" => undef ],
+	'controller.dnsPolicy' => [ 'Default', "$cp dnsPolicy" => 'Default' ],
+	'controller.service.type' => [ 'NodePort', 'Service/ipu-operator-controller-manager-metrics spec type' => 'NodePort' ],
+	'controller.service.port' => [ 9443, 'Service/ipu-operator-controller-manager-metrics spec ports https port' => 9443 ],
+	'controller.develLogs' => [ $yes, "$cc env IPUOPERATOR_LOG_LEVEL value" => '5' ],
+	'controller.topologySpreadConstraints' => [ [ { maxSkew => 2 } ], "$cp topologySpreadConstraints 0 maxSkew" => 2 ],
+	'controller.rbac.create' => [ $no, 'ClusterRole/ipu-operator-controller-manager' => undef ],
+	'vipuProxy.rbac.create' => [ $no, 'ClusterRole/ipu-operator-vipu-proxy' => undef ],
+
+	'vipuProxy.replicas' => [ 3, "$P spec replicas" => 3, 'PodDisruptionBudget/ipu-operator-vipu-proxy spec maxUnavailable' => 1 ],
+	'vipuProxy.proxyPort' => [ 9080, "$config proxy listen" => ':9080', "$pc ports http containerPort" => 9080 ],
+	'vipuProxy.proxyReadTimeoutSeconds' => [ 31, "$config proxy readTimeoutSeconds" => 31 ],
+	'vipuProxy.proxyWriteTimeoutSeconds' => [ 32, "$config proxy writeTimeoutSeconds" => 32 ],
+	'vipuProxy.proxyIdleTimeoutSeconds' => [ 33, "$config proxy idleTimeoutSeconds" => 33 ],
+	'vipuProxy.logLevel' => [ 6, "$pc env IPUOPERATOR_LOG_LEVEL value" => '6', "$cc env IPUOPERATOR_LOG_LEVEL value" => '4' ],
+	'vipuProxy.service.type' => [ 'NodePort', 'Service/ipu-operator-vipu-proxy spec type' => 'NodePort' ],
+	'vipuProxy.service.port' => [ 8081, 'Service/ipu-operator-vipu-proxy spec ports http port' => 8081 ],
+	'vipuProxy.topologySpreadConstraints' => [ [ { maxSkew => 2 } ], "$pp topologySpreadConstraints 0 maxSkew" => 2 ],
+	'autoscaling.enabled' => [ $yes, "$hpa scaleTargetRef name" => 'ipu-operator-vipu-proxy', "$P spec replicas" => undef ],
+	'autoscaling.minReplicas' => [ 2, $scaled, "$hpa minReplicas" => 2, 'PodDisruptionBudget/ipu-operator-vipu-proxy' => $there ],
+	'autoscaling.maxReplicas' => [ 9, $scaled, "$hpa maxReplicas" => 9 ],
+	'autoscaling.targetCPUUtilizationPercentage' => [ 60, $scaled, "$hpa metrics 0 resource target averageUtilization" => 60 ],
+
+	'admissionWebhooks.scope' => [ 'team-a, team-b', "$hooks namespaceSelector matchExpressions" =>
+		[ { key => 'kubernetes.io/metadata.name', operator => 'In', values => [ 'team-a', 'team-b' ] } ],
+		"$pods namespaceSelector matchExpressions 1 values 1" => 'team-b',
+		"$checks webhooks vipujob.graphcore.ai namespaceSelector matchExpressions 0 operator" => 'In' ],
+	'admissionWebhooks.timeoutSeconds' => [ 7, "$hooks timeoutSeconds" => 7, "$pods timeoutSeconds" => 7,
+		"$checks webhooks vipujob.graphcore.ai timeoutSeconds" => 7 ],
+	'admissionWebhooks.failurePolicy' => [ 'Ignore', "$hooks failurePolicy" => 'Ignore', "$pods failurePolicy" => 'Ignore',
+		"$checks webhooks vipujob.graphcore.ai failurePolicy" => 'Ignore' ],
+	'admissionWebhooks.port' => [ 9443, "$cc ports webhook containerPort" => 9443, "$config webhook listen" => ':9443' ],
+	'admissionWebhooks.service.annotations' => [ { a => 'b' }, 'Service/ipu-operator-webhook-svc metadata annotations a' => 'b' ],
+	'admissionWebhooks.service.servicePort' => [ 444, 'Service/ipu-operator-webhook-svc spec ports https port' => 444,
+		"$hooks clientConfig service port" => 444 ],
+	'admissionWebhooks.service.type' => [ 'NodePort', 'Service/ipu-operator-webhook-svc spec type' => 'NodePort' ],
+	'admissionWebhooks.patch.enabled' => [ $no, "$config webhook certFile" => '/etc/ipu-operator-webhook/tls.crt',
+		"$config webhook caFile" => '/etc/ipu-operator-webhook/ca.crt',
+		"$cp volumes webhook-certificate secret secretName" => 'ipu-operator-webhook-certificate' ],
+	'admissionWebhooks.certificate.secretName' => [ 'mine', $own, "$cp volumes webhook-certificate secret secretName" => 'mine' ],
+	'admissionWebhooks.certificate.caBundle' => [ 'QUJD', $own, "$hooks clientConfig caBundle" => 'QUJD',
+		"$config webhook caFile" => undef ],
+	'admissionWebhooks.certificate.annotations' => [ { 'cert-manager.io/inject-ca-from' => 'x/y' }, $own,
+		"$checks metadata annotations cert-manager.io/inject-ca-from" => 'x/y', "$config webhook caFile" => undef ],
+
+	'worker.hostNetwork' => [ $no, "$config worker hostNetwork" => $no ],
+	'operatorConfig' => [ { queue => { choice => 'bestFit' }, proxy => { listen => ':1' }, log => { level => 6 } },
+		"$config queue choice" => 'bestFit', "$config proxy listen" => ':1', "$config proxy readTimeoutSeconds" => 30,
+		"$pc env IPUOPERATOR_LOG_LEVEL" => undef ],
+	'proxyEnv.httpProxy' => [ 'http://p:1', "$cc env HTTP_PROXY value" => 'http://p:1', "$pc env NO_PROXY value" => $there ],
+	'proxyEnv.httpsProxy' => [ 'http://p:2', "$cc env HTTPS_PROXY value" => 'http://p:2', "$pc env HTTPS_PROXY value" => 'http://p:2' ],
+	'proxyEnv.noProxy' => [ 'a.example,10.0.0.0/8', { 'proxyEnv.httpsProxy' => 'http://p:2' }, "$cc env NO_PROXY value" =>
+		'a.example,10.0.0.0/8,localhost,127.0.0.1,::1,.svc,.cluster.local,$(KUBERNETES_SERVICE_HOST)' ],
+	'crds.upgrade' => [ $no, 'Job/ipu-operator-crd-upgrade' => undef, 'ClusterRole/ipu-operator-crd-upgrade' => undef ],
+	'rbac.aggregate' => [ $no, 'ClusterRole/ipu-operator-ipujobs-view' => undef, 'ClusterRole/ipu-operator-ipujobs-edit' => undef ],
+	'rbac.secretNames' => [ ['pod1'], 'Role/ipu-operator-vipu-proxy rules' => sub ($rules) {
+		my @secrets = grep { "@{ $_->{resources} }" eq 'secrets' && "@{ $_->{verbs} }" =~ /list/ } @$rules;
+		return @secrets && !grep { !$_->{resourceNames} } @secrets;
+	} ],
+	'metrics.serviceMonitor.enabled' => [ $yes, 'ServiceMonitor/ipu-operator spec endpoints 0 port' => 'https' ],
+	'metrics.serviceMonitor.interval' => [ '5s', $monitor, 'ServiceMonitor/ipu-operator spec endpoints 0 interval' => '5s' ],
+	'metrics.serviceMonitor.labels' => [ { a => 'b' }, $monitor, 'ServiceMonitor/ipu-operator metadata labels a' => 'b' ],
+	'metrics.prometheusRule.enabled' => [ $yes, 'PrometheusRule/ipu-operator spec groups 0 rules 0' => $there ],
+	'metrics.prometheusRule.labels' => [ { a => 'b' }, $rules, 'PrometheusRule/ipu-operator metadata labels a' => 'b' ],
+	'metrics.dashboard.enabled' => [ $yes, 'ConfigMap/ipu-operator-dashboard data ipu-operator.json' =>
+		sub ($text) { @{ (eval { json_decode($text) } // {})->{panels} // [] } > 3 } ],
+	'metrics.dashboard.labels' => [ { a => 'b' }, $board, 'ConfigMap/ipu-operator-dashboard metadata labels a' => 'b' ],
+	'networkPolicy.enabled' => [ $yes, 'NetworkPolicy/ipu-operator-vipu-proxy spec policyTypes' => ['Ingress'] ],
+	'networkPolicy.apiServerCidrs' => [ ['10.0.0.0/24'], $policy,
+		'NetworkPolicy/ipu-operator-controller-manager spec ingress 0 from 0 ipBlock cidr' => '10.0.0.0/24' ],
+	'networkPolicy.partitionsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 1 from' => [@peer] ],
+	'networkPolicy.statisticsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 0 from' => [@peer] ],
+	'networkPolicy.metricsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-controller-manager spec ingress 1 from' => [@peer] ],
+	'networkPolicy.egress' => [ [ { to => [@peer] } ], $policy,
+		'NetworkPolicy/ipu-operator-controller-manager spec egress 0 to' => [@peer] ],
+);
+
+# What both Deployments have.
+for my $of ([ 'controller', 'controller-manager', $C, $cp, $cc ], [ 'vipuProxy', 'vipu-proxy', $P, $pp, $pc ]) {
+	my ($key, $name, $deployment, $pod, $container) = @$of;
+	my $account = "ServiceAccount/ipu-operator-$name";
+	my %same = (
+		'image.registry' => [ 'r.example', "$container image" => 'r.example/ipu-operator:1.0.0', "$container imagePullPolicy" => 'Always' ],
+		'image.repository' => [ 'r.example/x/y', "$container image" => 'r.example/x/y:1.0.0' ],
+		'image.tag' => [ 'v9', "$container image" => 'localhost/ipu-operator:v9' ],
+		'image.digest' => [ $digest, "$container image" => "localhost/ipu-operator\@$digest" ],
+		'image.pullPolicy' => [ 'Never', "$container imagePullPolicy" => 'Never' ],
+		'serviceAccount.create' => [ $no, $account => undef, "$pod serviceAccountName" => 'default' ],
+		'serviceAccount.annotations' => [ { a => 'b' }, "$account metadata annotations a" => 'b' ],
+		'serviceAccount.name' => [ 'joe', 'ServiceAccount/joe' => $there, "$pod serviceAccountName" => 'joe' ],
+		'podAnnotations' => [ { a => 'b' }, "$deployment spec template metadata annotations a" => 'b' ],
+		'podLabels' => [ { a => 'b' }, "$deployment spec template metadata labels a" => 'b' ],
+		'podSecurityContext' => [ { runAsUser => 7 }, "$pod securityContext runAsUser" => 7, "$pod securityContext runAsNonRoot" => $yes ],
+		'securityContext' => [ { runAsUser => 7 }, "$container securityContext runAsUser" => 7,
+			"$container securityContext readOnlyRootFilesystem" => $yes ],
+		'resources' => [ { limits => { memory => '1Gi' } }, "$container resources limits memory" => '1Gi',
+			"$container resources requests cpu" => '50m' ],
+		'nodeSelector' => [ { a => 'b' }, "$pod nodeSelector a" => 'b' ],
+		'tolerations' => [ [ { operator => 'Exists' } ], "$pod tolerations 0 operator" => 'Exists' ],
+		'affinity' => [ { nodeAffinity => { x => 1 } }, "$pod affinity nodeAffinity x" => 1 ],
+		'priorityClassName' => [ 'high', "$pod priorityClassName" => 'high' ],
+		'extraArgs' => [ ['--set=queue.choice=bestFit'], "$container args 1" => '--set=queue.choice=bestFit' ],
+		'extraEnv' => [ [ { name => 'A', value => 'b' } ], "$container env A value" => 'b' ],
+	);
+	$effect{"$key.$_"} //= $same{$_} for keys %same;
+}
+
+# Values for those that are accepted and do nothing.
+my %without_effect = ('vipuProxy.page' => 'full', 'ipuVisibility.advertiseOnMaster' => $yes, 'extendedScheduler.enabled' => $yes,
+	'global.kubectlVersion' => 'v1.30.0', (map { ("admissionWebhooks.patch.image.$_->[0]" => $_->[1]) } [ repository => 'a' ],
+	[ tag => 'v1.3.0' ], [ pullPolicy => 'Never' ]), 'admissionWebhooks.patch.priorityClassName' => 'a',
+	'admissionWebhooks.patch.podAnnotations' => { a => 'b' }, 'admissionWebhooks.patch.nodeSelector' => { a => 'b' },
+	'admissionWebhooks.patch.tolerations' => [], 'admissionWebhooks.patch.runAsUser' => 2000);
+
+# ---- the page, the values, the schema ----
+
+my (%row, %older);
+for my $line (split /\n/, file_text('doc/reference/chart.md')) {
+	my ($name, $old, $default, $effect) = $line =~ /^\| `([\w.]+)` \| (.*?) ?\| (.*?) ?\| (.*?) ?\|$/ or next;
+	die "two rows for $name\n" if $row{$name};
+	my ($quoted) = $default =~ /^`(.*)`$/;
+	$row{$name} = { default => $quoted, older => [ $old =~ /`([^`]+)`/g ], none => $effect =~ /^No effect/ ? 1 : 0 };
+	push @{ $older{$_} }, $name for @{ $row{$name}{older} };
+}
+
+sub sorted_list { return join "\n", sort @_ }
+
+sub leaves ($v, @path) {
+	return join '.', @path if ref $v ne 'HASH' || !%$v || @path && exists $row{ join '.', @path };
+	return map { leaves($v->{$_}, @path, $_) } keys %$v;
+}
+
+my $values = ($chart->documents(file_text('helm/ipu-operator/values.yaml')))[0][0];
+is(sorted_list(grep { !$row{$_} } leaves($values)), '', 'every value of values.yaml has a row');
+
+my $schema = json_decode(file_text('helm/ipu-operator/values.schema.json'));
+sub schema_leaves ($s, @path) {
+	$s = $schema->{definitions}{$1} if ($s->{'$ref'} // '') =~ m{^#/definitions/(.*)};
+	return join '.', @path if !$s->{properties} || $s->{additionalProperties} || @path && exists $row{ join '.', @path };
+	return map { schema_leaves($s->{properties}{$_}, @path, $_) } keys %{ $s->{properties} };
+}
+is(sorted_list(grep { !$row{$_} && !$older{$_} } schema_leaves($schema)), '', 'what the schema takes has a row');
+my %taken = map { $_ => 1 } schema_leaves($schema);
+is(sorted_list(grep { !$taken{$_} } keys %row, keys %older), '', 'and it takes what has one');
+is(sorted_list(grep { !$row{$_}{none} } keys %row), sorted_list(keys %effect), 'each effect is looked for here');
+is(sorted_list(grep { $row{$_}{none} } keys %row), sorted_list(keys %without_effect), 'or there is none, and the page says so');
+
+# What the guides and the published charts name.
+my @guides = (qw(nameOverride fullnameOverride fullNameOverride global.imagePullSecrets imagePullSecrets image.repository image.tag
+	image.pullPolicy serviceAccount.create serviceAccount.annotations serviceAccount.name rbac.create controllers.serviceAccount.name
+	podSecurityPolicyContext admissionWebhooks.image.repository admissionWebhooks.image.tag admissionWebhooks.image.pullPolicy
+	global.vipuControllers vipuControllers vipuServerAddr vipuServerPort vipuClusterName vipuCLusterName global.launcherImage
+	global.launcherImageTag global.launcherImagePullPolicy laucherImagePullPolicy global.kubectlVersion controller.hostNetwork
+	controller.dnsPolicy controller.develLogs vipuProxy.proxyPartitionTrackerConfigMap vipuProxy.proxyPort proxyPort controllerPort
+	vipuProxy.proxyReadTimeoutSeconds vipuProxy.proxyWriteTimeoutSeconds vipuProxy.proxyIdleTimeoutSeconds vipuProxy.logLevel
+	service.type service.port resources podAnnotations podSecurityContext securityContext nodeSelector tolerations affinity
+	admissionWebhooks.scope admissionWebhooks.timeoutSeconds admissionWebhooks.failurePolicy admissionWebhooks.port
+	admissionWebhooks.service.annotations admissionWebhooks.service.servicePort admissionWebhooks.service.type
+	admissionWebhooks.patch.enabled vipuProxy.page worker.hostNetwork ipuVisibility.advertiseOnMaster extendedScheduler.enabled
+	autoscaling.enabled), map { my $of = $_; map { "$of.$_" } qw(image.repository image.tag image.pullPolicy serviceAccount.create
+	serviceAccount.annotations serviceAccount.name rbac.create service.type service.port resources podAnnotations podSecurityContext
+	securityContext nodeSelector tolerations affinity) } qw(controller vipuProxy));
+is(sorted_list(grep { !$row{$_} && !$older{$_} } @guides), '', 'what the guides name is there');
+
+# ---- each parameter, by each of its names ----
+
+sub nested (%flat) {
+	my %all;
+	for my $name (sort keys %flat) {
+		my @path = split /\./, $name;
+		my $last = pop @path;
+		my $at = \%all;
+		$at = $at->{$_} //= {} for @path;
+		$at->{$last} = $flat{$name};
+	}
+	return \%all;
+}
+
+my $n = 0;
+sub values_file (%flat) { return ('-f', spit(test_dir() . '/values-' . $n++ . '.json', json_encode(nested(%flat)))) }
+
+# As a person gives it.
+sub set ($name, $v) {
+	return ('--set-json', "$name=" . json_encode($v)) if ref $v && !JSON::PP::is_bool($v);
+	return ('--set', "$name=" . (JSON::PP::is_bool($v) ? ($v ? 'true' : 'false') : $v =~ s/,/\\,/gr));
+}
+
+sub find ($objects, $where) {
+	my ($name, @path) = split / /, $where;
+	my $at = $objects->{$name};
+	for my $step (@path) {
+		return undef if !defined $at || !ref $at;
+		if (ref $at eq 'ARRAY') {
+			$at = $step =~ /^\d+$/ ? $at->[$step] : (grep { ref $_ && $_->{name} eq $step } @$at)[0];
+		} else {
+			$at = $at->{$step};
+		}
+	}
+	return $at;
+}
+
+sub has_effect ($objects, $what, @pairs) {
+	while (my ($where, $want) = splice(@pairs, 0, 2)) {
+		my $got = find($objects, $where);
+		if (ref $want eq 'CODE') {
+			ok($want->($got), "$what: $where") or diag(json_encode($got));
+		} else {
+			is(defined $got ? json_encode($got) =~ s/^"(.*)"$/$1/r : undef,
+				defined $want ? json_encode($want) =~ s/^"(.*)"$/$1/r : undef, "$what: $where");
+		}
+	}
+}
+
+my $plain = $chart->render;
+my ($default) = $chart->objects($plain);
+
+subtest 'defaults' => sub {
+	my %default;
+	for my $name (grep { defined $row{$_}{default} } keys %row) {
+		my $v = eval { json_decode($row{$name}{default}) } // $row{$name}{default};
+		my @is = grep { $_ eq $name } leaves($values);
+		my $is = $values;
+		$is = ref $is ? $is->{$_} : undef for split /\./, $name;
+		is(json_encode($is), json_encode($v), "$name in values.yaml") if defined $is;
+		$default{$name} = $v;
+	}
+	cmp_ok(scalar keys %default, '>', 70, 'the page has them');
+	is($chart->render(values_file(%default)), $plain, 'said again, they change nothing');
+};
+
+subtest 'each by each of its names' => sub {
+	my (@what, @texts);
+	for my $name (sort keys %effect) {
+		my ($v, @pairs) = @{ $effect{$name} };
+		my $with = ref $pairs[0] ? shift @pairs : {};
+		next if $name =~ /^metrics\.(dashboard|prometheusRule)\.enabled/ && !-d $chart->path . '/files';
+		for my $as ($name, @{ $row{$name}{older} }) {
+			push @texts, $chart->render((map { set($_, $with->{$_}) } sort keys %$with), set($as, $v));
+			push @what, [ $as eq $name ? $name : "$as ($name)", @pairs ];
+			is(find($default, $pairs[0]) // 'nothing', 'nothing', "$name: it isn't there anyway")
+				if ref $pairs[1] eq 'CODE' && $pairs[1] == $there;
+		}
+	}
+	my @objects = $chart->objects(@texts);
+	has_effect($objects[$_], @{ $what[$_] }) for 0 .. $#what;
+	for (sort keys %effect) {
+		my ($v, @pairs) = @{ $effect{$_} };
+		shift @pairs if ref $pairs[0];
+		next if ref $pairs[1];
+		isnt(json_encode(find($default, $pairs[0])), json_encode($pairs[1]), "$_: the test sees a change");
+	}
+};
+
+subtest 'the newest name counts' => sub {
+	my (@what, @texts);
+	for my $name (sort grep { @{ $row{$_}{older} } } keys %effect) {
+		my ($v, @pairs) = @{ $effect{$name} };
+		for my $as (@{ $row{$name}{older} }) {
+			push @texts, $chart->render(set($name, $v), set($as, other($v)));
+			push @what, [ "$name beside $as", @pairs ];
+		}
+	}
+	cmp_ok(scalar @texts, '>', 30, 'there are many');
+	my @objects = $chart->objects(@texts);
+	has_effect($objects[$_], @{ $what[$_] }) for 0 .. $#what;
+};
+
+is($chart->render(values_file(%without_effect)), $plain, 'what is accepted without effect has none');
+
+# ---- what holds for whatever is rendered ----
+
+sub pod_specs ($objects) {
+	return map { [ $_, $objects->{$_}{spec}{template}{spec} // $objects->{$_}{spec},
+		$objects->{$_}{spec}{template}{metadata} // $objects->{$_}{metadata} ] } sort grep { m{^(Deployment|Job|Pod)/} } keys %$objects;
+}
+
+sub is_sound ($objects, $what, %other) {
+	my @deployments = grep { $_->[0] =~ /^Deployment/ } pod_specs($objects);
+	my $ns = $other{ns} // 'ops';
+	for my $name (sort grep { m{^Service/} } keys %$objects) {
+		my $service = $objects->{$name}{spec};
+		next if ($service->{type} // '') eq 'ExternalName';
+		my @behind = grep {
+			my $labels = $_->[2]{labels};
+			!grep { ($labels->{$_} // '') ne $service->{selector}{$_} } keys %{ $service->{selector} };
+		} @deployments;
+		is(scalar @behind, 1, "$what: one Deployment is behind $name") or next;
+		my %port = map { $_->{name} => 1 } @{ $behind[0][1]{containers}[0]{ports} };
+		ok($port{ $_->{targetPort} }, "$what: $name: port $_->{targetPort}") for @{ $service->{ports} };
+	}
+	for (pod_specs($objects)) {
+		my ($name, $spec) = @$_;
+		my ($container) = @{ $spec->{containers} };
+		my @bad = grep { !$spec->{securityContext}{runAsNonRoot} || $spec->{securityContext}{seccompProfile}{type} ne 'RuntimeDefault'
+			|| $_->{securityContext}{allowPrivilegeEscalation} || "@{ $_->{securityContext}{capabilities}{drop} }" ne 'ALL'
+			|| !$_->{securityContext}{readOnlyRootFilesystem} } @{ $spec->{containers} };
+		is(scalar @bad, 0, "$what: $name is as Pod Security's level restricted wants it");
+		for my $volume (@{ $spec->{volumes} // [] }) {
+			ok($objects->{"ConfigMap/$volume->{configMap}{name}"}, "$what: $name: $volume->{name}") if $volume->{configMap};
+		}
+		my $account = $spec->{serviceAccountName} // 'default';
+		ok($account eq 'default' || $other{account} || $objects->{"ServiceAccount/$account"}, "$what: $name: account $account");
+	}
+	for my $name (sort keys %$objects) {
+		my $is_cluster = $name =~ m{^(ClusterRole(Binding)?|(Mutating|Validating)WebhookConfiguration)/};
+		is($objects->{$name}{metadata}{namespace}, $is_cluster ? undef : $ns, "$what: $name: where it is");
+	}
+	for my $binding (grep { m{Binding/} } sort keys %$objects) {
+		my $of = $objects->{$binding};
+		ok($objects->{"$of->{roleRef}{kind}/$of->{roleRef}{name}"}, "$what: $binding has a role");
+		for my $subject (@{ $of->{subjects} }) {
+			ok($other{account} || $objects->{"ServiceAccount/$subject->{name}"}, "$what: $binding: account $subject->{name}");
+			is($subject->{namespace}, $ns, "$what: $binding: its namespace");
+		}
+	}
+	return;
+}
+
+my @full = values_file('global.vipuControllers' => [ 'pod001:8090:ipunode=a', { address => 'pod002', tls => $yes, secretName => 's' } ],
+	'vipuServerAddr' => 'vipu.example.com', 'controller.replicas' => 2, 'vipuProxy.replicas' => 3, %$scaled, %$own, %$monitor, %$rules,
+	%$board, %$policy, 'operatorConfig' => { pods => { mode => 'init' }, policy => { namespaces => { a => { maxIpus => 4 } } } });
+my %renders = (split => [], combined => [ set('topology', 'combined') ], full => \@full,
+	'full, combined' => [ @full, set('topology', 'combined') ], named => [ set('fullnameOverride', 'zz') ],
+	'an account of theirs' => [ map { set("serviceAccount.$_->[0]", $_->[1]) } [ create => $no ], [ name => 'joe' ] ],
+	'one account for both' => [ set('serviceAccount.name', 'joe') ]);
+my @renders = sort keys %renders;
+my %text = map { $_ => $chart->render(@{ $renders{$_} }) } @renders;
+my %objects;
+@objects{@renders} = $chart->objects(map { $text{$_} } @renders);
+
+subtest 'it holds together' => sub {
+	is_sound($objects{$_}, $_, account => scalar /theirs/) for @renders;
+	my @left = grep { /ipu-operator-/ && !m{ipu-operator-1\.0\.0|audience: ipu-operator-proxy|/etc/ipu-operator-webhook} } split /\n/,
+		$text{named};
+	is_deeply(\@left, [], 'with another name, none of the usual ones is left');
+	my ($one, $two) = $chart->objects(map { $chart->render('--namespace', $_, set('fullnameOverride', $_)) } qw(one two));
+	is_sound($one, 'one', ns => 'one');
+	is_sound($two, 'two', ns => 'two');
+	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
+};
+
+subtest 'the daemon takes the configuration' => sub {
+	my $kubeconfig = spit(test_dir() . '/kubeconfig', json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c',
+		clusters => [ { name => 'c', cluster => { server => 'https://127.0.0.1:1' } } ], users => [ { name => 'u', user => {} } ],
+		contexts => [ { name => 'c', context => { cluster => 'c', user => 'u' } } ] }));
+	for my $name (@renders) {
+		my ($map) = grep { $_->{config} } values %{ $objects{$name} };
+		my $file = spit(test_dir() . '/operator.yaml', $map->{data}{'operator.yaml'});
+		for (grep { $_->[0] =~ /^Deployment/ } pod_specs($objects{$name})) {
+			my ($container) = @{ $_->[1]{containers} };
+			my %env = map { $_->{name} => $_->{value} =~ s/\$\(POD_IP\)/10.0.0.1/r } grep { defined $_->{value} } @{ $container->{env} };
+			my $done = run([ program('ipu-operator'), '--config', $file, '--check-config', @{ $container->{args} } ],
+				env => { KUBECONFIG => $kubeconfig, IPUOPERATOR_LEADER_ELECTION_IDENTITY => 'pod', %env });
+			is($done->{status}, 0, "$name, $_->[0]") or diag($done->{err});
+		}
+	}
+};
+
+subtest 'webhooks are those of the reference' => sub {
+	my @rows = map { [ split /\s*\|\s*/, $_ ] } grep { /^\| `\w+\.graphcore\.ai` \|/ } split /\n/, file_text('doc/reference/names.md');
+	my %hook = map { $_->{name} => $_ } map { @{ $default->{$_}{webhooks} } } grep { /WebhookConfiguration/ } sort keys %$default;
+	is(sorted_list(map { "`$_`" } keys %hook), sorted_list(map { $_->[1] } @rows), 'their names');
+	for (@rows) {
+		my ($name, $path) = map { s/`//gr } @$_[ 1, 2 ];
+		my $hook = $hook{$name};
+		is($hook->{clientConfig}{service}{path}, $path, "$name: path");
+		is($hook->{clientConfig}{caBundle}, undef, "$name: caBundle is the operator's");
+		is_deeply([ @$hook{qw(sideEffects admissionReviewVersions reinvocationPolicy)} ],
+			[ 'None', [ 'v1', 'v1beta1' ], $name =~ /^v/ ? undef : 'Never' ], "$name: how it is called");
+		my $condition = $hook->{matchConditions}[0];
+		my ($want) = file_text('include/admission/registration.h') =~
+			/CONDITION_\w+_NAME "\Q$condition->{name}\E"\n#define ADMISSION_CONDITION_\w+((?:.*\\\n)*.*)/;
+		is($condition->{expression}, join('', ($want // '') =~ /"([^"]*)"/g), "$name: when");
+	}
+	my ($names) = grep { $_->{operator} eq 'NotIn' } @{ $hook{'mpod.graphcore.ai'}{namespaceSelector}{matchExpressions} };
+	is_deeply($names->{values}, [ 'kube-system', 'ops' ], 'Pods that the cluster and the operator need aren\'t looked at');
+};
+
+# ---- what is refused ----
+
+subtest 'bad values' => sub {
+	for (
+		[ [qw(--set vipuserveraddr=a)], qr/'vipuserveraddr' not allowed/ ],
+		[ [qw(--set global.vipuController=a)], qr{/global.*'vipuController' not allowed} ],
+		[ [ '--set', 'vipuControllers=a:1:x=y,b:2:x=z' ], qr/'b:2:x' not allowed/ ],
+		[ [qw(--set controller.replica=2)], qr{/controller.*'replica' not allowed} ],
+		[ [qw(--set vipuServerPort=http)], qr{/vipuServerPort.*want integer} ],
+		[ [qw(--set vipuServerPort=0)], qr{/vipuServerPort} ],
+		[ [qw(--set vipuServerAddr=http://a)], qr{/vipuServerAddr} ],
+		[ [qw(--set topology=both)], qr/'split', 'combined'/ ],
+		[ [qw(--set image.pullPolicy=Sometimes)], qr/'IfNotPresent'/ ],
+		[ [qw(--set image.digest=sha256:1)], qr{/image/digest} ],
+		[ [qw(--set vipuProxy.logLevel=7)], qr/want 6/ ],
+		[ [qw(--set vipuProxy.page=all)], qr/'usage'/ ],
+		[ [qw(--set admissionWebhooks.timeoutSeconds=31)], qr/want 30/ ],
+		[ [qw(--set admissionWebhooks.failurePolicy=Retry)], qr/'Ignore'/ ],
+		[ [qw(--set admissionWebhooks.scope=Team_A)], qr{/admissionWebhooks/scope} ],
+		[ [qw(--set vipuProxy.service.type=ExternalName)], qr/'NodePort'/ ],
+		[ [qw(--set fullnameOverride=GC)], qr{/fullnameOverride} ],
+		[ [ '--set', 'global.vipuControllers[0].addres=a' ], qr{/global/vipuControllers/0.*'addres' not allowed}s ],
+		[ [ '--kube-version', '1.29.0' ], qr/kubeVersion/ ],
+	) {
+		my ($arguments, $why) = @$_;
+		my $done = $chart->try_render(@$arguments);
+		isnt($done->{status}, 0, "@$arguments");
+		like($done->{err}, $why, 'why');
+	}
+};
+
+subtest 'spelt otherwise' => sub {
+	my ($one) = $chart->objects($chart->render('--set', 'service.type=clusterIP', '--set', 'vipuProxy.page=off', '--set',
+		'image.tag=18', '--set', 'imagePullSecrets.name=s', '--set', 'vipuServerAddr=10.1.1.1', '--set', 'nodeSelector.x=true',
+		'--set', 'controller.podAnnotations.n=1', '--set', 'vipuControllers=a:1:x=y\,b:2:x=z', '--set', 'fullnameOverride='));
+	my $proxy = 'Deployment/rel-ipu-operator-vipu-proxy';
+	is(find($one, 'Service/rel-ipu-operator-vipu-proxy spec type'), 'ClusterIP', 'the guides\' clusterIP');
+	is(find($one, "$proxy spec template spec containers ipu-operator image"), 'localhost/ipu-operator:18', 'a tag that is a number');
+	is(find($one, "$proxy spec template spec imagePullSecrets 0 name"), 's', 'one pull secret as a map');
+	is(find($one, "$proxy spec template spec nodeSelector x"), 'true', 'text that helm takes for something else');
+	is(find($one, 'Service/rel-ipu-operator-vipu-controller'), undef, 'an address needs no name');
+	is(find($one, 'ConfigMap/rel-ipu-operator-vipu-controllers data controllers.yaml'), 'a:1:x=y,b:2:x=z', 'a list with commas');
+};
+
+subtest 'the list of controllers as a list' => sub {
+	my $map = $objects{full}{'ConfigMap/ipu-operator-vipu-controllers'};
+	like($map->{data}{'controllers.yaml'}, qr/\A- pod001:8090:ipunode=a\n- address: pod002\n  secretName: s\n  tls: true\z/, 'is one there');
+};
+
+# ---- the chart itself ----
+
+is(file_text('helm/ipu-operator/crds/graphcore.ai_ipujobs.yaml'), file_text('crds/graphcore.ai_ipujobs.yaml'),
+	'the CustomResourceDefinition is the project\'s');
+my $lint = $chart->try_helm('lint', '--strict', $chart->path);
+is($lint->{status}, 0, 'helm lint --strict') or diag($lint->{out} . $lint->{err});
+my $full = $chart->try_helm('lint', '--strict', $chart->path, @full);
+is($full->{status}, 0, 'with all that can be on') or diag($full->{out} . $full->{err});
+
+subtest 'notes' => sub {
+	my $notes = sub (@words) {
+		my $done = $chart->try_helm('install', 'rel', $chart->path, '--dry-run=client', '--namespace', 'ops', @words);
+		return ($done->{out} =~ /^NOTES:\n(.*)/ms)[0] // die $done->{err};
+	};
+	like($notes->(), qr/WARNING: no V-IPU controller/, 'no controller: a warning');
+	unlike($notes->(qw(--set vipuServerAddr=a)), qr/WARNING/, 'with one, none');
+	my $more = $notes->(qw(--set extendedScheduler.enabled=true --set vipuProxy.page=full --set fullnameOverride=zz));
+	like($more, qr/extendedScheduler\.enabled has no effect.*/s, 'what has no effect is said');
+	like($more, qr/vipuProxy\.page has no effect/, 'each');
+	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
+};
+
+done_testing;

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Cluster::Chart: the chart as the real helm renders it, without a cluster. YAML is read by helm too: a chart made for that
+# prints the documents that are in it as JSON, since Perl's own modules read no YAML of this kind.
+package Cluster::Chart;
+
+use v5.36;
+use Cluster;
+use File::Path qw(make_path);
+use FindBin;
+use IpuTest;
+use IpuTree qw(top_srcdir);
+
+# Skips the test where helm can't be built.
+sub new ($class) {
+	my $helm = Cluster->program('helm');
+	my $self = bless { helm => $helm, chart => top_srcdir() . '/helm/ipu-operator', home => test_dir() . '/helm' }, $class;
+	make_path($self->{home});
+	return $self;
+}
+
+sub path ($self) { return $self->{chart} }
+
+# Runs helm: {status}, {out}, {err}.
+sub try_helm ($self, @words) {
+	return run([ $self->{helm}, @words ], name => 'helm', seconds => 120, env => { HELM_CACHE_HOME => $self->{home},
+		HELM_CONFIG_HOME => $self->{home}, HELM_DATA_HOME => $self->{home}, KUBECONFIG => '/dev/null' });
+}
+
+# `helm template` with these arguments.
+sub try_render ($self, @words) { return $self->try_helm('template', 'rel', $self->{chart}, '--namespace', 'ops', @words) }
+
+sub render ($self, @words) {
+	my $done = $self->try_render(@words);
+	die "helm template @words: $done->{err}\n" if $done->{status};
+	return $done->{out};
+}
+
+my $reader = <<'END';
+{{- range $name, $_ := .Files.Glob "texts/*" }}
+{{- range splitList "\n---" ($.Files.Get $name) }}
+{{- $one := fromYaml . }}
+{{- with dig "data" "operator.yaml" "" $one }}{{ $_ := set $one "config" (fromYaml .) }}{{ end }}
+{{- if $one }}
+---
+# {{ base $name }} {{ toJson $one }}
+x: 1
+{{- end }}
+{{- end }}
+{{- end }}
+END
+
+# The documents of each of these texts, as a list for each. A ConfigMap's operator.yaml is there as {config} too.
+sub documents ($self, @texts) {
+	my $folder = test_dir() . '/reader';
+	make_path("$folder/templates", "$folder/texts");
+	unlink glob "$folder/texts/*";
+	spit("$folder/Chart.yaml", "apiVersion: v2\nname: reader\nversion: 1.0.0\n");
+	spit("$folder/templates/all.yaml", $reader);
+	spit(sprintf("$folder/texts/%04d", $_), $texts[$_]) for 0 .. $#texts;
+	my $done = $self->try_helm('template', 'reader', $folder);
+	die "reading YAML: $done->{err}\n" if $done->{status};
+	my @read = map { [] } @texts;
+	while ($done->{out} =~ /^# (\d{4}) (.*)$/mg) {
+		my ($n, $one) = ($1, json_decode($2));
+		die "text $n isn't YAML: $one->{Error}\n$texts[$n]\n" if keys %$one == 1 && $one->{Error};
+		push @{ $read[$n] }, $one;
+	}
+	return @read;
+}
+
+# The same, as Kind/name => object; one of a name twice is an error.
+sub objects ($self, @texts) {
+	my @all;
+	for my $documents ($self->documents(@texts)) {
+		my %named;
+		for my $one (@$documents) {
+			my $name = "$one->{kind}/$one->{metadata}{name}";
+			die "$name is there twice\n" if $named{$name};
+			$named{$name} = $one;
+		}
+		push @all, \%named;
+	}
+	return @all;
+}
+
+1;
