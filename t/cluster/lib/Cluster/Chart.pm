@@ -21,10 +21,20 @@ sub new ($class) {
 
 sub path ($self) { return $self->{chart} }
 
+# helm talks to this cluster from here on.
+sub use_cluster ($self, $c) { $self->{kubeconfig} = $c->host_kubeconfig }
+
 # Runs helm: {status}, {out}, {err}.
 sub try_helm ($self, @words) {
 	return run([ $self->{helm}, @words ], name => 'helm', seconds => 120, env => { HELM_CACHE_HOME => $self->{home},
-		HELM_CONFIG_HOME => $self->{home}, HELM_DATA_HOME => $self->{home}, KUBECONFIG => '/dev/null' });
+		HELM_CONFIG_HOME => $self->{home}, HELM_DATA_HOME => $self->{home}, KUBECONFIG => $self->{kubeconfig} // '/dev/null' });
+}
+
+# The same, for what must work: its output.
+sub helm ($self, @words) {
+	my $done = $self->try_helm(@words);
+	die "helm @words: $done->{err}$done->{out}\n" if $done->{status};
+	return $done->{out};
 }
 
 # `helm template` with these arguments.
@@ -58,10 +68,9 @@ sub documents ($self, @texts) {
 	spit("$folder/Chart.yaml", "apiVersion: v2\nname: reader\nversion: 1.0.0\n");
 	spit("$folder/templates/all.yaml", $reader);
 	spit(sprintf("$folder/texts/%04d", $_), $texts[$_]) for 0 .. $#texts;
-	my $done = $self->try_helm('template', 'reader', $folder);
-	die "reading YAML: $done->{err}\n" if $done->{status};
+	my $out = $self->helm('template', 'reader', $folder);
 	my @read = map { [] } @texts;
-	while ($done->{out} =~ /^# (\d{4}) (.*)$/mg) {
+	while ($out =~ /^# (\d{4}) (.*)$/mg) {
 		my ($n, $one) = ($1, json_decode($2));
 		die "text $n isn't YAML: $one->{Error}\n$texts[$n]\n" if keys %$one == 1 && $one->{Error};
 		push @{ $read[$n] }, $one;

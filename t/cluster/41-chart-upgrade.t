@@ -1,0 +1,148 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# What helm makes of the chart in a real API server, over the life of a release: everything is accepted; upgrades and rollbacks
+# leave alone what isn't the chart's (edits of the list of controllers, the webhooks' caBundle), and what is said again by the values is
+# written; what is to stay stays. The Pods are KWOK's: nothing of ours runs. With nodes: 50-install.t.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
+use Cluster;
+use Cluster::Chart;
+use IpuTest;
+use IpuTree qw(file_text);
+use Test::More;
+
+my $c = Cluster->up('scale', nodes => 1, with => ['helm']);
+my $chart = Cluster::Chart->new;
+$chart->use_cluster($c);
+watchdog(300);
+
+my $ns = 'ops';
+my $list = 'ipu-operator-vipu-controllers';
+my $crd = 'ipujobs.graphcore.ai';
+my %object = (mutating => [ 'mutatingwebhookconfiguration', 'ipu-operator-mutating-webhook-configuration' ],
+	validating => [ 'validatingwebhookconfiguration', 'ipu-operator-validating-webhook-configuration' ]);
+
+sub helm ($verb, @words) { return $chart->helm($verb, 'rel', $verb eq 'install' || $verb eq 'upgrade' ? $chart->path : (), '-n', $ns, @words) }
+sub the_list { return $c->get('configmap', $list, '-n', $ns) }
+sub text { return the_list()->{data}{'controllers.yaml'} }
+sub bundles ($kind) { return join ',', map { $_->{clientConfig}{caBundle} // '' } @{ $c->get(@{ $object{$kind} })->{webhooks} } }
+
+# As a person, and as the operator, do it.
+sub edit ($text) { $c->kubectl('-n', $ns, 'patch', 'configmap', $list, '--type=merge', '-p', json_encode({ data => { 'controllers.yaml' => $text } })) }
+sub write_bundles {
+	my $ca = $c->kubectl(qw(config view --raw --flatten -o), 'jsonpath={.clusters[0].cluster.certificate-authority-data}');
+	my %n = (mutating => 2, validating => 1);
+	for my $kind (keys %n) {
+		my @ops = map { { op => 'add', path => "/webhooks/$_/clientConfig/caBundle", value => $ca } } 0 .. $n{$kind} - 1;
+		$c->kubectl('patch', @{ $object{$kind} }, '--type=json', '-p', json_encode(\@ops));
+	}
+	return $ca;
+}
+
+$c->kubectl('create', 'namespace', $ns);
+
+subtest 'an installation' => sub {
+	helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+	is(text(), 'pod001:8090:ipunode=a', 'the list');
+	is(bundles('mutating'), ',', 'nobody has written a bundle yet');
+	my $jobs = $c->get('jobs', '-n', $ns);
+	is_deeply($jobs->{items}, [], 'a cluster that hadn\'t the CustomResourceDefinition needs no Job for it');
+	ok($c->get('crd', $crd), 'it has it now');
+	is_deeply([ sort map { $_->{metadata}{name} } @{ $c->get('deployments', '-n', $ns)->{items} } ],
+		[ 'ipu-operator-controller-manager', 'ipu-operator-vipu-proxy' ], 'the Deployments');
+};
+
+# What becomes of an object from now on, an event a line.
+sub watch ($kind) {
+	my ($resource, $name) = @{ $object{$kind} };
+	my $watch = start("watch-$kind", path => $c->programs . '/kubectl', ports => 0, args => [ '--kubeconfig', $c->host_kubeconfig, 'get',
+		'--raw', "/apis/admissionregistration.k8s.io/v1/${resource}s?watch=true&fieldSelector=metadata.name=$name" ]);
+	$c->wait_for('the watch', sub { ($watch->out // '') =~ /\n/ });
+	return $watch;
+}
+
+subtest 'upgrades and rollbacks' => sub {
+	my $bundle = write_bundles();
+	my @watches = map { watch($_) } qw(mutating validating);
+	edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
+	$c->kubectl('-n', $ns, 'annotate', 'configmap', $list, 'graphcore.ai/cordon=pod001:8090', 'theirs=x');
+	my $edited = the_list();
+
+	helm('upgrade', '--reuse-values', '--set', 'controller.develLogs=true,admissionWebhooks.timeoutSeconds=9');
+	is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 9, 'the webhooks are written');
+	is_deeply(the_list(), $edited, 'the list as it was edited');
+
+	helm('upgrade', '--reuse-values', '--set', 'vipuControllers=pod009:8090:ipunode=c,admissionWebhooks.timeoutSeconds=8');
+	is(text(), 'pod009:8090:ipunode=c', 'another list in the values is written over what was edited');
+	is(the_list()->{metadata}{annotations}{'graphcore.ai/cordon'}, 'pod001:8090', 'who is cordoned stays so');
+	edit('pod010');
+	helm('upgrade', '--reuse-values', '--set', 'admissionWebhooks.timeoutSeconds=7');
+	is(text(), 'pod010', 'and what is edited after that stays');
+
+	helm('rollback', '1');
+	is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 30, 'a rollback');
+	is(text(), 'pod010', 'leaves the list alone');
+	helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+	is(text(), 'pod001:8090:ipunode=a', 'values that aren\'t those that it was written from are written');
+
+	# The last version that a watch shows is one of the test's own.
+	$c->kubectl('label', @{ $object{$_} }, 'x=last') for keys %object;
+	for my $watch (@watches) {
+		my $out = $c->wait_for('the watch', sub { my $out = $watch->out; return $out =~ /"x":"last".*\n/ ? $out : undef });
+		my @seen = map { json_decode($_)->{object} } $out =~ /^(.*)\n/mg;
+		cmp_ok(scalar @seen, '>', 4, 'versions that there were');
+		is_deeply([ grep { ($_->{clientConfig}{caBundle} // '') ne $bundle } map { @{ $_->{webhooks} } } @seen ], [],
+			'no moment without the bundle');
+		$watch->stop(status => 143);
+	}
+};
+
+subtest 'an older CustomResourceDefinition' => sub {
+	my $job = qr{^# Source: ipu-operator/templates/crd-upgrade\.yaml}m;
+	unlike(helm('upgrade', '--dry-run=server'), $job, 'with the same one nothing is to be done');
+	$c->kubectl('patch', 'crd', $crd, '--type=json', '-p',
+		'[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend"}]');
+	like(helm('upgrade', '--dry-run=server'), $job, 'an older one is brought up to date');
+	$c->apply(file_text('crds/graphcore.ai_ipujobs.yaml'), '--server-side', '--force-conflicts');
+	unlike(helm('upgrade', '--dry-run=server'), $job, 'once');
+};
+
+subtest 'the end, and another beginning' => sub {
+	edit('pod011');
+	$c->kubectl('-n', $ns, 'create', 'configmap', 'ipu-partitions-tracker');
+	helm('uninstall');
+	is(text(), 'pod011', 'the list stays');
+	ok($c->get('configmap', 'ipu-partitions-tracker', '-n', $ns), 'the tracker too');
+	ok($c->get('crd', $crd), 'and the CustomResourceDefinition');
+	is($c->get($_->[0], $_->[1]), undef, $_->[1]) for values %object;
+	is_deeply($c->get('deployments,services,serviceaccounts,roles,rolebindings', '-n', $ns, '-l', 'app.kubernetes.io/instance=rel')->{items},
+		[], 'nothing else');
+	my $mine = sub ($kind) { return grep { $_->{metadata}{name} =~ /^ipu-operator/ } @{ $c->get($kind)->{items} } };
+	is_deeply([ map { $_->{metadata}{name} } map { $mine->($_) } 'clusterroles', 'clusterrolebindings' ], [], 'in the whole cluster');
+
+	helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+	is(text(), 'pod011', 'a new installation with the same values takes the list as it is');
+};
+
+subtest 'another release' => sub {
+	my @other = ('install', 'other', $chart->path, '-n', 'other', '--create-namespace');
+	my $same = $chart->try_helm(@other);
+	isnt($same->{status}, 0, 'with the same names');
+	like($same->{err}, qr/exists and cannot be imported/, 'helm says what is in its way');
+	$chart->helm(@other, '--set', 'fullnameOverride=zz,topology=combined,controller.replicas=2,networkPolicy.enabled=true',
+		'--set', 'global.vipuControllers[0].address=pod1,vipuServerAddr=vipu.example.com,admissionWebhooks.patch.enabled=false',
+		'--set', 'admissionWebhooks.certificate.caBundle=' . (bundles('validating') || write_bundles()));
+	is($c->get('configmap', 'zz-vipu-controllers', '-n', 'other')->{data}{'controllers.yaml'}, '- address: pod1', 'with its own');
+	$chart->helm('upgrade', 'other', $chart->path, '-n', 'other', '--reuse-values', '--set',
+		'topology=split,autoscaling.enabled=true,autoscaling.minReplicas=2,vipuProxy.replicas=2');
+	is_deeply([ map { $_->{metadata}{name} } @{ $c->get('pdb', '-n', 'other')->{items} } ], [ 'zz-controller-manager', 'zz-vipu-proxy' ],
+		'from combined to split, with all that belongs to several replicas');
+	$chart->helm('uninstall', 'other', '-n', 'other');
+	ok($c->get('deployment', 'ipu-operator-vipu-proxy', '-n', $ns), 'its end is not the first one\'s');
+};
+
+$c->down;
+done_testing;
