@@ -184,6 +184,11 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"of a Pod that asks for IPUs by annotation what the webhook makes of it. YAML, or a list\n"  \
 	"by -o json. What only a cluster knows stands <in brackets>. Nobody is asked.\n"
 
+#define ABOUT_EXPLAIN                                                                                 \
+	"Looks at the IPUJob, or the Pod that asks for IPUs by annotation, at its Pods and Events,\n" \
+	"at the operator and its queue, at controllers, nodes, webhooks and quotas, as far as it\n"   \
+	"may, and says in words what holds it up. Nothing is changed.\n"
+
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
@@ -213,6 +218,9 @@ const struct ctl_command ctl_commands[] = {
 	{"render", "[FILE]...", "what would be created for manifests", ABOUT_RENDER, 0, ANY_NUMBER,
 	 CTL_TAKES_FILES | CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_RENDER, false,
 	 ctl_run_render, .alone = true},
+	{"explain", "JOB|pod/POD", "why it waits, what comes next, and what can be done",
+	 ABOUT_EXPLAIN, 1, 1, CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_CONFIG_MAP, true,
+	 ctl_run_explain},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
 	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,

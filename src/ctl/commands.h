@@ -50,6 +50,9 @@ int ctl_run_crd_apply(struct ctl_link *link, const struct ctl_options *o, struct
 /* validate.c */
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
+/* explain.c */
+int ctl_run_explain(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
 /* render.c */
 int ctl_run_render(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 

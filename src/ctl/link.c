@@ -182,6 +182,13 @@ const char *ctl_link_advice(const struct ctl_link *l)
 	return l->advice;
 }
 
+const char *ctl_link_namespace(const struct ctl_link *l)
+{
+	const char *ns = l->config ? kube_config_namespace(l->config) : NULL;
+
+	return l->o->job_ns ? l->o->job_ns : ns && ns[0] ? ns : "default";
+}
+
 /* ---- calls ---- */
 
 static void keep_answer(struct ctl_link *l, struct str body)

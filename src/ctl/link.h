@@ -33,6 +33,9 @@ int ctl_link_kube(struct ctl_link *link, const struct kube_request *request, str
 		  struct err *err);
 void ctl_link_pause(struct ctl_link *link, unsigned ms);
 
+/* --namespace, else the kubeconfig's, else "default". */
+const char *ctl_link_namespace(const struct ctl_link *link);
+
 /* For people, after an error of ctl_link_ask: where it was asked, and what may be given instead. */
 const char *ctl_link_advice(const struct ctl_link *link);
 

@@ -9,6 +9,11 @@ libctl_a_SOURCES = \
 	src/ctl/cordon.h \
 	src/ctl/cordon.c \
 	src/ctl/crd.c \
+	src/ctl/explain.h \
+	src/ctl/explain.c \
+	src/ctl/explain_rules.c \
+	src/ctl/facts.h \
+	src/ctl/facts.c \
 	src/ctl/link.h \
 	src/ctl/link.c \
 	src/ctl/manifest.h \
@@ -45,3 +50,7 @@ ipuctl_LDADD = $(ctl_ldadd)
 check_PROGRAMS += t/unit/ctl_table_test
 t_unit_ctl_table_test_SOURCES = t/unit/ctl_table_test.c t/unit/tap.h
 t_unit_ctl_table_test_LDADD = $(ctl_ldadd)
+
+check_PROGRAMS += t/unit/ctl_explain_test
+t_unit_ctl_explain_test_SOURCES = t/unit/ctl_explain_test.c t/unit/tap.h
+t_unit_ctl_explain_test_LDADD = $(ctl_ldadd)

@@ -58,6 +58,7 @@ static int take_all(struct ctl_settings *s, const struct json *root, struct err 
 		return -1;
 	s->has_image = json_str(image).len > 0;
 	s->pods.worker.launcher_image = s->has_image ? json_cstr(image) : CTL_NO_IMAGE;
+	s->pods.worker.launcher_pull = chosen(json_at(root, "launcher", "imagePullPolicy", NULL));
 	s->pods.worker.mpi_interface = chosen(json_at(root, "launcher", "mpiInterface", NULL));
 	s->pods.worker.worker_wait_s = (unsigned)json_int(wait, 300);
 	s->pods.wait_s = (unsigned)json_int(pods_wait, 0);

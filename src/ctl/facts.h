@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is asked of the cluster and of the operator for one explanation: one JSON object, whose
+ * members are {"value": …}, or {"error": {"code": …, "message": …}} where it couldn't be had. What
+ * follows from them is explain.c's, and needs nobody.
+ */
+#ifndef IPU_CTL_FACTS_H
+#define IPU_CTL_FACTS_H
+
+#include <stdbool.h>
+
+#include "core/json.h"
+#include "ctl/link.h"
+
+/* In doc, its root. ERR_UNAVAILABLE and so on: the API server doesn't answer at all. */
+int ctl_facts_gather(struct ctl_link *link, const struct ctl_options *o, const char *ns,
+		     const char *name, bool is_pod, struct jmut_doc *doc, struct err *err);
+
+const struct json *ctl_fact(const struct json *facts, const char *name); /* NULL: not had */
+int ctl_fact_code(const struct json *facts, const char *name);           /* 0: no error */
+struct str ctl_fact_error(const struct json *facts, const char *name);
+
+#endif
