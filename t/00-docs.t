@@ -144,6 +144,22 @@ my @stale = grep { index($literals, $_) < 0 }
 	map { @{$names{$_}} } grep { !/^Environment that/ } sort keys %names;
 is_deeply([grep { !/[ ={:]/ && !/^status\./ } @stale], [], 'no name in names.md that the code lacks');
 
+# Alerting rules and the dashboard ask for metrics that there are.
+my %metrics = map { $_ => 1 } map { quoted($_->{cells}[0]) } grep { $_->{heading} eq 'Metrics' } table_rows('doc/reference/names.md');
+for my $file (qw(rules.yaml dashboard.json)) {
+	my %asked = map { $_ => 1 } file_text("helm/ipu-operator/files/$file")
+		=~ /\b((?:ipu_operator|workqueue|rest_client|controller_runtime|process)_[a-z_]+)/g;
+	cmp_ok(scalar keys %asked, '>', 15, "$file asks for metrics");
+	is_deeply([grep { !$metrics{$_} && !$metrics{s/_(?:bucket|sum|count)$//r} } sort keys %asked], [],
+		"... that names.md has");
+}
+
+# Each alert has its runbook, a heading of the page on troubleshooting.
+my @runbooks = file_text('helm/ipu-operator/files/rules.yaml') =~ m{^ +runbook: doc/alerts\.md#([a-z-]+)$}mg;
+is(scalar @runbooks, scalar(() = file_text('helm/ipu-operator/files/rules.yaml') =~ /- alert: /g), 'a runbook for each alert');
+my %headings = map { lc($_) =~ tr/ /-/r => 1 } file_text('doc/alerts.md') =~ /^## (.+)$/mg;
+is_deeply([sort keys %headings], [sort @runbooks], 'doc/alerts.md has them, and no other');
+
 # The options of each program, as its --help lists them, against its manual page.
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
 	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');

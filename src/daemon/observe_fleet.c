@@ -17,7 +17,7 @@
 #define MAX_AGENTS 1000 /* IPU-Machines that have series of their own */
 
 static struct {
-	struct metric *up, *capacity, *ipus, *partitions, *waiting, *oldest, *reasons;
+	struct metric *up, *capacity, *ipus, *partitions, *ages, *waiting, *oldest, *reasons;
 	struct metric *die, *board, *faulty, *idle;
 } m;
 
@@ -151,6 +151,7 @@ struct sums {
 	const struct partitions *partitions;
 	struct map *used; /* by controller: int64_t */
 	unsigned phases[PHASES];
+	int64_t since_ms[PHASES]; /* wall: of the one that has been in it longest; 0: none is */
 };
 
 static void add_entry(const struct partition_entry *e, void *arg)
@@ -159,6 +160,8 @@ static void add_entry(const struct partition_entry *e, void *arg)
 	int64_t *used = map_get(s->used, str_of(e->controller));
 
 	s->phases[e->phase]++;
+	if (!s->since_ms[e->phase] || e->since_ms < s->since_ms[e->phase])
+		s->since_ms[e->phase] = e->since_ms;
 	if (used && partition_holds_ipus(s->partitions, e))
 		*used += e->ask.ipus;
 }
@@ -199,8 +202,12 @@ static void collect_controllers(struct daemon *d)
 	partitions_each_entry(d->partitions, add_entry, &s);
 	for (size_t i = 0; i < n; i++)
 		collect_controller(d, vipu_fleet_at(d->fleet, i), used[i], &room);
-	for (size_t i = 0; i < PHASES; i++)
+	for (size_t i = 0; i < PHASES; i++) {
+		int64_t age_ms = s.since_ms[i] ? clock_wall_ms() - s.since_ms[i] : 0;
+
 		metric_set(m.partitions, &phase_labels[i], s.phases[i]);
+		metric_set(m.ages, &phase_labels[i], age_ms > 0 ? (double)age_ms / 1000 : 0);
+	}
 	map_free(s.used);
 }
 
@@ -259,6 +266,9 @@ static void register_metrics(void)
 		       "reserved ones.",
 		       by_place);
 	m.partitions = gauge("ipu_operator_partitions", "Entries of the tracker.", by_state);
+	m.ages = gauge("ipu_operator_partition_oldest_seconds",
+		       "How long the entry that has been in this state longest has been in it.",
+		       by_state);
 	m.waiting = gauge("ipu_operator_partitions_waiting", "Instances that wait for a partition.",
 			  NULL);
 	m.reasons = gauge("ipu_operator_partitions_waiting_by_reason",
