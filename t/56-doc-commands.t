@@ -1,0 +1,271 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The commands of the documentation, run in their order on the simulated cluster of ./quickstart --stay; where a page
+# shows what a command prints, it's compared. doc/HACKING.md, "Write documentation", says how a block is marked.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest;
+use IpuTree qw(file_text top_srcdir);
+use Test::More;
+
+my $kubectl = program_or_skip('kubectl');
+program_or_skip($_) for qw(curl jq);
+watchdog(240);
+
+my @pages = qw(README.md doc/user-guide.md doc/admin-guide.md doc/troubleshooting.md);
+@pages = grep { index($_, $ENV{IPU_PAGE}) >= 0 } @pages if $ENV{IPU_PAGE};
+my $top = top_srcdir();
+my $build = $ENV{TOP_BUILDDIR};
+my $command_words = qr/^(?:\$ |(?:sudo )?(?:kubectl|helm|ipuctl|curl|docker|ctr|systemctl|ipu-operator|make|\.\/)\b)/;
+
+# ---- reading a page ----
+
+# The blocks of a page in their order: {line, language, marks, text}; hidden ones have the language "hidden".
+sub blocks {
+	my ($page) = @_;
+	my (@blocks, $open);
+	my $number = 0;
+	for my $line (split /\n/, file_text($page)) {
+		$number++;
+		if ($open && $open->{language} ne 'hidden' && $line =~ /^\s*```\s*$/) {
+			push @blocks, $open;
+			undef $open;
+		} elsif ($open && $open->{language} eq 'hidden' && $line =~ /^\s*-->\s*$/) {
+			push @blocks, $open;
+			undef $open;
+		} elsif ($open) {
+			$open->{text} .= $line =~ s/^ {0,$open->{indent}}//r . "\n";
+		} elsif ($line =~ /^( *)```(\w*) ?(.*)$/) {
+			$open = {line => $number, indent => length $1, language => $2, marks => marks($3), text => ''};
+		} elsif ($line =~ /^<!-- test:\s*(.*?)\s*-->$/) {
+			push @blocks, {line => $number, language => 'hidden', marks => {}, text => "$1\n"};
+		} elsif ($line =~ /^<!-- test:$/) {
+			$open = {line => $number, indent => 0, language => 'hidden', marks => {}, text => ''};
+		} elsif ($line =~ /^    $command_words/) {
+			push @blocks, {line => $number, language => 'indented', marks => {}, text => "$line\n"};
+		}
+	}
+	die "$page:$open->{line}: a block that doesn't end\n" if $open;
+	return @blocks;
+}
+
+# "no-run: REASON", "until: TEXT", "status: N", or nothing.
+sub marks {
+	my ($text) = @_;
+	return {} if $text eq '';
+	return $text =~ /^(no-run|until|status): (\S.*)$/ ? {$1 => $2} : {what => $text};
+}
+
+# What is wrong with the form of a block, or undef.
+sub bad_form {
+	my ($block) = @_;
+	my ($language, $marks) = @$block{qw(language marks)};
+	return "commands stand in a block of their own, with ```sh or ```console" if $language eq 'indented';
+	return "a block names its language" if $language eq '';
+	return "no such language here: $language" if $language !~ /^(?:sh|console|yaml|text|hidden)$/;
+	return "what is \"$marks->{what}\"?" if defined $marks->{what} && $language ne 'yaml';
+	return "a reason has some words" if defined $marks->{'no-run'} && $marks->{'no-run'} !~ /\w+ \w+/;
+	return "commands in a block that isn't run" if $language =~ /^(?:yaml|text)$/ && $block->{text} =~ /$command_words/m;
+	return "a command begins with \"\$ \"" if $language eq 'console' && $block->{text} !~ /\A\$ /;
+	return undef;
+}
+
+# The commands of a block, each {text, shown}: a "console" block has several, and what they print.
+sub commands {
+	my ($block) = @_;
+	return {text => $block->{text}} if $block->{language} ne 'console';
+	my @commands;
+	for my $line (split /\n/, $block->{text}) {
+		if ($line =~ /^\$ (.*)$/) {
+			push @commands, {text => "$1\n", shown => [], more => scalar($line =~ /\\$/)};
+		} elsif ($commands[-1]{more}) {
+			$commands[-1]{text} .= "$line\n";
+			$commands[-1]{more} = $line =~ /\\$/;
+		} else {
+			push @{$commands[-1]{shown}}, $line;
+		}
+	}
+	return @commands;
+}
+
+# ---- comparing ----
+
+# A line that is shown, as a pattern: blanks count as one, times and long identifiers for any, and "…" for anything.
+sub pattern {
+	my ($line) = @_;
+	my $pattern = join '\s+', map { join '.*', map { word($_) } split /…/, $_, -1 } split ' ', $line;
+	return qr/^\s*$pattern\s*$/;
+}
+
+sub word {
+	my ($word) = @_;
+	return '(?:\d+[smhd])+' if $word =~ /^(?:\d+[smhd])+$/;
+	return join '[0-9a-f]{10,}', map { quotemeta } split /[0-9a-f]{10,}/, $word, -1;
+}
+
+# The first line shown that the output doesn't have behind those before it, or undef.
+sub missing {
+	my ($shown, $out) = @_;
+	my @out = split /\n/, $out;
+	for my $line (@$shown) {
+		next if $line =~ /^\s*(?:…)?\s*$/;
+		my $pattern = pattern($line);
+		while (1) {
+			return $line if !@out;
+			last if shift(@out) =~ $pattern;
+		}
+	}
+	return undef;
+}
+
+is(missing(['A   B', 'x-0123456789   5m'], "A B\nother\nx-abcdef012345 17s\n"), undef, 'self-test: shown');
+is(missing(['A   C'], "A B\n"), 'A   C', 'self-test: not shown');
+is(missing(['B', 'A'], "A\nB\n"), 'A', 'self-test: shown in another order');
+is(missing(['a…e 1'], "abcde 1\n"), undef, 'self-test: dots');
+ok(bad_form({language => 'sh', marks => marks('no-run: why'), text => ''}), 'self-test: a reason that is none');
+ok(bad_form({language => 'yaml', marks => {}, text => "kubectl get x\n"}), 'self-test: a command among values');
+ok(!bad_form({language => 'sh', marks => marks('no-run: needs a browser'), text => "x\n"}), 'self-test: a reason');
+
+# ---- running ----
+
+# What a page calls by a name that can't be known, here.
+sub substituted {
+	my ($text, $world) = @_;
+	for my $pair (@{$world->{substitutions}}) {
+		my ($from, $to) = @$pair;
+		$text =~ s/(?<![\w.-])$from(?![\w-])/$to/g;
+	}
+	return $text;
+}
+
+# Everything that a page's commands find: a cluster, and a folder with what the project's folder holds.
+sub world {
+	my ($page) = @_;
+	my $folder = test_dir() . '/' . $page =~ s/\W/-/gr;
+	mkdir $_ or die "$_: $!\n" for $folder, "$folder/bin", "$folder/tmp", "$folder/project";
+	symlink "$top/$_", "$folder/project/$_" or die "$_: $!\n" for qw(crds doc etc helm README.md);
+	symlink "$build/ipuctl", "$folder/bin/kubectl-ipu" or die "kubectl-ipu: $!\n";
+	my @fast = map { ('--sim-arg', $_) } qw(--create-ms=50 --reset-ms=50 --remove-ms=50 --pod-start-ms=50
+		--pod-run-ms=300 --nodes=2), "--program=/ipu-launcher=$build/ipu-launcher";
+	my @operator = map { ('--operator-arg', $_) } qw(--set=launcher.image=ipu-operator --set=proxy.tlsListen=127.0.0.1:0);
+	my @quickstart = ("$top/quickstart", '--build', $build, @fast);
+	my $program = start('quickstart', path => shift(@quickstart), ports => 0, env => {TMPDIR => "$folder/tmp"},
+		args => [@quickstart, @operator, '--stay']);
+	wait_until('the cluster to be up', sub { ($program->out // '') =~ m{/sim/state\n} });
+	my ($kubeconfig) = $program->out =~ /The kubeconfig: (\S+)/;
+	my $state = $kubeconfig =~ s{/[^/]*$}{}r;
+	my %port = map { /^(\S+) (\d+)$/mg } slurp("$state/sim.ports"), slurp("$state/operator.ports");
+	return {
+		folder => $folder, program => $program, port => \%port,
+		env => {
+			KUBECONFIG => $kubeconfig, IPUCTL_SERVER => "http://127.0.0.1:$port{proxy}", HOME => $folder,
+			TMPDIR => "$folder/tmp", PATH => "$folder/bin:$build:$ENV{PATH}", ADMIN => "http://127.0.0.1:$port{admin}",
+			KUBECTL_REMOTE_COMMAND_WEBSOCKETS => 'true', http_proxy => undef,
+		},
+		substitutions => [
+			['\./quickstart', join ' ', "$top/quickstart", @quickstart],
+			['http://(?:HOST|127\.0\.0\.1):8080', "http://127.0.0.1:$port{proxy}"],
+			['http://(?:HOST|127\.0\.0\.1):8081', "http://127.0.0.1:$port{health}"],
+			['http://(?:HOST|127\.0\.0\.1):8444', "http://127.0.0.1:$port{metrics}"],
+			['10\.5\.212\.116:8090', "127.0.0.1:$port{vipu0}"],
+			['https://ipu-operator-vipu-proxy\.ipu-operator\.svc', "https://localhost:$port{'proxy-tls'}"],
+			['NODE', 'sim1'],
+		],
+	};
+}
+
+# The page as one script for bash: a command's output goes to N.out, and what of it failed to N.failed.
+sub script {
+	my ($world, @commands) = @_;
+	my $text = <<'END';
+set -E +m
+trap 'printf "%s\n" "$BASH_COMMAND" >>"$STEPS/$step.failed"' ERR
+# until_shown FILE TEXT: runs the commands until they have printed this.
+until_shown() {
+	setsid bash "$1" >"$STEPS/$step.out" 2>&1 &
+	local pid=$! i
+	for ((i = 0; i < 600; i++)); do
+		if grep -qsF -- "$2" "$STEPS/$step.out"; then break; fi
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	kill -- -"$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+	grep -qF -- "$2" "$STEPS/$step.out"
+}
+# pods JSON: how the simulated Pods go.
+pods() { curl -sSf -X POST --data "$1" "$ADMIN/sim/pods"; }
+# eventually COMMAND…: again and again until it succeeds.
+eventually() {
+	local i
+	for ((i = 0; i < 300; i++)); do
+		if "$@" >/dev/null 2>&1; then return 0; fi
+		sleep 0.1
+	done
+	"$@"
+}
+END
+	my $number = 0;
+	for my $command (@commands) {
+		my $file = "$world->{folder}/steps/" . ++$number;
+		spit($file, substituted($command->{text}, $world));
+		$text .= "step=$number\n" . (defined $command->{marks}{until}
+			? "until_shown '$file' '$command->{marks}{until}' || echo 'not shown in time' >>\"\$STEPS/$number.failed\"\n"
+			: "source '$file' >'$file.out' 2>&1 </dev/null\necho \$? >'$file.status'\n");
+	}
+	return $text;
+}
+
+sub judge_command {
+	my ($world, $command, $number, $where) = @_;
+	my $file = "$world->{folder}/steps/$number";
+	my $out = slurp("$file.out") // return fail("$where: it was never reached");
+	my $failed = (slurp("$file.failed") // '') =~ s/^source .*\n//gmr;
+	my $wanted = $command->{marks}{status} // 0;
+	my $status = defined $command->{marks}{until} ? ($failed eq '' ? 0 : 1) : (slurp("$file.status") // 255) + 0;
+	my $missing = missing([map { substituted($_, $world) } @{$command->{shown} // []}], $out);
+	my $good = ($wanted ? $status == $wanted : $status == 0 && $failed eq '') && !defined $missing;
+	note("$where: $command->{text}$out") if $ENV{IPU_SHOW};
+	my $name = $command->{language} eq 'hidden' ? 'prepared' : 'runs' . ($command->{shown} ? ' and shows that' : '');
+	ok($good, "$where: $name")
+		or diag("command: $command->{text}status: $status, wanted $wanted\n",
+			$failed ne '' ? "failed: $failed" : (), defined $missing ? "not shown: $missing\n" : (), "output:\n$out");
+	return;
+}
+
+sub run_page {
+	my ($page, @blocks) = @_;
+	my @commands;
+	for my $block (grep { $_->{language} =~ /^(?:sh|console|hidden)$/ && !defined $_->{marks}{'no-run'} } @blocks) {
+		push @commands, map { {%$_, %$block{qw(line language marks)}} } commands($block);
+	}
+	return if !@commands;
+	my $world = world($page);
+	mkdir "$world->{folder}/steps" or die "steps: $!\n";
+	spit("$world->{folder}/script", script($world, @commands));
+	my $result = eval { run(['bash', "$world->{folder}/script"], name => 'page', seconds => 120, cwd => "$world->{folder}/project",
+		env => {%{$world->{env}}, STEPS => "$world->{folder}/steps"}) } // {err => $@};
+	is($result->{err}, '', "$page: the script itself");
+	my $number = 0;
+	judge_command($world, $_, ++$number, "$page:$_->{line}") for @commands;
+	$world->{program}->stop(signal => 'INT', status => 0);
+	return;
+}
+
+for my $page (@pages) {
+	my @blocks = blocks($page);
+	my @bad = map { my $why = bad_form($_); defined $why ? "$page:$_->{line}: $why" : () } @blocks;
+	is_deeply(\@bad, [], "$page: the form of its blocks");
+	my @skipped = grep { defined $_->{marks}{'no-run'} } @blocks;
+	note("$page:$_->{line}: not run: $_->{marks}{'no-run'}") for @skipped;
+	my $run = grep { $_->{language} =~ /^(?:sh|console)$/ && !defined $_->{marks}{'no-run'} } @blocks;
+	note("$page: $run blocks of commands are run, @{[scalar @skipped]} aren't");
+	run_page($page, @blocks);
+}
+
+done_testing();
