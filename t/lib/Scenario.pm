@@ -575,7 +575,7 @@ sub tell_all ($s) {
 			my $pod = $s->get_worker($name);
 			$text .= "  Pod: " . json_encode($pod->{status}) . "\n" if $pod;
 		}
-		my $metrics = $s->metrics;
+		my $metrics = $s->{operator} ? $s->metrics : {};
 		$text .= "$_ $metrics->{$_}\n"
 			for grep { /workqueue_depth|active_workers|jobs|partitions|waiting/ } sort keys %$metrics;
 		$text .= 'tracker: ' . json_encode($s->tracker) . "\n";

@@ -99,6 +99,11 @@ spec:
             - {name: http, containerPort: {{ int $root.Values.vipuProxy.proxyPort }}}
             - {name: partitions, containerPort: 8445}
             {{- end }}
+          {{- if $isProxy }}
+          {{- /* /stats and /query are served until no node sends them here any more. */}}
+          lifecycle:
+            preStop: {sleep: {seconds: 3}}
+          {{- end }}
           livenessProbe:
             httpGet: {path: /healthz, port: health}
             periodSeconds: 10

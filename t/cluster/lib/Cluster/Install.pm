@@ -16,7 +16,7 @@ use Test::More ();
 use Time::HiRes qw(sleep time);
 
 our $ns = 'ipu-operator';
-my $helm_s = 180;
+our $helm_s = 180;
 my $owner = $$;
 my @all;
 
@@ -71,6 +71,21 @@ sub load ($self, $tar, $name = undef, $others = []) {
 
 sub snapshotter ($self) { return $self->{snapshotter} //= json_decode(slurp($self->{c}->dir . '/cluster.json'))->{snapshotter} }
 
+# What a node has: {name}, {digest}.
+sub images ($self, $node) {
+	my @lines = split /^/, $self->ctr($node, 'images', 'list');
+	return map { my @words = split; { name => $words[0], digest => $words[2] } } @lines[ 1 .. $#lines ];
+}
+
+# An image has another name from now on, and the one it had no more.
+sub rename_image ($self, $from, $to) {
+	for my $node ($self->{c}->nodes) {
+		$self->ctr($node, 'images', 'tag', '--force', $from, $to);
+		$self->ctr($node, 'images', 'remove', $from);
+	}
+	return;
+}
+
 # containerd's own client on a node: its output.
 sub ctr ($self, $node, @words) {
 	my $done = $self->{c}->command([ $self->{c}->programs . '/ctr', '-a', "/run/$node/containerd.sock", '-n', 'k8s.io', @words ],
@@ -84,29 +99,26 @@ sub make_other_version ($self, $version) {
 	my $now = $self->{image}{version};
 	length $version == length $now or die "'$version' and '$now' differ in length\n";
 	my $dir = test_dir() . "/image-$version";
-	make_path("$dir/oci", "$dir/root");
-	run_well('tar', '-C', "$dir/oci", '-xf', $self->{image}{tar});
-	run_well('tar', '-C', "$dir/root", '-xf', $_) for layers("$dir/oci");
+	make_path("$dir/image", "$dir/root");
+	run_well('tar', '-C', "$dir/image", '-xf', $self->{image}{tar});
+	run_well('tar', '-C', "$dir/root", '-xf', $_) for layers("$dir/image");
 	my $changed = 0;
 	for my $program ("$dir/root/usr/sbin/ipu-operator", "$dir/root/usr/bin/ipuctl", "$dir/root/ipu-launcher") {
 		my $text = slurp($program) // die "$program: $!\n";
-		$changed += $text =~ s/\0\Q$now\E\0/\0$version\0/g;
+		$changed += $text =~ s/(?<![\d.])\Q$now\E(?![\d.])/$version/g;
 		spit($program, $text);
 	}
 	$changed or die "no program in the image says that it is $now\n";
 	run_well(top_srcdir() . '/t/cluster/image', '--name', "localhost/ipu-operator:$version", '--entrypoint',
 		'/usr/sbin/ipu-operator', "$dir/root", "$dir/image.tar");
 	$self->load("$dir/image.tar");
-	run_well('rm', '-rf', "$dir/oci", "$dir/root");
+	run_well('rm', '-rf', "$dir/image", "$dir/root");
 	return { tar => "$dir/image.tar", version => $version, name => 'localhost/ipu-operator', tag => $version };
 }
 
-# The layers of an unpacked OCI layout, lowest first.
+# The layers of an unpacked archive, lowest first: `docker load` reads the same file.
 sub layers ($dir) {
-	my $blob = sub ($digest) { "$dir/blobs/" . $digest =~ s{:}{/}r };
-	my $index = json_decode(slurp("$dir/index.json"));
-	my $manifest = json_decode(slurp($blob->($index->{manifests}[0]{digest})));
-	return map { $blob->($_->{digest}) } @{ $manifest->{layers} };
+	return map { "$dir/$_" } @{ json_decode(slurp("$dir/manifest.json"))->[0]{Layers} };
 }
 
 sub run_well (@command) {
@@ -135,6 +147,14 @@ sub helm ($self, @words) {
 }
 
 sub chart ($self) { return top_srcdir() . '/helm/ipu-operator' }
+
+# The chart as a file.
+sub package_chart ($self) {
+	my $dir = test_dir() . '/chart';
+	$self->helm('package', $self->chart, '--destination', $dir);
+	my ($file) = glob "$dir/*.tgz";
+	return $file;
+}
 
 # What every installation here says of itself: the image and the controllers. More values go over them, member by member.
 sub values_file ($self, $more = {}, $image = $self->{image}) {
@@ -237,7 +257,7 @@ sub answers ($self, $load) {
 	return map {
 		my ($at, $took, $status, $again, $text) = split ' ', $_, 5;
 		{ at => $at, took => $took, status => $status, again => $again, text => $text }
-	} grep { /\n\z/ } split /^/, $load->out;
+	} grep { /\n\z/ } split /^/, $load->out // '';
 }
 
 # ---- the end ----
@@ -252,7 +272,10 @@ sub tell ($self) {
 		Test::More::diag("--- kubectl @$words\n", last_lines($done->{out}, 120));
 	}
 	my $pods = eval { $self->{c}->get('pods', '-n', $ns) } // { items => [] };
-	for my $pod (map { $_->{metadata}{name} } @{ $pods->{items} }) {
+	for my $object (@{ $pods->{items} }) {
+		my $pod = $object->{metadata}{name};
+		my $answer = eval { $self->fetch('GET', "http://$object->{status}{podIP}:8081/readyz", seconds => 5) } // {};
+		Test::More::diag("--- $pod says of its readiness: ", $answer->{content} // $@);
 		for my $previous ([], ['--previous']) {
 			my $done = eval { $self->{c}->kubectl_result([ '-n', $ns, 'logs', $pod, '--all-containers', @$previous ]) } // next;
 			Test::More::diag("--- the log of $pod @$previous\n", last_lines($done->{out}, 60)) if $done->{status} == 0;
