@@ -28,6 +28,9 @@ void loop_stop(struct loop *loop, int status);
 void loop_turn(struct loop *loop, unsigned max_wait_ms);
 struct ev_loop *loop_ev(struct loop *loop); /* for c-ares and the few who need libev itself */
 
+/* What is watched is called by its callback and that one's file, for the slow-turn report. */
+#define LOOP_NAME(cb) __FILE_NAME__ ":" #cb
+
 /* Timers. Embedded in their owner; a deadline on the clock of clock_mono_ms. Starting a started
  * timer moves it; stopping a stopped one is harmless. cb may start, stop and free anything. */
 struct loop_timer;
@@ -35,12 +38,15 @@ typedef void loop_timer_fn(struct loop_timer *timer, void *arg);
 struct loop_timer {
 	loop_timer_fn *cb;
 	void *arg;
+	const char *name;
 	struct loop *loop;
 	int64_t at_ms;
 	uint64_t seq;    /* of two that are due at the same time the one started first runs first */
 	size_t heap_pos; /* 0: stopped */
 };
-void loop_timer_init(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg);
+#define loop_timer_init(t, loop, cb, arg) loop_timer_init_as(t, loop, cb, arg, LOOP_NAME(cb))
+void loop_timer_init_as(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg,
+			const char *name);
 void loop_timer_start_at(struct loop_timer *t, int64_t mono_ms);
 void loop_timer_start_in(struct loop_timer *t, int64_t delay_ms);
 void loop_timer_stop(struct loop_timer *t);
@@ -56,9 +62,12 @@ struct loop_io {
 	struct ev_io ev;
 	loop_io_fn *cb;
 	void *arg;
+	const char *name;
 	struct loop *loop;
 };
-void loop_io_init(struct loop_io *io, struct loop *loop, int fd, loop_io_fn *cb, void *arg);
+#define loop_io_init(io, loop, fd, cb, arg) loop_io_init_as(io, loop, fd, cb, arg, LOOP_NAME(cb))
+void loop_io_init_as(struct loop_io *io, struct loop *loop, int fd, loop_io_fn *cb, void *arg,
+		     const char *name);
 void loop_io_watch(struct loop_io *io, int events); /* 0 stops; changing is cheap */
 void loop_io_stop(struct loop_io *io);
 
@@ -69,10 +78,13 @@ struct loop_signal {
 	struct ev_signal ev;
 	loop_signal_fn *cb;
 	void *arg;
+	const char *name;
 	struct loop *loop;
 };
-void loop_signal_start(struct loop_signal *s, struct loop *loop, int signum, loop_signal_fn *cb,
-		       void *arg);
+#define loop_signal_start(s, loop, signum, cb, arg)                                                \
+	loop_signal_start_as(s, loop, signum, cb, arg, LOOP_NAME(cb))
+void loop_signal_start_as(struct loop_signal *s, struct loop *loop, int signum, loop_signal_fn *cb,
+			  void *arg, const char *name);
 void loop_signal_stop(struct loop_signal *s);
 
 /* Deferred work: runs once, later in this turn or in the next, never from within the call.
@@ -85,9 +97,12 @@ struct loop_work {
 	struct list link;
 	loop_work_fn *cb;
 	void *arg;
+	const char *name;
 	struct loop *loop;
 };
-void loop_work_init(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg);
+#define loop_work_init(w, loop, cb, arg) loop_work_init_as(w, loop, cb, arg, LOOP_NAME(cb))
+void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg,
+		       const char *name);
 void loop_work_post(struct loop_work *w);
 void loop_work_cancel(struct loop_work *w);
 
@@ -96,7 +111,9 @@ void loop_reap(struct loop *loop, void *p, void (*free_fn)(void *p));
 
 /* Time that callbacks took: the longest turn since the last call, for the loop-lag metric. */
 int64_t loop_longest_turn_us(struct loop *loop);
-/* A turn longer than this (default 100 ms) is logged once a second at most; 0 turns it off. */
+/* A turn longer than this (default 100 ms) is logged, with which callback took longest, once a
+ * second at most; 0 turns it off. */
 void loop_set_slow_turn_ms(struct loop *loop, unsigned ms);
+uint64_t loop_slow_turns(const struct loop *loop); /* how many there have been */
 
 #endif

@@ -20,7 +20,7 @@
 #define METRICS_LIMIT ((size_t)8 << 20)
 
 static struct {
-	struct metric *build_info, *jobs, *pods, *leader, *lag;
+	struct metric *build_info, *jobs, *pods, *leader, *lag, *slow_turns;
 	struct metric *cpu, *resident, *virtual_bytes, *fds, *max_fds, *start;
 } m;
 
@@ -101,6 +101,8 @@ static void collect(void *arg)
 	if (d->lease || d->leading)
 		metric_set(m.leader, leases, d->leading);
 	metric_set(m.lag, NULL, (double)loop_longest_turn_us(d->loop) / 1e6);
+	metric_add(m.slow_turns, NULL,
+		   (double)loop_slow_turns(d->loop) - metric_value(m.slow_turns, NULL));
 }
 
 static struct metric *gauge(const char *name, const char *help, const char *const *labels)
@@ -122,6 +124,9 @@ static void register_metrics(void)
 			 by_lease);
 	m.lag = gauge("ipu_operator_loop_longest_turn_seconds",
 		      "The longest turn of the loop since the last scrape.", NULL);
+	m.slow_turns = metric_new(METRIC_COUNTER, "ipu_operator_loop_slow_turns_total",
+				  "Turns of the loop longer than log.slowTurnMilliseconds.", NULL,
+				  NULL, 0);
 	m.cpu = metric_new(METRIC_COUNTER, "process_cpu_seconds_total", "CPU time.", NULL, NULL, 0);
 	m.resident = gauge("process_resident_memory_bytes", "Memory.", NULL);
 	m.virtual_bytes = gauge("process_virtual_memory_bytes", "Address space.", NULL);

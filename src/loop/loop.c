@@ -37,6 +37,14 @@ struct loop {
 	bool stopped;
 	int status;
 	int64_t turn_began_us;
+	/* Within the turn: */
+	int64_t ended_us; /* the last callback */
+	unsigned ran;     /* callbacks */
+	struct {
+		const char *kind, *name;
+		int64_t us;
+	} slowest;
+	uint64_t slow_turns;
 	int64_t longest_us;
 	unsigned slow_ms;
 	struct log_limit slow_limit;
@@ -59,7 +67,23 @@ static void on_polled(struct ev_loop *ev, struct ev_check *w, int revents)
 {
 	(void)ev, (void)revents;
 	struct loop *loop = w->data;
-	loop->turn_began_us = real_us();
+	loop->turn_began_us = loop->ended_us = real_us();
+	loop->ran = 0;
+	loop->slowest.us = 0;
+}
+
+/* What was called has returned. It may be gone: its name was asked for before. */
+static void note(struct loop *loop, const char *kind, const char *name)
+{
+	int64_t now_us = real_us(), took_us = now_us - loop->ended_us;
+
+	loop->ended_us = now_us;
+	loop->ran++;
+	if (took_us <= loop->slowest.us)
+		return;
+	loop->slowest.us = took_us;
+	loop->slowest.kind = kind;
+	loop->slowest.name = name;
 }
 
 int loop_new(struct loop **ret, struct err *err)
@@ -120,8 +144,10 @@ static void run_timers(struct loop *loop)
 		struct loop_timer *t = timer_heap_first(&loop->timers);
 		if (!t || t->at_ms > now_ms)
 			return;
+		const char *name = t->name;
 		timer_heap_remove(&loop->timers, t);
 		t->cb(t, t->arg);
+		note(loop, "timer", name);
 	}
 }
 
@@ -136,8 +162,10 @@ static void run_work(struct loop *loop)
 	list_init(&loop->work);
 	while (!list_empty(&now)) {
 		struct loop_work *w = CONTAINER_OF(now.next, struct loop_work, link);
+		const char *name = w->name;
 		list_unlink(&w->link);
 		w->cb(w, w->arg);
+		note(loop, "work", name);
 	}
 }
 
@@ -162,10 +190,18 @@ static void note_turn(struct loop *loop)
 	int64_t took_us = real_us() - loop->turn_began_us;
 	if (took_us > loop->longest_us)
 		loop->longest_us = took_us;
-	if (loop->slow_ms > 0 && took_us > (int64_t)loop->slow_ms * 1000 &&
-	    log_limit_ok(&loop->slow_limit, SLOW_TURN_LOG_MS))
-		log_warn("loop", NULL, "a turn of the event loop took long: took_ms=%lld",
-			 (long long)(took_us / 1000));
+	if (loop->slow_ms == 0 || took_us <= (int64_t)loop->slow_ms * 1000)
+		return;
+	loop->slow_turns++;
+	if (log_limit_ok(&loop->slow_limit, SLOW_TURN_LOG_MS))
+		log_warn(
+			"loop", NULL,
+			"a turn of the event loop took long: took_ms=%lld callbacks=%u longest=%s:%s "
+			"longest_ms=%lld",
+			(long long)(took_us / 1000), loop->ran,
+			loop->slowest.us ? loop->slowest.kind : "none",
+			loop->slowest.us ? loop->slowest.name : "-",
+			(long long)(loop->slowest.us / 1000));
 }
 
 void loop_turn(struct loop *loop, unsigned max_wait_ms)
@@ -186,7 +222,10 @@ void loop_turn(struct loop *loop, unsigned max_wait_ms)
 	}
 	run_timers(loop);
 	run_work(loop);
-	run_reaper(loop);
+	if (loop->reap_len > 0) {
+		run_reaper(loop);
+		note(loop, "reaper", "all");
+	}
 	note_turn(loop);
 }
 
@@ -204,9 +243,10 @@ void loop_stop(struct loop *loop, int status)
 	loop->status = status;
 }
 
-void loop_timer_init(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg)
+void loop_timer_init_as(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg,
+			const char *name)
 {
-	*t = (struct loop_timer){.cb = cb, .arg = arg, .loop = loop};
+	*t = (struct loop_timer){.cb = cb, .arg = arg, .name = name, .loop = loop};
 }
 
 void loop_timer_start_at(struct loop_timer *t, int64_t mono_ms)
@@ -235,12 +275,17 @@ static void on_io(struct ev_loop *ev, struct ev_io *w, int revents)
 {
 	(void)ev;
 	struct loop_io *io = w->data;
+	struct loop *loop = io->loop;
+	const char *name = io->name;
+
 	io->cb(io, revents & (EV_READ | EV_WRITE), io->arg);
+	note(loop, "io", name);
 }
 
-void loop_io_init(struct loop_io *io, struct loop *loop, int fd, loop_io_fn *cb, void *arg)
+void loop_io_init_as(struct loop_io *io, struct loop *loop, int fd, loop_io_fn *cb, void *arg,
+		     const char *name)
 {
-	*io = (struct loop_io){.cb = cb, .arg = arg, .loop = loop};
+	*io = (struct loop_io){.cb = cb, .arg = arg, .name = name, .loop = loop};
 	ev_io_init(&io->ev, on_io, fd, 0);
 	io->ev.data = io;
 }
@@ -265,13 +310,17 @@ static void on_signal(struct ev_loop *ev, struct ev_signal *w, int revents)
 {
 	(void)ev, (void)revents;
 	struct loop_signal *s = w->data;
+	struct loop *loop = s->loop;
+	const char *name = s->name;
+
 	s->cb(s, w->signum, s->arg);
+	note(loop, "signal", name);
 }
 
-void loop_signal_start(struct loop_signal *s, struct loop *loop, int signum, loop_signal_fn *cb,
-		       void *arg)
+void loop_signal_start_as(struct loop_signal *s, struct loop *loop, int signum, loop_signal_fn *cb,
+			  void *arg, const char *name)
 {
-	*s = (struct loop_signal){.cb = cb, .arg = arg, .loop = loop};
+	*s = (struct loop_signal){.cb = cb, .arg = arg, .name = name, .loop = loop};
 	ev_signal_init(&s->ev, on_signal, signum);
 	s->ev.data = s;
 	ev_signal_start(loop->ev, &s->ev);
@@ -283,9 +332,10 @@ void loop_signal_stop(struct loop_signal *s)
 		ev_signal_stop(s->loop->ev, &s->ev);
 }
 
-void loop_work_init(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg)
+void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg,
+		       const char *name)
 {
-	*w = (struct loop_work){.cb = cb, .arg = arg, .loop = loop};
+	*w = (struct loop_work){.cb = cb, .arg = arg, .name = name, .loop = loop};
 	list_init(&w->link);
 }
 
@@ -319,4 +369,9 @@ int64_t loop_longest_turn_us(struct loop *loop)
 void loop_set_slow_turn_ms(struct loop *loop, unsigned ms)
 {
 	loop->slow_ms = ms;
+}
+
+uint64_t loop_slow_turns(const struct loop *loop)
+{
+	return loop->slow_turns;
 }

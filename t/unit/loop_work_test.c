@@ -194,6 +194,9 @@ static void test_slow_turn(void)
 	char *line = strstr(text, "took long");
 	ok(line != NULL, "a slow turn is reported");
 	ok(line && !strstr(line + 1, "took long"), "once a second at most");
+	has_str(text,
+		"callbacks=1 longest=work:loop_work_test.c:on_slow longest_ms=", "with what ran");
+	is_uint(loop_slow_turns(loop), 2, "all of them are counted");
 	ok(loop_longest_turn_us(loop) >= 20000, "the longest turn");
 	is_int(loop_longest_turn_us(loop), 0, "counts anew after each look");
 	log_init(LOG_INFO, LOG_TEXT, 2);
