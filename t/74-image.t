@@ -169,6 +169,9 @@ subtest 'the same bytes again' => sub {
 		ok(index($text, $build) < 0 && index($text, $top) < 0,
 			"$program doesn't know where it was built, not even for a debugger");
 	}
+	if ($ENV{IPU_IMAGE_DIGEST}) {
+		is($image->{digest}, $ENV{IPU_IMAGE_DIGEST}, 'as another build made it, in another folder');
+	}
 	my $dated = make_image('dated', env => {SOURCE_DATE_EPOCH => 1_000_000_000});
 	is($dated->{status}, 0, 'SOURCE_DATE_EPOCH') or diag($dated->{err});
 	like($dated->{out}, qr/sha256:/, 'is taken');

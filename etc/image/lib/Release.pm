@@ -9,7 +9,7 @@ use v5.36;
 use Exporter qw(import);
 use Time::Local qw(timegm);
 
-our @EXPORT_OK = qw(release_time release_revision);
+our @EXPORT_OK = qw(release_time release_revision release_record);
 
 # The file that `make dist` leaves in the tarball, where there is no git: "HASH SECONDS".
 my $record = 'etc/release/revision';
@@ -35,6 +35,12 @@ sub release_time ($source, $version) {
 sub release_revision ($source) {
 	my ($revision) = commit($source);
 	return $revision;
+}
+
+# What the distribution keeps of that: the file's path, and its text, undef where nothing tells.
+sub release_record ($source) {
+	my ($revision, $time) = commit($source);
+	return ($record, defined $revision ? "$revision $time\n" : undef);
 }
 
 sub commit ($source) {

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make bundle`: a release in one folder and one archive. See doc/design/release.md.
+
+bundle = ipu-operator-$(VERSION)-bundle
+CLEANFILES += $(bundle).tar.xz $(bundle).tar
+
+bundle: image
+	@test -z "$(IMAGE_OUTPUT:.=)" || { echo "make bundle: IMAGE_OUTPUT is make image's alone" >&2; exit 1; }
+	@$(MAKE) dist >/dev/null
+	@'$(PERL)' $(srcdir)/etc/release/make-bundle --version='$(VERSION)' --source='$(srcdir)'
+
+# What `make distcheck` does, with one test instead of all: the sources of the release build in another folder, install and go
+# again, and what they build is the image of this tree, bit for bit.
+release-check: image
+	IPU_IMAGE_DIGEST=`cat ipu-operator-$(VERSION)-image.digest` $(MAKE) distcheck check_PROGRAMS= \
+		TESTFILES=../../t/74-image.t DISTCHECK_CONFIGURE_FLAGS="CC='$(CC)' CFLAGS='$(CFLAGS)'"
+
+clean-local:
+	rm -rf $(bundle)
+
+# The distribution knows its commit, and all its files have the release's date: then the archive's
+# bytes depend on the tree alone.
+dist_stamp = '$(PERL)' $(srcdir)/etc/release/stamp '$(srcdir)' '$(VERSION)' '$(distdir)'
+
+.PHONY: bundle release-check

@@ -1,0 +1,118 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make bundle`: a release's folder is complete, its checksums are right, the chart in it is the tree's, its sources are
+# what git knows, and the same tree gives the same bytes. The real helm reads it in t/cluster/41-bundle.t.
+
+use v5.36;
+use Digest::SHA qw(sha256_hex);
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest;
+use IpuTree qw(top_srcdir);
+use Test::More;
+
+watchdog(300);
+my $top = top_srcdir();
+my $build = $ENV{TOP_BUILDDIR};
+my $dir = test_dir();
+
+sub make_bundle (%options) {
+	return run([@{ $options{before} // [] }, 'make', '-s', '--no-print-directory', '-C', $build, 'bundle'], seconds => 120,
+		name => 'make', env => {MAKEFLAGS => undef, MAKELEVEL => undef, SOURCE_DATE_EPOCH => undef,
+			%{ $options{env} // {} }});
+}
+
+# All files below a folder, by their paths in it.
+sub files_in ($folder) {
+	return sort map { substr($_, 2) } split /\n/, run(['find', '.', '-type', 'f'], cwd => $folder)->{out};
+}
+
+sub unpack_into ($archive, $name) {
+	mkdir "$dir/$name" or die "$dir/$name: $!\n";
+	my $answer = run(['tar', '-C', "$dir/$name", '-xf', $archive], seconds => 60);
+	is($answer->{status}, 0, "tar unpacks $name") or diag($answer->{err});
+	return "$dir/$name";
+}
+
+my $first = make_bundle();
+if (slurp("$build/Makefile") =~ /^IPU_SANITIZE_FLAGS = *\S/m) {
+	isnt($first->{status}, 0, 'a build with sanitizers makes no release');
+	done_testing();
+	exit;
+}
+is($first->{status}, 0, 'make bundle') or BAIL_OUT($first->{err});
+my ($version) = slurp("$build/config.h") =~ /^#define PACKAGE_VERSION "(.*)"$/m;
+my $base = "ipu-operator-$version";
+my $folder = "$build/$base-bundle";
+my @files = files_in($folder);
+
+subtest 'complete' => sub {
+	my %there = map { $_ => 1 } @files;
+	ok($there{$_}, $_) for "$base-image.tar", "$base-image.digest", "$base.spdx.json", "$base.tgz", "$base.tar.xz",
+		qw(index.yaml graphcore.ai_ipujobs.yaml README.md RELEASE.md ChangeLog COPYING SHA256SUMS);
+	my @doc = map { "doc/$_" } files_in("$top/doc");
+	is_deeply([grep { !$there{$_} } @doc], [], 'all of the documentation');
+	unlike(slurp("$folder/RELEASE.md"), qr/\@VERSION\@/, 'RELEASE.md knows the version');
+	my @named = slurp("$folder/RELEASE.md") =~ /^\| `(\S+?)`/mg;
+	is_deeply([grep { !-e "$folder/$_" } @named], [], 'what RELEASE.md names is there');
+	is(slurp("$folder/graphcore.ai_ipujobs.yaml"), slurp("$top/crds/graphcore.ai_ipujobs.yaml"), 'the tree\'s CRD');
+};
+
+subtest 'checksums' => sub {
+	my $check = run([qw(sha256sum --check --strict --quiet SHA256SUMS)], cwd => $folder);
+	is($check->{status}, 0, 'sha256sum finds them right') or diag($check->{out} . $check->{err});
+	my @named = slurp("$folder/SHA256SUMS") =~ /^[0-9a-f]{64}  (.+)$/mg;
+	is_deeply([sort @named], [grep { $_ ne 'SHA256SUMS' } @files], 'every file has one');
+	my $whole = unpack_into("$folder.tar.xz", 'whole');
+	my $same = run(['diff', '-r', $folder, "$whole/$base-bundle"]);
+	is($same->{status}, 0, 'the archive holds the folder') or diag($same->{out});
+};
+
+subtest 'the chart' => sub {
+	my $unpacked = unpack_into("$folder/$base.tgz", 'chart');
+	my $same = run(['diff', '-r', "--exclude=*.swp", "--exclude=*~", "$top/helm/ipu-operator", "$unpacked/ipu-operator"]);
+	is($same->{status}, 0, 'the archive holds the tree\'s chart') or diag($same->{out});
+	my $index = slurp("$folder/index.yaml");
+	is($index =~ /^    digest: (\S+)$/m ? $1 : '', sha256_hex(slurp("$folder/$base.tgz")), 'the index has its digest');
+	is($index =~ /^    urls: \[(.+)\]$/m ? $1 : '', "$base.tgz", 'and where it is, relative to the index');
+	is($index =~ /^    version: (\S+)$/m ? $1 : '', $version, 'and its version');
+	my $wrong = run(["$top/etc/release/make-bundle", '--version=9.9.9', "--source=$top", "--output=$dir"],
+		env => {SOURCE_DATE_EPOCH => 0});
+	isnt($wrong->{status}, 0, 'a chart of another version');
+	like($wrong->{err}, qr/Chart\.yaml: version is \Q$version\E, not 9\.9\.9/, 'is refused');
+};
+
+# Beside what git knows, only what autotools make and the commit's name.
+subtest 'the sources' => sub {
+	plan(skip_all => 'this tree is no git checkout') if !-e "$top/.git";
+	my $unpacked = unpack_into("$folder/$base.tar.xz", 'sources');
+	my @there = files_in("$unpacked/$base");
+	my @known = grep { !m{^\.gitignore$} && -e "$top/$_" }
+		split /\n/, run(['git', '-C', $top, 'ls-files', '--cached', '--others', '--exclude-standard'])->{out};
+	my %there = map { $_ => 1 } @there;
+	my %known = map { $_ => 1 } @known;
+	is_deeply([grep { !$there{$_} } @known], [], 'every file that git knows');
+	my @more = grep { !$known{$_} && !m{^build-aux/} } @there;
+	is_deeply(\@more, [qw(Makefile.in aclocal.m4 config.h.in configure etc/release/revision)], 'and no other');
+	like(slurp("$unpacked/$base/etc/release/revision"), qr/^[0-9a-f]{40}(?:-dirty)? \d+$/, 'the commit is in it');
+	my @old = run(['tar', '--utc', '--full-time', '--numeric-owner', '-tvf', "$folder/$base.tar.xz"])->{out}
+		=~ m{^\S+ (\d+/\d+) +\d+ (\S+ \S+) }mg;
+	my %different = (@old);
+	is_deeply([keys %different], ['0/0'], 'nobody in particular owns them');
+	my %seen = map { $_ => 1 } grep { !m{^0/0$} } @old;
+	is(scalar keys %seen, 1, 'all have the release\'s date');
+};
+
+subtest 'the same bytes again' => sub {
+	my %bytes = map { $_ => sha256_hex(slurp("$folder/$_")) } @files;
+	my $whole = sha256_hex(slurp("$folder.tar.xz"));
+	my $again = make_bundle(before => ['sh', '-c', 'umask 077; exec "$@"', 'sh'],
+		env => {TZ => 'Pacific/Chatham', LC_ALL => 'C.UTF-8', PERL_HASH_SEED => 7});
+	is($again->{status}, 0, 'another umask, time zone and locale') or diag($again->{err});
+	my @files_again = files_in($folder);
+	is_deeply({map { $_ => sha256_hex(slurp("$folder/$_")) } @files_again}, \%bytes, 'give the same files');
+	is(sha256_hex(slurp("$folder.tar.xz")), $whole, 'and the same archive');
+};
+
+done_testing();
