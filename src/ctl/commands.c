@@ -189,6 +189,12 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"at the operator and its queue, at controllers, nodes, webhooks and quotas, as far as it\n"   \
 	"may, and says in words what holds it up. Nothing is changed.\n"
 
+#define ABOUT_BUNDLE                                                                                     \
+	"Versions, the operator's configuration, Pods, logs and Events, jobs and their Pods, nodes,\n"   \
+	"webhooks, what the proxy says, metrics and health, rights of the accounts, as far as you\n"     \
+	"may see them. MANIFEST.txt in it lists what is there, and what couldn't be had. Look through\n" \
+	"it before you give it away.\n"
+
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
@@ -221,6 +227,8 @@ const struct ctl_command ctl_commands[] = {
 	{"explain", "JOB|pod/POD", "why it waits, what comes next, and what can be done",
 	 ABOUT_EXPLAIN, 1, 1, CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_CONFIG_MAP, true,
 	 ctl_run_explain},
+	{"support-bundle", "", "all that an expert needs, without secrets, as one archive",
+	 ABOUT_BUNDLE, 0, 0, CTL_TAKES_BUNDLE, true, ctl_run_bundle},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
 	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,

@@ -38,6 +38,12 @@ int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, st
  * ERR_IO. */
 int ctl_write_out(struct str text, struct err *err);
 
+/* bundle.c */
+int ctl_run_bundle(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+/* Compressed, to fd. Errors: ERR_INVALID, there is no gzip; ERR_IO. */
+int ctl_gzip(struct str text, int fd, struct err *err);
+
 /* cordon.c */
 int ctl_run_cordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);

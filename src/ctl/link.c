@@ -41,6 +41,9 @@ struct ctl_link {
 	struct str target;
 	struct err err;
 	struct json_doc *answer;
+	bool wants_text;
+	char *text; /* the same, of one that does */
+	size_t text_len;
 };
 
 /* ---- the choice ---- */
@@ -229,7 +232,10 @@ static void on_called(void *arg, const struct err *why, const struct kube_respon
 {
 	struct ctl_link *l = arg;
 
-	if (!why) {
+	if (!why && l->wants_text) {
+		l->text = str_dup(response->raw);
+		l->text_len = response->raw.len;
+	} else if (!why) {
 		keep_answer(l, response->raw);
 	} else {
 		l->err = *why;
@@ -288,6 +294,24 @@ int ctl_link_kube(struct ctl_link *l, const struct kube_request *request, struct
 	l->err = (struct err)ERR_INIT;
 	kube_call_start(l->kube, &r, on_called, l, &l->scope);
 	return run(l, ret, err);
+}
+
+int ctl_link_text(struct ctl_link *l, const char *path, char **ret, size_t *ret_len,
+		  struct err *err)
+{
+	struct kube_request r = {.verb = KUBE_GET, .path = path};
+	struct json_doc *none = NULL;
+	int result;
+
+	l->wants_text = true;
+	result = ctl_link_kube(l, &r, &none, err);
+	l->wants_text = false;
+	if (result < 0)
+		return -1;
+	*ret = l->text;
+	*ret_len = l->text_len;
+	l->text = NULL;
+	return 0;
 }
 
 int ctl_link_ask(struct ctl_link *l, const char *path, struct str body, struct json_doc **ret,

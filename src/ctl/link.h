@@ -31,6 +31,10 @@ int ctl_link_ask(struct ctl_link *link, const char *path, struct str body, struc
 /* One call to the Kubernetes API, within --timeout (deadline_ms is set here). */
 int ctl_link_kube(struct ctl_link *link, const struct kube_request *request, struct json_doc **ret,
 		  struct err *err);
+/* A path of the API server's whose answer is text: a log, or what another port says through it.
+ * *ret is terminated, and the caller's to free. ERR_LIMIT: more than fits. */
+int ctl_link_text(struct ctl_link *link, const char *path, char **ret, size_t *ret_len,
+		  struct err *err);
 void ctl_link_pause(struct ctl_link *link, unsigned ms);
 
 /* --namespace, else the kubeconfig's, else "default". */

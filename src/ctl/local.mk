@@ -4,6 +4,8 @@
 
 noinst_LIBRARIES += libctl.a
 libctl_a_SOURCES = \
+	src/ctl/bundle.c \
+	src/ctl/gzip.c \
 	src/ctl/commands.h \
 	src/ctl/commands.c \
 	src/ctl/cordon.h \
@@ -20,12 +22,16 @@ libctl_a_SOURCES = \
 	src/ctl/manifest.c \
 	src/ctl/options.h \
 	src/ctl/options.c \
+	src/ctl/redact.h \
+	src/ctl/redact.c \
 	src/ctl/render.c \
 	src/ctl/settings.h \
 	src/ctl/settings.c \
 	src/ctl/status.h \
 	src/ctl/table.h \
 	src/ctl/table.c \
+	src/ctl/tar.h \
+	src/ctl/tar.c \
 	src/ctl/term.h \
 	src/ctl/term.c \
 	src/ctl/validate.c \
@@ -54,3 +60,7 @@ t_unit_ctl_table_test_LDADD = $(ctl_ldadd)
 check_PROGRAMS += t/unit/ctl_explain_test
 t_unit_ctl_explain_test_SOURCES = t/unit/ctl_explain_test.c t/unit/tap.h
 t_unit_ctl_explain_test_LDADD = $(ctl_ldadd)
+
+check_PROGRAMS += t/unit/ctl_bundle_test
+t_unit_ctl_bundle_test_SOURCES = t/unit/ctl_bundle_test.c t/unit/tap.h
+t_unit_ctl_bundle_test_LDADD = $(ctl_ldadd)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes what looks like a secret out of objects and texts before they are given away: values by
+ * their key or variable's name, tokens, private keys, passwords in URLs. Pure. Uses core.
+ */
+#ifndef IPU_CTL_REDACT_H
+#define IPU_CTL_REDACT_H
+
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/json.h"
+
+#define CTL_REDACTED "<redacted>"
+
+/* Whether a value of this name is to be kept back: "accessKey", "MY_TOKEN", "--password". A name of
+ * something that holds one ("secretName") isn't. */
+bool ctl_is_secret_name(struct str name);
+
+/* Line by line: KEY: VALUE and KEY=VALUE of such names, "Bearer …", JSON Web Tokens, the password
+ * of a URL, the lines of a private key. ERR_LIMIT. */
+int ctl_redact_text(struct str text, struct buf *out, struct err *err);
+
+/* A copy in doc: the texts of all strings as above; members and variables (name, value) of such
+ * names; the data of Secrets; caBundle; managedFields and last-applied-configuration, which repeat
+ * it all. */
+struct jmut *ctl_redact(struct jmut_doc *doc, const struct json *value);
+
+#endif
