@@ -152,7 +152,8 @@ sub world {
 	symlink "$build/ipuctl", "$folder/bin/kubectl-ipu" or die "kubectl-ipu: $!\n";
 	my @fast = map { ('--sim-arg', $_) } qw(--create-ms=50 --reset-ms=50 --remove-ms=50 --pod-start-ms=50
 		--pod-run-ms=300 --nodes=2), "--program=/ipu-launcher=$build/ipu-launcher";
-	my @operator = map { ('--operator-arg', $_) } qw(--set=launcher.image=ipu-operator --set=proxy.tlsListen=127.0.0.1:0);
+	my @operator = map { ('--operator-arg', $_) } qw(--set=launcher.image=ipu-operator --set=proxy.tlsListen=127.0.0.1:0
+		--set=vipu.idleRefreshSeconds=1);
 	my @quickstart = ("$top/quickstart", '--build', $build, @fast);
 	my $program = start('quickstart', path => shift(@quickstart), ports => 0, env => {TMPDIR => "$folder/tmp"},
 		args => [@quickstart, @operator, '--stay']);
