@@ -160,6 +160,13 @@ is(scalar @runbooks, scalar(() = file_text('helm/ipu-operator/files/rules.yaml')
 my %headings = map { lc($_) =~ tr/ /-/r => 1 } file_text('doc/alerts.md') =~ /^## (.+)$/mg;
 is_deeply([sort keys %headings], [sort @runbooks], 'doc/alerts.md has them, and no other');
 
+# Who meets a reason finds in troubleshooting.md what to do, or that it's normal.
+my %explained = map { $_ => 1 } file_text('doc/troubleshooting.md') =~ /`(\w+)`/g;
+my @reasons = grep { /^[A-Z]\w+$/ } map { @{$names{$_}} } grep { /^Events/ || /^Conditions/ } sort keys %names;
+@reasons = grep { !/^(?:Pending|Running|Restarting|Created|Suspended|Succeeded|Failed|Reconciling|Stalled)$/ } @reasons;
+cmp_ok(scalar @reasons, '>', 60, 'there are reasons');
+is_deeply([grep { !$explained{$_} } @reasons], [], 'troubleshooting.md explains every reason');
+
 # The options of each program, as its --help lists them, against its manual page.
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
 	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');
