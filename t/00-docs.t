@@ -181,6 +181,23 @@ SKIP: {
 	}
 }
 
+# The manual pages' own language: groff's warnings, and mandoc's where that is installed.
+sub man_complaints {
+	my ($text) = @_;
+	my ($groff, $mandoc) = map { my $name = $_; (grep { -x } map { "$_/$name" } split /:/, $ENV{PATH})[0] } qw(groff mandoc);
+	my $command = $mandoc ? "$mandoc -T lint -W warning" : $groff ? "$groff -mdoc -Tascii -ww -z" : return undef;
+	open(my $in, '-|', 'sh', '-c', "$command 2>&1 <<'END_OF_PAGE'\n${text}END_OF_PAGE\n") or die "$command: $!\n";
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+SKIP: {
+	my $bad = man_complaints(".Dd January 1, 2026\n.Dt A 1\n.Os\n.Sh NAME\n.Nm a\n.Nd b\n.Foo bar\n");
+	skip('neither groff nor mandoc is here (./setup --tests)', 1 + keys %pages) if !defined $bad;
+	like($bad, qr/Foo/, 'self-test: an unknown macro');
+	is(man_complaints(file_text($_)), '', "$_: as a manual page") for sort values %pages;
+}
+
 # The anchors of a page, as the usual renderers make them of its headings.
 sub anchors {
 	my ($path) = @_;
