@@ -19,6 +19,7 @@
 #include "loop/op.h"
 
 struct net;        /* net/net.h */
+struct net_proxy;  /* net/conn.h */
 struct tls_config; /* net/tls.h */
 
 struct http_client;
@@ -55,6 +56,9 @@ struct http_origin {
 	unsigned port;
 	struct tls_config *tls;  /* a client's; NULL: http. A reference is held while it's used. */
 	const char *server_name; /* to verify and to send as SNI; NULL: host. Copied. */
+	/* By which the connection is made (net/conn.h); NULL: none. Borrowed until the client ends,
+	 * and compared by pointer like tls. */
+	const struct net_proxy *proxy;
 };
 
 struct http_request {

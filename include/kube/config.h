@@ -24,9 +24,12 @@ struct kube_config;
  * Errors: ERR_INVALID for everything that a person must mend, with file, line and column where
  * there are some, and what to do; a program then exits with status 2. err.code is ENOENT where path
  * is NULL and there is no configuration at all, else 0. Nothing is asked over the
- * network and no program is run. Proxies (proxy-url), basic authentication and authentication by
- * auth-provider are refused by name: ERR_INVALID too. What isn't known is passed over, as kubectl
- * does.
+ * network and no program is run. Basic authentication and authentication by auth-provider are
+ * refused by name: ERR_INVALID too. What isn't known is passed over, as kubectl does.
+ *
+ * The server is reached by the HTTP proxy that the kubeconfig names (proxy-url), else, if it's an
+ * https one, by that of $HTTPS_PROXY, unless it's loopback or $NO_PROXY names it (both in small
+ * letters too).
  */
 int kube_config_load(const char *path, const char *context, struct kube_config **ret,
 		     struct err *err);

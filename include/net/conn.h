@@ -40,9 +40,18 @@ struct net_conn_handler {
 
 /* --- Outgoing. --- */
 
+/* An HTTP proxy, which is asked for a tunnel (CONNECT, RFC 9110 9.3.6). */
+struct net_proxy {
+	char host[NET_HOST_SIZE];
+	uint16_t port;
+	char *authorization; /* the value of Proxy-Authorization; NULL: none */
+};
+
 struct net_connect_opts {
 	const char *host; /* name or numeric address; copied */
 	uint16_t port;
+	/* NULL: none. Else it resolves the name. Borrowed until the operation ends. */
+	const struct net_proxy *proxy;
 	struct tls_config *tls;  /* NULL: none. A reference is taken. */
 	const char *server_name; /* to verify and to send as SNI; NULL: host. Copied. */
 	int64_t deadline_ms;     /* on clock_mono_ms, for all: names, TCP, TLS handshake */

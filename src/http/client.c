@@ -111,7 +111,7 @@ struct pool *pool_get(struct http_client *client, const struct http_origin *orig
 	LIST_FOREACH(p, next, &client->pools) {
 		struct pool *pool = CONTAINER_OF(p, struct pool, link);
 		if (pool->port == origin->port && pool->tls == origin->tls &&
-		    strcmp(pool->host, origin->host) == 0 &&
+		    pool->proxy == origin->proxy && strcmp(pool->host, origin->host) == 0 &&
 		    same_text(pool->server_name, origin->server_name)) {
 			pool->refs++;
 			return pool;
@@ -124,6 +124,7 @@ struct pool *pool_get(struct http_client *client, const struct http_origin *orig
 	pool->server_name = xstrdup(origin->server_name);
 	pool->port = origin->port;
 	pool->tls = tls_config_ref(origin->tls);
+	pool->proxy = origin->proxy;
 	http_authority(pool->host, pool->port, pool->tls != NULL, pool->authority,
 		       sizeof(pool->authority));
 	snprintf(pool->name, sizeof(pool->name),
@@ -280,6 +281,7 @@ static void conn_open(struct pool *pool, int kind, int64_t deadline_ms)
 		.port = (uint16_t)pool->port,
 		.tls = pool->tls,
 		.server_name = pool->server_name,
+		.proxy = pool->proxy,
 		.deadline_ms = deadline_ms,
 	};
 

@@ -28,6 +28,7 @@ struct pool {
 	char *host, *server_name; /* server_name may be NULL */
 	unsigned port;
 	struct tls_config *tls;
+	const struct net_proxy *proxy;
 	char authority[300];
 	char name[300];             /* "host:port", for messages */
 	unsigned refs;              /* calls and connections */

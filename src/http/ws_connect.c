@@ -389,6 +389,7 @@ struct op *ws_connect_start(struct net *net, struct scope *scope, const struct w
 		.port = (uint16_t)req->origin.port,
 		.tls = req->origin.tls,
 		.server_name = req->origin.server_name,
+		.proxy = req->origin.proxy,
 		.deadline_ms = clock_mono_ms() +
 			       (connect_ms < handshake_ms ? connect_ms : handshake_ms),
 	};

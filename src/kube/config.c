@@ -150,6 +150,7 @@ void kube_config_free(struct kube_config *c)
 	material_done(&c->key);
 	material_done(&c->token);
 	exec_free(c->exec);
+	kube_proxy_free(c->proxy);
 	free(c);
 }
 
@@ -275,8 +276,8 @@ static int load_env_list(const char *list, const char *context, struct kube_conf
 	return load_files(files, true, context, ret, err);
 }
 
-int kube_config_load(const char *path, const char *context, struct kube_config **ret,
-		     struct err *err)
+static int load_any(const char *path, const char *context, struct kube_config **ret,
+		    struct err *err)
 {
 	const char *list = env_of("KUBECONFIG"), *home = env_of("HOME");
 	if (path) {
@@ -299,4 +300,43 @@ int kube_config_load(const char *path, const char *context, struct kube_config *
 		err, ERR_INVALID, ENOENT,
 		"no Kubernetes configuration: set KUBECONFIG or name a kubeconfig (there is no "
 		"~/.kube/config, and this isn't a Pod)");
+}
+
+/* ---- the proxy on the way ---- */
+
+static bool is_loopback(const char *host)
+{
+	return strcmp(host, "localhost") == 0 ||
+	       kube_proxy_is_exempt(STR("127.0.0.0/8,::1"), host, 0);
+}
+
+static int choose_proxy(struct kube_config *c, struct err *err)
+{
+	const char *url = env_of("HTTPS_PROXY"), *none = env_of("NO_PROXY");
+
+	if (!url)
+		url = env_of("https_proxy");
+	if (!none)
+		none = env_of("no_proxy");
+	if (c->proxy || !url || !c->url.tls || is_loopback(c->url.host) ||
+	    (none && kube_proxy_is_exempt(str_of(none), c->url.host, c->url.port)))
+		return 0;
+	if (kube_proxy_parse(url, &c->proxy, err) < 0)
+		return err_wrap(err, "HTTPS_PROXY");
+	return 0;
+}
+
+int kube_config_load(const char *path, const char *context, struct kube_config **ret,
+		     struct err *err)
+{
+	struct kube_config *c;
+
+	if (load_any(path, context, &c, err) < 0)
+		return -1;
+	if (choose_proxy(c, err) < 0) {
+		kube_config_free(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
 }

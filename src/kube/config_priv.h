@@ -15,6 +15,7 @@
 #include "core/str.h"
 #include "http/message.h"
 #include "kube/config.h"
+#include "net/conn.h"
 
 #define KUBE_FILE_MAX_BYTES ((size_t)1 << 20) /* tokens, certificates, keys */
 
@@ -43,10 +44,19 @@ struct kube_config {
 	bool in_cluster, insecure;
 	struct kube_material ca, cert, key, token;
 	struct kube_exec_config *exec;
+	struct net_proxy *proxy; /* to the server; NULL: none */
 };
 
 /* Sets server, url and prefix. ERR_INVALID. */
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err);
+
+/* proxy.c. A proxy's URL, http://[USER:PASSWORD@]HOST[:PORT]. ERR_INVALID. The caller's, for
+ * kube_proxy_free. */
+int kube_proxy_parse(const char *url, struct net_proxy **ret, struct err *err);
+void kube_proxy_free(struct net_proxy *proxy); /* NULL is fine */
+/* Whether a list as in NO_PROXY names that host: names with what is below them (only that, with a
+ * dot in front), addresses, CIDR blocks, each with a port or without, or "*". */
+bool kube_proxy_is_exempt(struct str list, const char *host, unsigned port);
 
 /* The kubeconfigs' part: merges files (NULL-terminated), of which those that aren't there are left
  * out if may_lack. */

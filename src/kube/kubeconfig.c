@@ -205,10 +205,8 @@ static int use_cluster(const struct kc_at *at, struct kube_config *c, struct err
 	    read_material(at, "certificate-authority", "-----BEGIN CERTIFICATE-----", &c->ca, err) <
 		    0)
 		return -1;
-	if (proxy)
-		return kc_error(at, "proxy-url", err,
-				"proxies aren't supported: remove proxy-url and reach the API "
-				"server directly");
+	if (proxy && kube_proxy_parse(proxy, &c->proxy, &why) < 0)
+		return kc_error(at, "proxy-url", err, "%s", why.msg);
 	if (!server)
 		return kc_error(at, NULL, err,
 				"the cluster has no server: add the API server's URL");

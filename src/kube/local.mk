@@ -12,7 +12,7 @@ libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/fil
 	src/kube/exec_child.h src/kube/exec_config.c src/kube/exec_config.h \
 	src/kube/exec_helper.c src/kube/known.c src/kube/known.h src/kube/kubeconfig.c \
 	src/kube/kubeconfig.h src/kube/lease.c src/kube/lease_plan.c src/kube/lease_plan.h \
-	src/kube/list.c src/kube/object.c src/kube/path.h src/kube/peek.c \
+	src/kube/list.c src/kube/object.c src/kube/path.h src/kube/peek.c src/kube/proxy.c \
 	src/kube/resource.c src/kube/review.c src/kube/split.c src/kube/split.h src/kube/status.c src/kube/store.c \
 	src/kube/watch.c src/kube/workqueue.c src/kube/xfer.c src/kube/xfer.h
 libkube_a_CPPFLAGS = $(AM_CPPFLAGS)
@@ -20,7 +20,7 @@ kube_ldadd = libkube.a $(http_ldadd)
 
 kube_tests = t/unit/kube_client_test t/unit/kube_config_test t/unit/kube_cred_test \
 	t/unit/kube_event_test t/unit/kube_exec_test t/unit/kube_lease_model_test \
-	t/unit/kube_lease_test t/unit/kube_object_test \
+	t/unit/kube_lease_test t/unit/kube_object_test t/unit/kube_proxy_test \
 	t/unit/kube_review_test t/unit/kube_split_test t/unit/kube_store_test t/unit/kube_watch_test \
 	t/unit/kube_workqueue_test
 check_PROGRAMS += $(kube_tests)
@@ -43,6 +43,8 @@ t_unit_kube_lease_test_SOURCES = t/unit/kube_lease_test.c t/unit/partition_rig.h
 t_unit_kube_lease_test_LDADD = $(sim_ldadd)
 t_unit_kube_object_test_SOURCES = t/unit/kube_object_test.c t/unit/tap.h
 t_unit_kube_object_test_LDADD = $(kube_ldadd)
+t_unit_kube_proxy_test_SOURCES = t/unit/kube_proxy_test.c t/unit/tap.h
+t_unit_kube_proxy_test_LDADD = $(kube_ldadd)
 t_unit_kube_review_test_SOURCES = t/unit/kube_review_test.c t/unit/partition_rig.h t/unit/tap.h
 t_unit_kube_review_test_LDADD = $(sim_ldadd)
 t_unit_kube_split_test_SOURCES = t/unit/kube_split_test.c t/unit/tap.h

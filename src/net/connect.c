@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outgoing connections: resolve, race the addresses (RFC 8305), then the TLS handshake.
+ * Outgoing connections: resolve, race the addresses (RFC 8305), ask a proxy for a tunnel if there
+ * is one, then the TLS handshake.
  * The operation owns all that it started until it hands the connection out. Uses core and loop.
  */
 #include <errno.h>
@@ -15,9 +16,12 @@
 #include "core/str.h"
 #include "net/resolve.h"
 #include "net_impl.h"
+#include "tunnel.h"
 
 #define NEXT_ADDRESS_MS 250 /* RFC 8305 5, Connection Attempt Delay */
 #define LINGER_MS       1000
+#define LABEL_SIZE      (NET_HOST_SIZE + 16)
+#define WHOLE_SIZE      (2 * LABEL_SIZE + 32) /* with a proxy's name */
 
 struct connect;
 
@@ -33,7 +37,9 @@ struct connect {
 	struct net *net;
 	char *host, *server_name;
 	uint16_t port;
-	char label[NET_HOST_SIZE + 16]; /* "api.example:6443" */
+	char label[LABEL_SIZE];        /* "api.example:6443" */
+	const struct net_proxy *proxy; /* or NULL */
+	struct tunnel tunnel;          /* with it */
 	struct tls_config *tls;
 	int64_t deadline_ms;
 	struct op *resolve;
@@ -41,8 +47,9 @@ struct connect {
 	struct attempt attempts[NET_RESOLVE_MAX];
 	size_t n_addrs, next, n_running;
 	struct loop_timer next_timer, deadline;
-	struct net_conn *conn; /* in its TLS handshake */
-	struct err last;       /* what came of the latest address */
+	struct net_conn *conn; /* in its TLS handshake, or before it in the proxy's hands */
+	bool tunnelling;
+	struct err last; /* what came of the latest address */
 	net_connect_fn *cb;
 	void *arg;
 };
@@ -83,6 +90,7 @@ static void stop(struct connect *c)
 	loop_timer_stop(&c->deadline);
 	net_conn_close(c->conn);
 	c->conn = NULL;
+	tunnel_done(&c->tunnel);
 	loop_reap(c->net->loop, c, free_connect);
 }
 
@@ -97,6 +105,17 @@ static void end(struct connect *c, struct net_conn *conn, const struct err *err)
 		return;
 	stop(c);
 	c->cb(conn, err, c->arg);
+}
+
+/* The proxy's name belongs to what it, or the way to it, is at fault for. */
+static const char *label_of(const struct connect *c, char z[WHOLE_SIZE])
+{
+	bool is_ip6 = c->proxy && strchr(c->proxy->host, ':');
+	if (!c->proxy)
+		return c->label;
+	snprintf(z, WHOLE_SIZE, "%s by the proxy %s%s%s:%u", c->label, is_ip6 ? "[" : "",
+		 c->proxy->host, is_ip6 ? "]" : "", c->proxy->port);
+	return z;
 }
 
 static void on_handshake(struct net_conn *conn, const struct err *why, void *arg)
@@ -116,14 +135,10 @@ static void on_handshake(struct net_conn *conn, const struct err *why, void *arg
 	end(c, NULL, &err);
 }
 
-static void won(struct attempt *a)
+static void secure(struct connect *c, struct net_conn *conn)
 {
-	struct connect *c = a->connect;
 	struct err err = ERR_INIT;
-	int fd = a->fd;
-	stop_attempt(a, true);
-	stop_attempts(c);
-	struct net_conn *conn = net_conn_of_fd(c->net, fd);
+	c->conn = NULL;
 	if (!c->tls) {
 		end(c, conn, NULL);
 		return;
@@ -137,14 +152,46 @@ static void won(struct attempt *a)
 	c->conn = conn;
 }
 
+static void on_tunnel(const struct err *why, void *arg)
+{
+	struct connect *c = arg;
+	char label[WHOLE_SIZE];
+	struct err err = ERR_INIT;
+	c->tunnelling = false;
+	if (!why) {
+		secure(c, c->conn);
+		return;
+	}
+	err_copy(&err, why);
+	err_wrap(&err, "%s", label_of(c, label));
+	end(c, NULL, &err);
+}
+
+static void won(struct attempt *a)
+{
+	struct connect *c = a->connect;
+	int fd = a->fd;
+	stop_attempt(a, true);
+	stop_attempts(c);
+	struct net_conn *conn = net_conn_of_fd(c->net, fd);
+	if (!c->proxy) {
+		secure(c, conn);
+		return;
+	}
+	c->conn = conn;
+	c->tunnelling = true;
+	tunnel_start(&c->tunnel, conn, c->label, c->proxy, on_tunnel, c);
+}
+
 static void note_failure(struct connect *c, const struct net_addr *addr, int errnum)
 {
-	char text[NET_ADDR_TEXT];
+	char text[NET_ADDR_TEXT], label[WHOLE_SIZE];
+	const char *to = label_of(c, label);
 	struct net_addr numeric;
-	if (net_addr_parse(c->host, c->port, &numeric) == 0)
-		net_err_errno(&c->last, errnum, "%s", c->label);
+	if (net_addr_parse(c->proxy ? c->proxy->host : c->host, 0, &numeric) == 0)
+		net_err_errno(&c->last, errnum, "%s", to);
 	else
-		net_err_errno(&c->last, errnum, "%s (%s)", c->label, net_addr_format(addr, text));
+		net_err_errno(&c->last, errnum, "%s (%s)", to, net_addr_format(addr, text));
 }
 
 static void try_next(struct connect *c);
@@ -222,12 +269,15 @@ static void on_deadline(struct loop_timer *timer, void *arg)
 	struct connect *c = arg;
 	struct err err = ERR_INIT;
 	const char *doing = "the connection wasn't accepted";
+	char label[WHOLE_SIZE];
 	(void)timer;
 	if (c->resolve)
 		doing = "its name wasn't resolved";
+	else if (c->tunnelling)
+		doing = "CONNECT wasn't answered";
 	else if (c->conn)
 		doing = "the TLS handshake wasn't done";
-	err_set(&err, ERR_TIMEOUT, 0, "%s: %s in time", c->label, doing);
+	err_set(&err, ERR_TIMEOUT, 0, "%s: %s in time", label_of(c, label), doing);
 	end(c, NULL, &err);
 }
 
@@ -255,8 +305,9 @@ static void on_resolved(const struct net_addr *addrs, size_t n, const struct err
 	struct err err = ERR_INIT;
 	c->resolve = NULL;
 	if (why) {
+		char label[WHOLE_SIZE];
 		err_copy(&err, why);
-		err_wrap(&err, "%s", c->label);
+		err_wrap(&err, "%s", label_of(c, label));
 		end(c, NULL, &err);
 		return;
 	}
@@ -274,6 +325,7 @@ struct op *net_connect_start(struct net *net, struct scope *scope,
 	c->host = xstrdup(opts->host);
 	c->server_name = xstrdup(opts->server_name);
 	c->port = opts->port;
+	c->proxy = opts->proxy;
 	c->tls = tls_config_ref(opts->tls);
 	c->deadline_ms = opts->deadline_ms;
 	c->cb = cb;
@@ -284,7 +336,8 @@ struct op *net_connect_start(struct net *net, struct scope *scope,
 	loop_timer_init(&c->deadline, net->loop, on_deadline, c);
 	loop_timer_start_at(&c->deadline, opts->deadline_ms);
 	op_begin(&c->op, scope, on_cancel);
-	c->resolve = net_resolve_start(net, NULL, opts->host, opts->port, opts->deadline_ms,
+	c->resolve = net_resolve_start(net, NULL, c->proxy ? c->proxy->host : opts->host,
+				       c->proxy ? c->proxy->port : opts->port, opts->deadline_ms,
 				       on_resolved, c);
 	return &c->op;
 }

@@ -83,6 +83,8 @@ static const struct {
 	 HEAD CLUSTER(SERVER ", certificate-authority: null, proxy-url: ''")
 		 USER(TOKEN ", exec: null"),
 	 "https api.example 6443 '' ns token=secret"},
+	{"a proxy", HEAD CLUSTER(SERVER ", proxy-url: 'http://u:p@proxy:3128'") USER(TOKEN),
+	 "https api.example 6443 '' ns proxy=proxy:3128+ token=secret"},
 	{"an exec plugin",
 	 HEAD CLUSTER(SERVER) USER(
 		 "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: ./login, "
@@ -116,6 +118,11 @@ static void describe(const struct kube_config *c, char *out, size_t size)
 	snprintf(out, size, "%s %s %u '%s' %s%s%s%s", c->url.tls ? "https" : "http", c->url.host,
 		 c->url.port, c->prefix, c->ns ? c->ns : "-", c->insecure ? " insecure" : "",
 		 c->server_name ? " name=" : "", c->server_name ? c->server_name : "");
+	if (c->proxy) {
+		size_t used = strlen(out);
+		snprintf(out + used, size - used, " proxy=%s:%u%s", c->proxy->host, c->proxy->port,
+			 c->proxy->authorization ? "+" : "");
+	}
 	describe_material(out, size, "ca", &c->ca, false);
 	describe_material(out, size, "cert", &c->cert, false);
 	describe_material(out, size, "key", &c->key, false);
@@ -178,8 +185,9 @@ static const struct {
 	{"a server that is no URL", HEAD CLUSTER("server: 'api.example:6443'") USER(TOKEN), NULL},
 	{"a number for a name", HEAD CLUSTER("server: 7") USER(TOKEN),
 	 ":8:31: server must be a string, and this is an integer: put it in quotes"},
-	{"a proxy", HEAD CLUSTER(SERVER ", proxy-url: http://p:1") USER(TOKEN),
-	 ":8:70: proxies aren't supported: remove proxy-url and reach the API server directly"},
+	{"a proxy by another protocol",
+	 HEAD CLUSTER(SERVER ", proxy-url: 'https://u:p@p:1'") USER(TOKEN),
+	 ":8:71: https://p:1: write http://HOST:PORT: proxies are reached by http only"},
 	{"base64 that isn't",
 	 HEAD CLUSTER(SERVER ", certificate-authority-data: '***'") USER(TOKEN), NULL},
 	{"data without a certificate",
@@ -364,8 +372,62 @@ static void test_in_cluster(void)
 	unsetenv("KUBERNETES_SERVICE_PORT");
 }
 
+/* Which proxy is taken, by the environment, the server and the kubeconfig. */
+static void test_proxies(void)
+{
+	static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"};
+	static const struct {
+		const char *env[4], *server, *want; /* "": none; NULL: refused */
+	} rows[] = {
+		{{"http://e:1"}, "https://api.example", "e"},
+		{{"e:1"}, "https://api.example", "e"},
+		{{NULL, "http://f:1"}, "https://api.example", "f"},
+		{{"http://e:1", "http://f:1"}, "https://api.example", "e"},
+		{{"http://e:1", NULL, "example"}, "https://api.example", ""},
+		{{"http://e:1", NULL, NULL, "example"}, "https://api.example", ""},
+		{{"http://e:1", NULL, "other", "example"}, "https://api.example", "e"},
+		{{"http://e:1", NULL, "api.example:6443"}, "https://api.example:6443", ""},
+		{{"http://e:1"}, "http://api.example", ""},
+		{{"http://e:1"}, "https://localhost:6443", ""},
+		{{"http://e:1"}, "https://127.1.2.3:6443", ""},
+		{{"http://e:1"}, "'https://[::1]:6443'", ""},
+		{{"http://e:1", NULL, "*"}, "https://api.example, proxy-url: 'http://k:1'", "k"},
+		{{"ftp://e:1"}, "https://api.example", NULL},
+	};
+	CLEANUP_FREE char *path = xasprintf("%s/config", dir);
+
+	for (size_t i = 0; i < SIZE(rows); i++) {
+		struct kube_config *c = NULL;
+		struct err err = ERR_INIT;
+		CLEANUP_FREE char *text = xasprintf(
+			"current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n"
+			"clusters: [{name: k, cluster: {server: %s}}]\n",
+			rows[i].server);
+		bool taken;
+
+		row_begin("proxy %zu, %s", i, rows[i].server);
+		for (size_t k = 0; k < SIZE(names); k++) {
+			if (rows[i].env[k])
+				setenv(names[k], rows[i].env[k], 1);
+		}
+		write_file("config", text);
+		taken = kube_config_load(path, NULL, &c, &err) == 0;
+		is_int(taken, rows[i].want != NULL, "taken: %s", err.msg);
+		if (taken)
+			is_str(c->proxy ? c->proxy->host : "", rows[i].want, "which");
+		else
+			has_str(err.msg, "HTTPS_PROXY: ftp://e:1: write http://HOST:PORT", "why");
+		kube_config_free(c);
+		for (size_t k = 0; k < SIZE(names); k++)
+			unsetenv(names[k]);
+	}
+	row_end();
+}
+
 int main(void)
 {
+	unsetenv("HTTPS_PROXY");
+	unsetenv("https_proxy");
 	unsetenv("KUBECONFIG");
 	unsetenv("HOME");
 	unsetenv("KUBERNETES_SERVICE_HOST");
@@ -383,6 +445,7 @@ int main(void)
 	test_merge();
 	test_choice();
 	test_in_cluster();
+	test_proxies();
 	CLEANUP_FREE char *clean = xasprintf("rm -rf '%s'", dir);
 	if (system(clean) != 0)
 		diag("%s stays", dir);

@@ -225,6 +225,141 @@ static void test_cancel(void)
 	ok(turns > 1 && turns < 50, "cancelled in each of the %u turns before it's done", turns);
 }
 
+/* ---- by a proxy ---- */
+
+static struct net_proxy proxy;
+
+static struct op *connect_by_proxy(uint16_t port)
+{
+	struct net_connect_opts opts = {.host = "no.such.name",
+					.port = 443,
+					.proxy = &proxy,
+					.deadline_ms = clock_mono_ms() + 5000};
+
+	snprintf(proxy.host, sizeof(proxy.host), "one.test");
+	proxy.port = port;
+	return net_connect_start(net, NULL, &opts, end_connected, &a);
+}
+
+static void say(const char *text)
+{
+	if (net_conn_write(b.conn, text, strlen(text), NULL) < 0)
+		bail_out("the proxy can't speak");
+}
+
+static void test_proxy_answers(void)
+{
+	static char basic[] = "Basic dTpw", much[20000];
+	static const struct {
+		const char *says; /* NULL: it closes; "": nothing */
+		int kind;         /* 0: it's a way */
+		const char *why;
+	} rows[] = {
+		{"HTTP/1.1 200 Connection established\r\n\r\n", 0, NULL},
+		{"HTTP/1.0 204 x\r\nVia: y\r\n\r\n", 0, NULL},
+		{"HTTP/1.1 407 Proxy Authentication Required\r\n\r\nsorry", ERR_DENIED,
+		 "it wants another user and password (status 407): give them in its URL"},
+		{"HTTP/1.1 403 Forbidden\r\n\r\n", ERR_DENIED,
+		 "it makes no connection to there (status 403)"},
+		{"HTTP/1.1 502 \033[31m\r\n\r\n", ERR_UNAVAILABLE,
+		 "it makes no connection to there (status 502)"},
+		{"HTTP/1.1 200 OK\r\n\r\nx", ERR_PROTOCOL,
+		 "it answers CONNECT by what isn't HTTP/1.1"},
+		{"SSH-2.0-x\r\n\r\n", ERR_PROTOCOL, "it answers CONNECT by what isn't HTTP/1.1"},
+		{"\r\n\r\n", ERR_PROTOCOL, "it answers CONNECT by what isn't HTTP/1.1"},
+		{much, ERR_LIMIT, "its answer to CONNECT"},
+		{NULL, ERR_UNAVAILABLE, "it closed the connection without an answer"},
+		{"", ERR_TIMEOUT, "CONNECT wasn't answered in time"},
+	};
+
+	memset(much, 'x', sizeof(much) - 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		static const char asked[] = "CONNECT no.such.name:443 HTTP/1.1\r\n"
+					    "Host: no.such.name:443\r\n";
+
+		row_begin("a proxy, %zu", i);
+		listen_on("127.0.0.1:0", 0);
+		proxy.authorization = i == 1 ? basic : NULL;
+		connect_by_proxy(net_listener_port(listener));
+		ok(PUMP(b.in.len > 4 && memcmp(b.in.p + b.in.len - 4, "\r\n\r\n", 4) == 0),
+		   "it is asked");
+		ok(b.in.len > strlen(asked) && memcmp(b.in.p, asked, strlen(asked)) == 0,
+		   "for what");
+		is_int(memmem(b.in.p, b.in.len, "\r\nProxy-Authorization: Basic dTpw\r\n", 35) !=
+			       NULL,
+		       i == 1, "who asks");
+		is_uint(a.called_back, 0, "its answer is waited for");
+		if (!rows[i].says)
+			end_close(&b);
+		else if (i == 0) /* a byte at a time */
+			for (const char *p = rows[i].says; *p; p++) {
+				const char one[] = {*p, '\0'};
+
+				say(one);
+				settle();
+			}
+		else
+			say(rows[i].says);
+		if (rows[i].kind == ERR_TIMEOUT)
+			clock_advance(5000);
+		ok(PUMP(a.called_back > 0), "over");
+		is_int(a.err.kind, rows[i].kind, "how: %s", a.err.msg);
+		if (rows[i].why) {
+			has_str(a.err.msg, rows[i].why, "why");
+			has_str(a.err.msg,
+				"no.such.name:443 by the proxy one.test:", "whose fault");
+		} else {
+			b.in.len = 0;
+			say("hello");
+			ok(PUMP(a.in.len == 5), "the other end speaks");
+			ok(net_conn_write(a.conn, "you", 3, NULL) == 0 && PUMP(b.in.len == 3),
+			   "and hears");
+		}
+		drop_all();
+	}
+	row_end();
+}
+
+static void test_proxy_gone(void)
+{
+	uint16_t port;
+	int fd = reserve("127.0.0.1", 0, &port);
+	unsigned turns;
+
+	a = b = (struct end)END_INIT;
+	proxy.authorization = NULL;
+	connect_by_proxy(port);
+	ok(PUMP(a.called_back > 0), "a proxy that isn't there");
+	has_str(a.err.msg, "no.such.name:443 by the proxy one.test:", "in words");
+	has_str(a.err.msg, "Connection refused", "and why");
+	close(fd);
+
+	for (turns = 0; turns < 100; turns++) {
+		struct op *op;
+		bool came;
+
+		listen_on("127.0.0.1:0", 0);
+		op = connect_by_proxy(net_listener_port(listener));
+		for (unsigned i = 0; i < turns && a.called_back == 0; i++) {
+			loop_turn(loop, 1);
+			if (b.conn && b.in.len > 4 && b.in.p[0] == 'C') {
+				b.in.len = 0;
+				say("HTTP/1.1 200 OK\r\n\r\n");
+			}
+		}
+		came = a.called_back > 0;
+		if (!came)
+			op_cancel(op);
+		settle();
+		if (!came && a.called_back > 0)
+			fail("called back after a cancel (%u turns)", turns);
+		drop_all();
+		if (came)
+			break;
+	}
+	ok(turns > 2 && turns < 100, "cancelled in each of the %u turns", turns);
+}
+
 static void test_limits(void)
 {
 	enum { N = 4 };
@@ -367,6 +502,8 @@ int main(void)
 	test_addresses();
 	test_deadline();
 	test_cancel();
+	test_proxy_answers();
+	test_proxy_gone();
 	test_limits();
 	test_no_descriptors();
 	test_listen_errors();
