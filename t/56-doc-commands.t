@@ -68,16 +68,42 @@ sub bad_form {
 	return "commands stand in a block of their own, with ```sh or ```console" if $language eq 'indented';
 	return "a block names its language" if $language eq '';
 	return "no such language here: $language" if $language !~ /^(?:sh|console|yaml|text|hidden)$/;
-	return "what is \"$marks->{what}\"?" if defined $marks->{what} && $language ne 'yaml';
+	return "what is \"$marks->{what}\"?"
+		if defined $marks->{what} && "$language $marks->{what}" !~ /^yaml (?:operator|values)\.yaml$/;
 	return "a reason has some words" if defined $marks->{'no-run'} && $marks->{'no-run'} !~ /\w+ \w+/;
 	return "commands in a block that isn't run" if $language =~ /^(?:yaml|text)$/ && $block->{text} =~ /$command_words/m;
 	return "a command begins with \"\$ \"" if $language eq 'console' && $block->{text} !~ /\A\$ /;
 	return undef;
 }
 
+# A whole manifest of something that the operator runs.
+sub is_manifest {
+	my ($block) = @_;
+	return $block->{language} eq 'yaml' && $block->{text} =~ /\AapiVersion: .*^kind: (?:IPUJob|Pod)$/ms
+		&& $block->{text} !~ /…/;
+}
+
+# What the operator says of a block of its configuration.
+sub check_configuration {
+	my ($where, $block) = @_;
+	my $kubeconfig = spit(test_dir() . '/kubeconfig', <<'END');
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: a, user: {token: a}}]
+END
+	my $result = run([program('ipu-operator'), '--config', spit(test_dir() . '/operator.yaml', $block->{text}),
+		"--kubeconfig=$kubeconfig", '--set=operatorNamespace=ipu-operator', '--check-config']);
+	is($result->{status}, 0, "$where: the operator takes this configuration") or diag($result->{err});
+	return;
+}
+
 # The commands of a block, each {text, shown}: a "console" block has several, and what they print.
 sub commands {
 	my ($block) = @_;
+	return {text => "kubectl apply --dry-run=server -f - <<'MANIFEST'\n$block->{text}MANIFEST\n"} if is_manifest($block);
 	return {text => $block->{text}} if $block->{language} ne 'console';
 	my @commands;
 	for my $line (split /\n/, $block->{text}) {
@@ -242,7 +268,8 @@ sub judge_command {
 sub run_page {
 	my ($page, @blocks) = @_;
 	my @commands;
-	for my $block (grep { $_->{language} =~ /^(?:sh|console|hidden)$/ && !defined $_->{marks}{'no-run'} } @blocks) {
+	for my $block (grep { ($_->{language} =~ /^(?:sh|console|hidden)$/ && !defined $_->{marks}{'no-run'})
+		|| is_manifest($_) } @blocks) {
 		push @commands, map { {%$_, %$block{qw(line language marks)}} } commands($block);
 	}
 	return if !@commands;
@@ -266,6 +293,7 @@ for my $page (@pages) {
 	note("$page:$_->{line}: not run: $_->{marks}{'no-run'}") for @skipped;
 	my $run = grep { $_->{language} =~ /^(?:sh|console)$/ && !defined $_->{marks}{'no-run'} } @blocks;
 	note("$page: $run blocks of commands are run, @{[scalar @skipped]} aren't");
+	check_configuration("$page:$_->{line}", $_) for grep { ($_->{marks}{what} // '') eq 'operator.yaml' } @blocks;
 	run_page($page, @blocks);
 }
 
