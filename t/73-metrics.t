@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IO::Socket::INET;
 use IpuTest;
+use IpuTree qw(file_text);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
@@ -17,8 +18,8 @@ watchdog(120);
 program_or_skip('curl');
 my $dir = test_dir();
 my $folder = "$dir/sim";
-my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4', '--pod-run-ms=0']);
-my $admin = slurp("$folder/token");
+our $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4', '--pod-run-ms=0']);
+our $admin = slurp("$folder/token");
 
 sub api ($method, $path, @json) {
 	return http($method, $sim->url('api-plain', $path), headers => { authorization => "Bearer $admin" },
@@ -106,6 +107,201 @@ subtest 'the transport' => sub {
 	local $/;
 	unlike(<$socket> // '', qr{200 OK|build_info}, 'plain HTTP on the TLS port has no answer');
 	is(scrape($daemon, bearer($token))->{status}, 200, 'and the next one is served');
+};
+
+# Reads a page as its format's text says (Prometheus 0.0.4, OpenMetrics 1.0): {families => {NAME => TYPE},
+# samples => {'NAME{LABELS}' => VALUE}, names => {NAME => 1}}, and dies where it says something else.
+sub read_page ($text, $open) {
+	my (%families, %samples, %names, $family, $type);
+	die "it doesn't end with a line break\n" if $text !~ /\n\z/;
+	my @lines = split /\n/, $text;
+	if ($open) {
+		(pop @lines // '') eq '# EOF' or die "no # EOF at the end\n";
+	}
+	for (@lines) {
+		if (/^# HELP ([a-z_]+) (\S.*)$/) {
+			die "HELP of $1 twice\n" if exists $families{$1};
+			($family, $type, $families{$1}) = ($1, undef, undef);
+			die "HELP: $2\n" if $open ? $2 =~ /(?<!\\)(?:\\\\)*"/ : 0;
+		} elsif (/^# TYPE ([a-z_]+) (counter|gauge|histogram)$/) {
+			die "TYPE of $1 without its HELP, or twice\n" if $1 ne $family || $type;
+			$families{$1} = $type = $2;
+			die "a counter's family is $1\n" if $type eq 'counter' && $open == ($1 =~ /_total$/ ? 1 : 0);
+		} elsif (/^([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\[\\"n])*",?)*)\})? (NaN|[+-]?Inf|-?\d+(?:\.\d+)?(?:e[+-]\d+)?)$/) {
+			my ($name, $labels, $value) = ($1, $2 // '', $3);
+			my $suffix = $type eq 'histogram' ? qr/_(?:bucket|sum|count)/ : $type eq 'counter' && $open ? qr/_total/ : qr//;
+			die "$name within $family\n" if $name !~ /^\Q$family\E$suffix$/;
+			die "le=$1\n" if $open && $labels =~ /\ble="(\d+)"/;
+			die "$name\{$labels} twice\n" if exists $samples{"$name\{$labels}"};
+			$samples{"$name\{$labels}"} = $value;
+			$names{$name} = 1;
+		} else {
+			die "what is this? $_\n";
+		}
+	}
+	for my $sum (grep { /_count\{/ } keys %samples) {
+		my ($name, $labels) = $sum =~ /^(.*)_count\{(.*)\}$/;
+		next if ($families{$name} // '') ne 'histogram';
+		my $all = join ',', (length $labels ? $labels : ()), 'le="+Inf"';
+		die "$sum and +Inf differ\n" if $samples{"${name}_bucket{$all}"} ne $samples{$sum};
+	}
+	return { families => \%families, samples => \%samples, names => \%names };
+}
+
+my $open = 'application/openmetrics-text';
+
+sub page ($daemon, $is_open = 0) {
+	my $answer = scrape($daemon, bearer($token), $is_open ? ('-H', "Accept: $open;version=1.0.0") : ());
+	return read_page($answer->{body}, $is_open);
+}
+
+sub value ($page, $series) { return $page->{samples}{ $series =~ /\{/ ? $series : "$series\{}" } }
+
+my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
+
+sub make_job ($name, $ipus) {
+	return api('POST', $jobs, { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
+		spec => { jobInstances => 1, ipusPerJobInstance => "$ipus",
+			workers => { template => { spec => { containers => [ { name => 'w', image => 'x' } ] } } } } });
+}
+
+sub job_state ($name) { return (api('GET', "$jobs/$name")->{json}{status} // {})->{launcherStatus} // '' }
+
+subtest 'two forms' => sub {
+	for my $row (
+		[ '*/*', 0 ], [ 'text/plain', 0 ], [ $open, 1 ], [ "$open;version=1.0.0;q=0.5,text/plain;q=0.4", 1 ],
+		[ "$open;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.4", 0 ], [ "$open;q=0,*/*", 0 ],
+		[ "$open;version=2.0.0,*/*;q=0.1", 0 ], [ "$open;q=1.5x", 0 ], [ 'image/png', 0 ],
+		[ "$open;version=1.0.0,$open;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", 1 ],
+		[ "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;q=0.6,$open;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+			. 'text/plain;version=0.0.4;q=0.3,*/*;q=0.2', 1 ],
+	) {
+		my ($accept, $want) = @$row;
+		my $answer = scrape($daemon, bearer($token), '-H', "Accept: $accept");
+		my $type = $want ? "$open; version=1.0.0; charset=utf-8" : 'text/plain; version=0.0.4; charset=utf-8';
+		is($answer->{fields}{'content-type'}, $type, "Accept: $accept");
+		ok(eval { read_page($answer->{body}, $want) }, '... can be read') or diag($@);
+	}
+};
+
+# Those of events that don't happen here, or belong to another role.
+my %elsewhere = map { $_ => 1 } qw(ipu_operator_releases_failed_total ipu_operator_partitions_unowned
+	ipu_operator_events_dropped_total ipu_operator_kube_bad_objects_total ipu_operator_kube_watch_restarts_total
+	ipu_operator_proxy_requests_total ipu_operator_proxy_request_seconds
+	ipu_operator_admission_reviews_total ipu_operator_admission_review_seconds);
+
+subtest 'what jobs leave behind' => sub {
+	make_job('first', 8);
+	wait_until('it runs', sub { job_state('first') eq 'Running' });
+	make_job('large', 16);
+	wait_until('the other waits', sub { (value(page($daemon), 'ipu_operator_partitions_waiting_by_reason{reason="WaitingForIPUs"}') // 0) == 1 });
+	my $page = page($daemon);
+	my ($section) = file_text('doc/reference/names.md') =~ /^## Metrics\n(.*)/ms;
+	my @documented = map { my ($type) = /^\|[^|]*\| (\w+) \|/; map { [ $_, $type ] } /^\|([^|]*)\|/ ? $1 =~ /`([a-z_]+)`/g : () }
+		grep { /^\| `/ } split /\n/, $section;
+	cmp_ok(scalar @documented, '>', 60, 'names.md has its table');
+	is_deeply([ grep { !exists $page->{families}{$_} } grep { !$elsewhere{$_} } map { $_->[0] } @documented ], [], 'all of them are there');
+	is_deeply([ grep { exists $page->{families}{ $_->[0] } && $page->{families}{ $_->[0] } ne $_->[1] } @documented ], [], '... of these types');
+	my %known = map { $_->[0] => 1 } @documented;
+	is_deeply([ grep { !$known{$_} } sort keys %{ $page->{families} } ], [], 'and no others');
+	my $vipu = '127.0.0.1:' . $sim->port('vipu0');
+	my %want = ('ipu_operator_ipus_held{namespace="default"}' => 8, "ipu_operator_capacity_ipus{controller=\"$vipu\"}" => 16,
+		(map { ("ipu_operator_ipus{controller=\"$vipu\",state=\"$_->[0]\"}" => $_->[1]) }
+			[ used => 8 ], [ external => 0 ], [ free => 8 ], [ reserved => 8 ]),
+		'ipu_operator_partitions{state="active"}' => 1, ipu_operator_partitions_waiting => 1,
+		'ipu_operator_jobs{state="Running"}' => 1, 'ipu_operator_jobs{state="Pending"}' => 1,
+		ipu_operator_job_partition_active_seconds_count => 1, ipu_operator_job_pods_created_seconds_count => 1,
+		ipu_operator_job_running_seconds_count => 1, ipu_operator_loop_stuck => 0,
+		"ipu_operator_ipus_faulty{controller=\"$vipu\",agent=\"ag01\"}" => 0,
+		"ipu_operator_ipu_die_temperature_celsius{controller=\"$vipu\",agent=\"ag02\"}" => 41,
+		"ipu_operator_ipu_board_temperature_celsius{controller=\"$vipu\",agent=\"ag02\"}" => 31);
+	is(value($page, $_), $want{$_}, $_) for sort keys %want;
+	cmp_ok(value($page, 'ipu_operator_job_running_seconds_sum'), '<', 60, 'a job starts within a minute');
+	http('POST', $sim->url('admin', '/sim/vipu/0/health'), json => { agent => 2, celsius => 97, state => 'parity error' });
+	wait_until('a machine that is ill is seen', sub {
+		my $now = page($daemon);
+		value($now, "ipu_operator_ipus_faulty{controller=\"$vipu\",agent=\"ag02\"}") == 1
+			&& value($now, "ipu_operator_ipu_die_temperature_celsius{controller=\"$vipu\",agent=\"ag02\"}") == 97;
+	});
+};
+
+subtest 'bounds' => sub {
+	my $before = page($daemon);
+	api('DELETE', "$jobs/large", {});
+	make_job("small-$_", 1) for 1 .. 8;
+	wait_until('all of them run', sub { (value(page($daemon), 'ipu_operator_jobs{state="Running"}') // 0) == 9 });
+	my $after = page($daemon);
+	# Verbs, codes and reasons that haven't been seen before; none has a job's name.
+	my @new = grep { !exists $before->{samples}{$_} } sort keys %{ $after->{samples} };
+	is_deeply([ grep { !/^(?:ipu_operator_kube_requests_total|rest_client_\w+|ipu_operator_vipu_request\w+|ipu_operator_events_sent_total|ipu_operator_partitions_waiting_by_reason|ipu_operator_kube_watch_restarts_total)\{/ } @new ],
+		[], 'more jobs are no more series');
+	unlike(join("\n", keys %{ $after->{samples} }), qr/small-\d|first/, 'no job has a series');
+	my %counters = map { $_ => 1 } grep { $before->{families}{$_} eq 'counter' } keys %{ $before->{families} };
+	my @counted = grep { /^([a-z_]+)\{/ && ($counters{$1} || $1 =~ /_(?:bucket|sum|count)$/) } sort keys %{ $before->{samples} };
+	cmp_ok(scalar @counted, '>', 50, 'there are counters');
+	is_deeply([ grep { !defined $after->{samples}{$_} || $after->{samples}{$_} < $before->{samples}{$_} } @counted ], [], 'none falls');
+	is(value(page($daemon, 1), 'ipu_operator_jobs{state="Running"}'), 9, 'OpenMetrics says the same');
+	for my $name ('first', map { "small-$_" } 1 .. 8) { api('DELETE', "$jobs/$name", {}) }
+	wait_until('nobody holds anything', sub { value(page($daemon), 'ipu_operator_ipus_held{namespace="default"}') == 0 });
+};
+
+subtest 'readiness' => sub {
+	my $answer = http('GET', $daemon->url(health => '/readyz?verbose'));
+	is($answer->{status}, 200, 'verbose') or diag($answer->{content});
+	like($answer->{content}, qr/^\[\+\]$_ ok$/m, "... $_") for qw(process leadership proxy certificates controller);
+	$answer = http('GET', $daemon->url(health => '/readyz'), headers => { accept => 'application/json' });
+	ok($answer->{json}{ready}, 'JSON');
+	is_deeply([ map { "$_->{name}=$_->{ready}" } @{ $answer->{json}{parts} } ],
+		[ map { "$_=1" } qw(process leadership proxy certificates controller) ], '... has the parts of its roles');
+};
+
+# A page that daemon and test share: its clock is so far ahead of the machine's. Never cut short: it's mapped.
+sub move_clock ($ms) {
+	my $page = pack('q<8', 0x314b4c4355504900, $ms, (0) x 6);
+	return spit("$dir/clock", $page) if !-e "$dir/clock";
+	open(my $out, '+<:raw', "$dir/clock") or die "clock: $!";
+	print {$out} $page;
+	return close($out);
+}
+
+# A second cluster, and an operator on that clock. It needs no Lease, which an hour's leap would cost it.
+subtest 'IPU-seconds, and a process that gets nowhere' => sub {
+	move_clock(0);
+	local $sim = start('ipu-sim', args => [ '--dir', "$dir/other", '--agents=4', '--pod-run-ms=0' ]);
+	local $admin = slurp("$dir/other/token");
+	my $timed = start('ipu-operator', env => { IPU_CLOCK_PAGE => "$dir/clock" }, args => [ '--kubeconfig', "$dir/other/kubeconfig",
+		map { ('--set', $_) } 'operatorNamespace=default', 'leaderElection.enabled=false', 'health.stuckSeconds=1',
+		'controllers=127.0.0.1:' . $sim->port('vipu0'), 'proxy.tlsListen=',
+		map { "$_=127.0.0.1:0" } qw(proxy.listen health.listen metrics.listen) ]);
+	my $look = sub ($series) { return value(read_page(http('GET', $timed->url(metrics => '/metrics'))->{content}, 0), $series) };
+	my $health = sub ($seconds = 10) { return http('GET', $timed->url(health => '/healthz'), seconds => $seconds) };
+	my $used = 'ipu_operator_ipu_seconds_total{namespace="default"}';
+	my $idle = 'ipu_operator_idle_ipu_seconds_total{controller="127.0.0.1:' . $sim->port('vipu0') . '"}';
+	make_job('timed', 8);
+	wait_until('a job runs', sub { job_state('timed') eq 'Running' });
+	my ($began, $used_before, $idle_before) = (time, $look->($used), $look->($idle));
+	move_clock(3_600_000);
+	my ($used_by, $idle_by) = ($look->($used) - $used_before, $look->($idle) - $idle_before);
+	my $most = 8 * (3600 + time - $began + 2);
+	ok($used_by >= 8 * 3600 && $used_by <= $most, "8 IPUs for an hour: $used_by");
+	ok($idle_by >= 8 * 3600 && $idle_by <= $most, "8 others idle for an hour: $idle_by");
+	is($health->()->{status}, 200, 'an hour\'s leap is no reason to be started again');
+
+	$timed->signal('STOP');
+	is($health->(1)->{status}, 599, 'who doesn\'t run doesn\'t answer');
+	$timed->signal('CONT');
+	wait_until('it goes on: it\'s healthy', sub { $health->()->{status} == 200 });
+
+	http('POST', $sim->url('admin', '/sim/api/faults'), json => { kind => 'hang', verb => 'patch', count => 0 });
+	api('DELETE', "$jobs/timed", {});
+	my $answer = wait_until('a look that hangs is told', sub { my $a = $health->(); $a->{status} == 503 ? $a : 0 });
+	like($answer->{content}, qr/work queue ipujob: nothing has moved/, '... with its name');
+	is($look->('ipu_operator_loop_stuck'), 1, '... as a metric, too');
+	http('DELETE', $sim->url('admin', '/sim/api/faults'));
+	move_clock(3_700_000);
+	wait_until('it gets on: it\'s healthy', sub { $health->()->{status} == 200 });
+	$timed->stop(status => 0);
+	$sim->stop(status => 0);
 };
 
 subtest 'an API server that is away' => sub {

@@ -9,10 +9,12 @@ libloop_a_CPPFLAGS = $(AM_CPPFLAGS)
 loop_ldadd = libloop.a $(core_ldadd) $(EV_LIBS)
 loopfy_ldadd = libloop.a $(corefy_ldadd) $(EV_LIBS) -lm
 
-loop_tests = t/unit/loop_op_test t/unit/loop_timer_test t/unit/loop_work_test
+loop_tests = t/unit/loop_op_test t/unit/loop_pulse_test t/unit/loop_timer_test t/unit/loop_work_test
 check_PROGRAMS += $(loop_tests)
 t_unit_loop_op_test_SOURCES = t/unit/loop_op_test.c t/unit/tap.h
 t_unit_loop_op_test_LDADD = $(loop_ldadd)
+t_unit_loop_pulse_test_SOURCES = t/unit/loop_pulse_test.c t/unit/tap.h
+t_unit_loop_pulse_test_LDADD = $(loop_ldadd)
 t_unit_loop_timer_test_SOURCES = t/unit/loop_timer_test.c t/unit/tap.h
 t_unit_loop_timer_test_LDADD = $(loop_ldadd)
 t_unit_loop_work_test_SOURCES = t/unit/loop_work_test.c t/unit/tap.h

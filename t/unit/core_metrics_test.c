@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "core/str.h"
 #include "tap.h"
 
 static char *write_all(void)
@@ -163,8 +164,37 @@ static void test_collect(void)
 	metrics_reset();
 }
 
+static void test_open(void)
+{
+	static const double bounds[] = {0.1, 1, 3600};
+	static const char *const labels[] = {"a", NULL};
+	struct buf out = BUF_INIT(4096);
+	struct err e = ERR_INIT;
+
+	struct metric *c = metric_new(METRIC_COUNTER, "ipu_c_total", "Of \"all\".", labels, NULL,
+				      0);
+	metric_add(c, (const char *const[]){"x\ny"}, 2);
+	metric_new(METRIC_HISTOGRAM, "ipu_h", "H.", NULL, bounds, 3);
+	is_int(metrics_write(&out, METRICS_OPEN, &e), 0, "OpenMetrics");
+	CLEANUP_FREE char *text = buf_steal(&out, &(size_t){0});
+	is_str(text,
+	       "# HELP ipu_c Of \\\"all\\\".\n# TYPE ipu_c counter\n"
+	       "ipu_c_total{a=\"x\\ny\"} 2\n"
+	       "# HELP ipu_h H.\n# TYPE ipu_h histogram\n"
+	       "ipu_h_bucket{le=\"0.1\"} 0\nipu_h_bucket{le=\"1.0\"} 0\n"
+	       "ipu_h_bucket{le=\"3600.0\"} 0\nipu_h_bucket{le=\"+Inf\"} 0\n"
+	       "ipu_h_sum 0\nipu_h_count 0\n# EOF\n",
+	       "its text");
+	metric_clear(c);
+	is_int((int)metric_value(c, (const char *const[]){"x\ny"}), 0, "cleared");
+	metric_add(c, (const char *const[]){"z"}, 1);
+	is_int((int)metric_value(c, (const char *const[]){"z"}), 1, "and used again");
+	metrics_reset();
+}
+
 int main(void)
 {
+	test_open();
 	test_families();
 	test_numbers();
 	test_series();
