@@ -181,6 +181,11 @@ SKIP: {
 	}
 }
 
+# Every section of the original guides has its successor.
+my @sections = grep { $_->{cells}[0] ne 'section' } table_rows('doc/reference/guides.md');
+is(scalar @sections, 42, 'guides.md has all sections');
+is_deeply([map { $_->{cells}[0] } grep { $_->{cells}[1] !~ /\]\(|^the same, / } @sections], [], '... each leads somewhere');
+
 # The manual pages' own language: groff's warnings, and mandoc's where that is installed.
 sub man_complaints {
 	my ($text) = @_;
