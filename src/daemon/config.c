@@ -21,6 +21,7 @@
 #include "partition/controllers.h"
 #include "config_keys.h"
 
+#define PEER_PORT  8445 /* proxy.tlsListen's */
 #define ENV_PREFIX "IPUOPERATOR_"
 
 #define AT(field) offsetof(struct config, field)
@@ -235,10 +236,11 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
 				key->name);
 	if (key->type == KEY_PEER && text.len &&
-	    (net_split_host_port(z, 0, host, &port, NULL) < 0 || !host[0] || port == 0))
+	    (net_split_host_port(z, PEER_PORT, host, &port, NULL) < 0 || !host[0] || port == 0))
 		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be HOST:PORT or [IPV6]:PORT, which others can connect to",
-			       key->name);
+			       "%s: must be HOST:PORT or [IPV6]:PORT, which others can connect to, "
+			       "or a host alone, for port %d",
+			       key->name, PEER_PORT);
 	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
 		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
 				key->name);
@@ -283,6 +285,21 @@ static int set_text(struct config *c, const struct key *key, struct str text, st
 		return -1;
 	free(*at);
 	*at = str_dup(text);
+	return 0;
+}
+
+/* A host alone, such as a Pod's address of either family, gets the port. */
+static int set_peer(struct config *c, const struct key *key, struct str text, struct err *err)
+{
+	char **at = config_field(c, key), host[NET_HOST_SIZE];
+	uint16_t port;
+
+	if (set_text(c, key, text, err) < 0)
+		return -1;
+	if (text.len && net_split_host_port(*at, PEER_PORT, host, &port, NULL) == 0) {
+		free(*at);
+		*at = xasprintf(strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+	}
 	return 0;
 }
 
@@ -377,13 +394,14 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 			       ? err_set(err, ERR_INVALID, 0,
 					 "%s: it's a map, and only the file can hold it", key->name)
 			       : 0;
+	case KEY_PEER:
+		return set_peer(c, key, text, err);
 	case KEY_TEXT:
 	case KEY_NAMESPACE:
 	case KEY_NAME:
 	case KEY_NAME_OR_NONE:
 	case KEY_METADATA:
 	case KEY_ADDRESS:
-	case KEY_PEER:
 	case KEY_URL:
 	case KEY_HTTPS:
 	case KEY_NAMESPACES:

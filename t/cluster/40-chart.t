@@ -426,7 +426,7 @@ subtest 'the daemon takes the configuration' => sub {
 		my $file = spit(test_dir() . '/operator.yaml', $map->{data}{'operator.yaml'});
 		for (grep { $_->[0] =~ /^Deployment/ } pod_specs($objects{$name})) {
 			my ($container) = @{ $_->[1]{containers} };
-			my %env = map { $_->{name} => $_->{value} =~ s/\$\(POD_IP\)/10.0.0.1/r } grep { defined $_->{value} } @{ $container->{env} };
+			my %env = map { $_->{name} => $_->{value} =~ s/\$\(POD_IP\)/fd00::1/r } grep { defined $_->{value} } @{ $container->{env} };
 			my $done = run([ program('ipu-operator'), '--config', $file, '--check-config', @{ $container->{args} } ],
 				env => { KUBECONFIG => $kubeconfig, IPUOPERATOR_LEADER_ELECTION_IDENTITY => 'pod', %env });
 			is($done->{status}, 0, "$name, $_->[0]") or diag($done->{err});

@@ -77,7 +77,7 @@ spec:
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
             - name: IPUOPERATOR_PROXY_ADVERTISE
-              value: $(POD_IP):8445
+              value: $(POD_IP)
             {{- end }}
             {{- if not (dig "log" "level" "" $root.Values.operatorConfig) }}
             - name: IPUOPERATOR_LOG_LEVEL
