@@ -189,6 +189,10 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"at the operator and its queue, at controllers, nodes, webhooks and quotas, as far as it\n"   \
 	"may, and says in words what holds it up. Nothing is changed.\n"
 
+#define ABOUT_TOP                                                                                      \
+	"Controllers, namespaces and jobs, those with most IPUs first. On a terminal it looks again\n" \
+	"every 2 seconds until q is typed; elsewhere, and by --once or -o, it looks once.\n"
+
 #define ABOUT_BUNDLE                                                                                     \
 	"Versions, the operator's configuration, Pods, logs and Events, jobs and their Pods, nodes,\n"   \
 	"webhooks, what the proxy says, metrics and health, rights of the accounts, as far as you\n"     \
@@ -198,6 +202,10 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
+
+#define ABOUT_COMPLETION                                                                              \
+	"The scripts are installed where bash and fish look for them by themselves, and zsh if its\n" \
+	"fpath has that folder. Else: source <(ipuctl completion bash)\n"
 
 const struct ctl_command ctl_commands[] = {
 	{"stats", "", "IPUs in use and available, by namespace", NULL, 0, 0, CTL_TAKES_OUTPUT,
@@ -227,12 +235,16 @@ const struct ctl_command ctl_commands[] = {
 	{"explain", "JOB|pod/POD", "why it waits, what comes next, and what can be done",
 	 ABOUT_EXPLAIN, 1, 1, CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_CONFIG_MAP, true,
 	 ctl_run_explain},
+	{"top", "", "who has IPUs, how many and for how long, as it changes", ABOUT_TOP, 0, 0,
+	 CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_TOP, false, ctl_run_top},
 	{"support-bundle", "", "all that an expert needs, without secrets, as one archive",
 	 ABOUT_BUNDLE, 0, 0, CTL_TAKES_BUNDLE, true, ctl_run_bundle},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
 	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,
 	 CTL_TAKES_WAIT, true, ctl_run_crd_apply},
+	{"completion", "SHELL", "a script that completes ipuctl's words: bash, zsh or fish",
+	 ABOUT_COMPLETION, 1, 1, 0, false, ctl_run_completion, .alone = true},
 	{.name = NULL},
 };
 

@@ -44,6 +44,11 @@ int ctl_run_bundle(struct ctl_link *link, const struct ctl_options *o, struct er
 /* Compressed, to fd. Errors: ERR_INVALID, there is no gzip; ERR_IO. */
 int ctl_gzip(struct str text, int fd, struct err *err);
 
+/* complete.c */
+int ctl_run_completion(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+/* What a shell asks: the words behind "__complete". Returns the exit status. */
+int ctl_complete(int argc, char **argv);
+
 /* cordon.c */
 int ctl_run_cordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct err *err);
@@ -52,6 +57,9 @@ int ctl_run_drain(struct ctl_link *link, const struct ctl_options *o, struct err
 /* crd.c */
 int ctl_run_crd_print(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_crd_apply(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+/* top.c */
+int ctl_run_top(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
 /* validate.c */
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err);

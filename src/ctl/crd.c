@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/yaml.h"
 #include "ctl/commands.h"
+#include "ctl/term.h"
 #include "kube/object.h"
 #include "loop/backoff.h"
 
@@ -129,7 +130,9 @@ static int wait_established(struct ctl_link *link, unsigned seconds, struct json
 			return err_set(err, ERR_BUSY, 0,
 				       "written, but the API server doesn't serve it after %u s",
 				       seconds);
+		ctl_progress("waiting until the API server serves it");
 		ctl_link_pause(link, LOOK_MS);
+		ctl_progress(NULL);
 		json_doc_free(*crd);
 		*crd = NULL;
 		if (get(link, name, crd, err) < 0)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ctl/term.h"
 #include "http/client.h"
 #include "kube/config.h"
 #include "kube/exec_helper.h"
@@ -41,6 +42,7 @@ struct ctl_link {
 	struct str target;
 	struct err err;
 	struct json_doc *answer;
+	unsigned waited_s;
 	bool wants_text;
 	char *text; /* the same, of one that does */
 	size_t text_len;
@@ -245,9 +247,29 @@ static void on_called(void *arg, const struct err *why, const struct kube_respon
 	loop_stop(l->loop, 0);
 }
 
+/* For a person at a terminal, once an answer takes longer than people wait without a sign. */
+static void on_slow(struct loop_timer *timer, void *arg)
+{
+	struct ctl_link *l = arg;
+	CLEANUP_FREE char *line = xasprintf("waiting for an answer, %u of %u s", ++l->waited_s,
+					    l->o->timeout_s);
+
+	ctl_progress(line);
+	loop_timer_start_in(timer, 1000);
+}
+
 static int run(struct ctl_link *l, struct json_doc **ret, struct err *err)
 {
+	struct loop_timer slow;
+
+	l->waited_s = 0;
+	loop_timer_init(&slow, l->loop, on_slow, l);
+	if (ctl_term_has_progress())
+		loop_timer_start_in(&slow, 1000);
 	loop_run(l->loop);
+	loop_timer_stop(&slow);
+	if (l->waited_s)
+		ctl_progress(NULL);
 	scope_cancel(&l->scope);
 	if (l->err.kind != ERR_NONE)
 		return err_copy(err, &l->err);

@@ -10,6 +10,7 @@ libctl_a_SOURCES = \
 	src/ctl/commands.c \
 	src/ctl/cordon.h \
 	src/ctl/cordon.c \
+	src/ctl/complete.c \
 	src/ctl/crd.c \
 	src/ctl/explain.h \
 	src/ctl/explain.c \
@@ -34,18 +35,40 @@ libctl_a_SOURCES = \
 	src/ctl/tar.c \
 	src/ctl/term.h \
 	src/ctl/term.c \
+	src/ctl/top.h \
+	src/ctl/top.c \
 	src/ctl/validate.c \
 	src/ctl/views.h \
 	src/ctl/views.c
-nodist_libctl_a_SOURCES = src/ctl/crd_text.c
-CLEANFILES += src/ctl/crd_text.c
+nodist_libctl_a_SOURCES = src/ctl/crd_text.c src/ctl/completion_text.c
+CLEANFILES += src/ctl/crd_text.c src/ctl/completion_text.c
 libctl_a_CPPFLAGS = $(AM_CPPFLAGS)
 
-# The CRD as a string, so that ipuctl always has its own version's.
+# A file as a string in C: $(call ctl_text,FILE,NAME).
+ctl_text = echo 'extern const char $(2)[];' && echo 'const char $(2)[] = {' && \
+	od -An -v -tx1 $(1) | sed 's/ \(..\)/0x\1,/g' && echo '0};'
+
+# ipuctl always has its own version's CRD.
 src/ctl/crd_text.c: crds/graphcore.ai_ipujobs.yaml
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && { echo 'extern const char ctl_crd_text[];' && \
-		echo 'const char ctl_crd_text[] = {' && \
-		od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' && echo '0};'; } >$@.new && mv $@.new $@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { $(call ctl_text,$<,ctl_crd_text); } >$@.new && mv $@.new $@
+
+completion_scripts = src/ctl/completion/ipuctl.bash src/ctl/completion/_ipuctl \
+	src/ctl/completion/ipuctl.fish
+src/ctl/completion_text.c: $(completion_scripts)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
+		$(call ctl_text,$(srcdir)/src/ctl/completion/ipuctl.bash,ctl_completion_bash) && \
+		$(call ctl_text,$(srcdir)/src/ctl/completion/_ipuctl,ctl_completion_zsh) && \
+		$(call ctl_text,$(srcdir)/src/ctl/completion/ipuctl.fish,ctl_completion_fish); \
+	} >$@.new && mv $@.new $@
+
+# Where the shells, and kubectl, look for completions of other programs.
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = src/ctl/completion/ipuctl.bash
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = src/ctl/completion/_ipuctl
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+dist_fishcompletion_DATA = src/ctl/completion/ipuctl.fish
+dist_bin_SCRIPTS = src/ctl/completion/kubectl_complete-ipu
 
 ctl_ldadd = libctl.a $(admission_ldadd)
 

@@ -105,6 +105,8 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	log_init(LOG_WARN, LOG_TEXT, STDERR_FILENO);
+	if (argc > 1 && strcmp(argv[1], "__complete") == 0)
+		return ctl_complete(argc - 2, argv + 2);
 	if (ctl_options_parse(argc, argv, &o, &err) < 0 || (page && clock_use_page(page, &err) < 0))
 		return complain(&err, NULL);
 	ctl_term_init(o.color);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ctl/term.h"
+
 #define GAP 3
 
 struct ctl_table {
@@ -114,7 +116,10 @@ static int write_row(const struct ctl_table *t, size_t row, const size_t *widths
 		bool is_last = c + 1 == t->n_shown;
 		size_t pad = is_last ? 0 : widths[c] - width_of(z) + GAP;
 
-		if (buf_printf(out, err, "%s%*s%s", z, (int)pad, "", is_last ? "\n" : "") < 0)
+		const char *style = ctl_style(row == 0 ? CTL_BOLD : CTL_PLAIN);
+
+		if (buf_printf(out, err, "%s%s%s%*s%s", style, z, row == 0 ? ctl_style_end() : "",
+			       (int)pad, "", is_last ? "\n" : "") < 0)
 			return -1;
 	}
 	return 0;

@@ -11,20 +11,20 @@
 
 static bool colors, progress, shown;
 
-static bool is_dumb(void)
+bool ctl_term_is_able(void)
 {
 	const char *term = getenv("TERM");
 
-	return !term || !term[0] || strcmp(term, "dumb") == 0;
+	return term && term[0] && strcmp(term, "dumb") != 0;
 }
 
 void ctl_term_init(enum ctl_color color)
 {
 	const char *no = getenv("NO_COLOR");
 
-	progress = isatty(STDERR_FILENO) && !is_dumb();
-	colors = color == CTL_COLOR_ALWAYS ||
-		 (color == CTL_COLOR_AUTO && !(no && no[0]) && isatty(STDOUT_FILENO) && !is_dumb());
+	progress = isatty(STDERR_FILENO) && ctl_term_is_able();
+	colors = color == CTL_COLOR_ALWAYS || (color == CTL_COLOR_AUTO && !(no && no[0]) &&
+					       isatty(STDOUT_FILENO) && ctl_term_is_able());
 }
 
 const char *ctl_style(enum ctl_style style)

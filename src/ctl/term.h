@@ -20,6 +20,9 @@ void ctl_term_init(enum ctl_color color);
 const char *ctl_style(enum ctl_style style);
 const char *ctl_style_end(void);
 
+/* TERM names a terminal that isn't "dumb". */
+bool ctl_term_is_able(void);
+
 /* Standard error is a terminal that can go back to a line's begin. */
 bool ctl_term_has_progress(void);
 /* Shows one line there in the place of the last one; NULL: takes it away. Nothing without one. */

@@ -38,8 +38,8 @@ static void add_age(struct ctl_table *t, const struct json *obj, const char *key
 	ctl_table_add(t, str_of(z));
 }
 
-/* "ipujob/mnist", as kubectl names things of several kinds. */
-static void add_owner(struct ctl_table *t, const struct json *owner)
+/* As kubectl names things of several kinds. */
+void ctl_view_owner(struct ctl_table *t, const struct json *owner)
 {
 	CLEANUP_FREE char *kind = str_dup(json_str(json_get(owner, "kind")));
 	struct str name = json_str(json_get(owner, "name"));
@@ -157,7 +157,7 @@ struct ctl_table *ctl_view_queue(const struct json *queue, bool wide)
 	while (json_next(&it)) {
 		add_number(t, it.value, "position");
 		add_text(t, it.value, "namespace");
-		add_owner(t, it.value);
+		ctl_view_owner(t, it.value);
 		add_number(t, it.value, "instance");
 		add_number(t, it.value, "ipus");
 		add_number(t, it.value, "priority");
@@ -179,7 +179,7 @@ struct ctl_table *ctl_view_partitions(const struct json *partitions, bool wide)
 		const struct json *owner = json_get(it.value, "owner");
 
 		add_text(t, owner, "namespace");
-		add_owner(t, owner);
+		ctl_view_owner(t, owner);
 		add_number(t, it.value, "instance");
 		add_number(t, it.value, "ipus");
 		add_text(t, it.value, "state");

@@ -20,4 +20,7 @@ struct ctl_table *ctl_view_partitions(const struct json *partitions, bool wide);
 struct ctl_table *ctl_view_controllers(const struct json *controllers, const struct json *capacity,
 				       bool wide);
 
+/* A cell "ipujob/mnist" of an object with kind and name. */
+void ctl_view_owner(struct ctl_table *t, const struct json *owner);
+
 #endif

@@ -224,15 +224,24 @@ static void test_options(void)
 		{{"query", "4", "--output=wide"}, "query", "4"},
 		{{"controllers", "cordon", "a:1"}, "cordon", "a:1"},
 		{{"drain", "a:1", "--wait", "60"}, "drain", "a:1"},
-		{{"-n", "x", "queue", "-w"}, "queue", NULL},
+		{{"--operator-namespace", "x", "queue", "-w"}, "queue", NULL},
+		{{"crd", "apply", "--wait=5"}, "crd apply", NULL},
+		{{"-f", "a", "validate", "-fb", "c"}, "validate", "c"},
+		{{"explain", "x", "-n", "y"}, "explain", "x"},
+		{{"support-bundle", "-o", "x.tar"}, "support-bundle", NULL},
+		{{"crd"}, NULL, "crd: there is no crd alone"},
+		{{"crd", "remove"}, NULL, "crd: there is no crd remove"},
+		{{"queue", "-n", "x"}, NULL, "queue: takes no --namespace"},
+		{{"stats", "--color=red"}, NULL, "--color: must be"},
+		{{"validate", "-f", ""}, NULL, "--filename: must not be empty"},
 		{{NULL}, NULL, "a command is needed"},
 		{{"stat"}, NULL, "stat: there is no such command"},
 		{{"query"}, NULL, "query: SIZE is missing"},
 		{{"query", "1", "2"}, NULL, "query: \"2\" is too much"},
 		{{"controllers", "cordon"}, NULL, "cordon: NAME... is missing"},
 		{{"controllers", "stats"}, NULL, "controllers: \"stats\" is too much"},
-		{{"cordon", "a:1", "-o", "json"}, NULL, "cordon: takes not all"},
-		{{"stats", "-w"}, NULL, "stats: takes not all"},
+		{{"cordon", "a:1", "-o", "json"}, NULL, "cordon: takes no --output"},
+		{{"stats", "-w"}, NULL, "stats: takes no --watch"},
 		{{"stats", "-o", "xml"}, NULL, "--output: must be"},
 		{{"stats", "--timeout", "0"}, NULL, "--timeout: must be"},
 		{{"stats", "--sevrer=x"}, NULL, "--sevrer=x: there is no such option"},
@@ -245,20 +254,24 @@ static void test_options(void)
 		const struct ctl_command *c = NULL;
 		struct ctl_options o;
 		struct err err = ERR_INIT;
+		const char **files = NULL;
 		int argc = 1;
 
 		for (; rows[i].argv[argc - 1]; argc++)
 			argv[argc] = (char *)(uintptr_t)rows[i].argv[argc - 1];
 		row_begin("row %zu: %s %s", i, rows[i].argv[0] ? rows[i].argv[0] : "",
 			  rows[i].argv[0] && rows[i].argv[1] ? rows[i].argv[1] : "");
-		if (ctl_options_parse(argc, argv, &o, &err) == 0)
+		if (ctl_options_parse(argc, argv, &o, &err) == 0) {
+			files = o.files;
 			ctl_command_choose(&o, &c, &err);
+		}
 		is_str(c ? c->name : NULL, rows[i].command, "command");
 		if (!c)
 			ok(str_has_prefix(str_of(err.msg), str_of(rows[i].words)), "says: %s",
 			   err.msg);
 		else
 			is_str(o.n_words ? o.words[0] : NULL, rows[i].words, "operand");
+		free(files);
 	}
 	row_end();
 }
