@@ -15,6 +15,7 @@ use JSON::PP ();
 use Test::More;
 
 my $chart = Cluster::Chart->new;
+watchdog(600);
 my ($yes, $no) = (JSON::PP::true(), JSON::PP::false());
 my $there = sub ($v) { defined $v };
 my $digest = 'sha256:' . 'ab' x 32;
@@ -411,6 +412,10 @@ subtest 'it holds together' => sub {
 	my @left = grep { /ipu-operator-/ && !m{ipu-operator-1\.0\.0|audience: ipu-operator-proxy|/etc/ipu-operator-webhook} } split /\n/,
 		$text{named};
 	is_deeply(\@left, [], 'with another name, none of the usual ones is left');
+	my ($quiet) = $chart->objects($chart->render(set('topology', 'combined'), set('controller.image.tag', 'v2'),
+		set('operatorConfig', { proxy => { details => $no } })));
+	is(find($quiet, 'Pod/ipu-operator-test-controllers'), undef, 'what isn\'t answered isn\'t tested');
+	is(find($quiet, 'Pod/ipu-operator-test-stats spec containers ipuctl image'), 'localhost/ipu-operator:v2', 'tests have the image that runs');
 	my ($one, $two) = $chart->objects(map { $chart->render('--namespace', $_, set('fullnameOverride', $_)) } qw(one two));
 	is_sound($one, 'one', ns => 'one');
 	is_sound($two, 'two', ns => 'two');
