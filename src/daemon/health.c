@@ -23,7 +23,8 @@ struct health {
 	struct loop_timer timer;
 	unsigned tick_ms;
 	int64_t due_ms;
-	bool was_late; /* at the last question, and no tick has come since */
+	struct loop_work late_work;
+	bool is_late; /* after the timers of a turn had run */
 };
 
 static struct metric *stuck_metric;
@@ -35,29 +36,40 @@ static void on_tick(struct loop_timer *timer, void *arg)
 	struct health *h = arg;
 
 	(void)timer;
-	h->was_late = false;
+	h->is_late = false;
 	pulses_tick();
 	h->due_ms = clock_mono_ms() + h->tick_ms;
 	loop_timer_start_at(&h->timer, h->due_ms);
 }
 
-/* A turn runs what is due after it has read requests: who is late at two questions with no tick
- * between them isn't just being asked early in a long turn, or on a clock that has jumped. */
-static bool timers_are_late(struct health *h, int64_t stuck_ms)
+static bool tick_is_late(const struct health *h)
 {
-	bool late = clock_mono_ms() - h->due_ms > stuck_ms;
-	bool again = late && h->was_late;
-
-	h->was_late = late;
-	return again;
+	return clock_mono_ms() - h->due_ms > (int64_t)h->d->config->stuck_s * 1000;
 }
 
-static bool is_stuck(struct daemon *d, struct err *why)
+static void on_late(struct loop_work *work, void *arg)
+{
+	struct health *h = arg;
+
+	(void)work;
+	h->is_late = tick_is_late(h);
+}
+
+/* A turn reads requests, then runs timers, then posted work: only who is late then is late, not who
+ * is asked early in a turn after a pause, or on a clock that has jumped. */
+static bool timers_are_late(struct health *h)
+{
+	if (tick_is_late(h))
+		loop_work_post(&h->late_work);
+	return h->is_late;
+}
+
+bool health_is_stuck(struct daemon *d, struct err *why)
 {
 	unsigned stuck_s = (unsigned)d->config->stuck_s;
 	const struct pulse *p = pulses_stuck(stuck_s, d->health->tick_ms);
 
-	if (timers_are_late(d->health, (int64_t)stuck_s * 1000))
+	if (timers_are_late(d->health))
 		err_set(why, ERR_INTERNAL, 0, "timers don't run: one is late by more than %u s",
 			stuck_s);
 	else if (p)
@@ -72,14 +84,14 @@ static void collect(void *arg)
 {
 	struct err why;
 
-	metric_set(stuck_metric, NULL, is_stuck(arg, &why));
+	metric_set(stuck_metric, NULL, health_is_stuck(arg, &why));
 }
 
 static void handle_healthz(struct http_exchange *ex, void *arg)
 {
 	struct err why;
 
-	if (is_stuck(arg, &why))
+	if (health_is_stuck(arg, &why))
 		http_reply_problem(ex, 503, "%s", why.msg);
 	else
 		http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
@@ -277,6 +289,7 @@ void health_start(struct daemon *d)
 	h->d = d;
 	h->tick_ms = (unsigned)(tick_ms < MAX_TICK_MS ? tick_ms : MAX_TICK_MS);
 	loop_timer_init(&h->timer, d->loop, on_tick, h);
+	loop_work_init(&h->late_work, d->loop, on_late, h);
 	h->due_ms = clock_mono_ms() + h->tick_ms;
 	loop_timer_start_at(&h->timer, h->due_ms);
 	stuck_metric = metric_new(METRIC_GAUGE, "ipu_operator_loop_stuck",
@@ -290,6 +303,7 @@ void health_stop(struct daemon *d)
 		return;
 	metrics_off_collect(collect, d);
 	loop_timer_stop(&d->health->timer);
+	loop_work_cancel(&d->health->late_work);
 	free(d->health);
 	d->health = NULL;
 }

@@ -215,6 +215,8 @@ void observe_fleet_free(struct observe_fleet *o);
 
 void health_start(struct daemon *d);
 void health_handle(struct http_exchange *ex, void *arg); /* /healthz, /readyz; arg: the daemon */
+/* Whether a new process would do better, and why: something in this one doesn't get on. */
+bool health_is_stuck(struct daemon *d, struct err *why);
 /* Whether all parts can be used; if not, which can't, and why. */
 bool health_is_ready(const struct daemon *d, struct err *why);
 void health_stop(struct daemon *d);

@@ -154,6 +154,18 @@ static void tell(struct notify *n)
 	memcpy(n->status, status, sizeof(status));
 }
 
+/* None from a process that gets nowhere, which /healthz tells where nobody probes it. */
+static bool sign_of_life(struct notify *n)
+{
+	struct err why;
+
+	if (!health_is_stuck(n->d, &why))
+		return say(n, "WATCHDOG=1\n");
+	log_error("daemon", NULL, "no sign of life for systemd, which will start it again: %s",
+		  why.msg);
+	return true;
+}
+
 static void on_timer(struct loop_timer *timer, void *arg)
 {
 	struct notify *n = arg;
@@ -163,7 +175,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 		n->state = STATE_RUNNING;
 	tell(n);
 	/* Also while stopping: an end that hangs is one to be killed. */
-	if (n->watchdog_ms && now_ms >= n->beat_ms && say(n, "WATCHDOG=1\n"))
+	if (n->watchdog_ms && now_ms >= n->beat_ms && sign_of_life(n))
 		n->beat_ms = now_ms + n->watchdog_ms;
 	if (n->watchdog_ms && n->beat_ms < next_ms)
 		next_ms = n->beat_ms;
