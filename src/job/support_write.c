@@ -51,6 +51,8 @@ uint32_t job_supported(const struct job_ctx *ctx, const struct job *job)
 		       : 0;
 }
 
+static void write_binding(struct job_ctx *ctx);
+
 /* The API server has it as it should be. */
 static void note_good(struct job_call *call, const struct json *object)
 {
@@ -61,6 +63,8 @@ static void note_good(struct job_call *call, const struct json *object)
 		kube_store_note(ctx->c->files, object);
 	}
 	ctx->support.good |= 1U << call->support;
+	if (call->support == JOB_SUPPORT_ROLE)
+		write_binding(ctx);
 	/* Only the ConfigMap is watched: no news of the others would bring the next pass. */
 	if (ctx->support.good == (ctx->support.covered ? ALL_OF_THEM : OF_WORKERS)) {
 		job_set_trouble(ctx, NULL, NULL);
@@ -206,6 +210,23 @@ static bool is_asked_for(struct job_ctx *ctx, enum job_support which)
 	return false;
 }
 
+/* Once its Role is there: an API server that must see whether we may give that away looks at it. */
+static void write_binding(struct job_ctx *ctx)
+{
+	const struct job *job = job_now(ctx);
+	CLEANUP_FREE char *name = NULL;
+	struct job_call *call;
+
+	if (!job || ctx->support.good & (1U << JOB_SUPPORT_BINDING) ||
+	    is_asked_for(ctx, JOB_SUPPORT_BINDING))
+		return;
+	name = job_support_name(job, JOB_SUPPORT_BINDING);
+	call = job_call_new(ctx, name);
+	call->is_support = true;
+	call->support = JOB_SUPPORT_BINDING;
+	create(call, job, NULL);
+}
+
 void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_t covered)
 {
 	struct job_supported *known = &ctx->support;
@@ -220,10 +241,12 @@ void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_
 		known->covered = covered;
 		known->good &= ~(1U << JOB_SUPPORT_ROLE);
 	}
+	if (known->good & (1U << JOB_SUPPORT_ROLE))
+		write_binding(ctx);
 	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
 		bool is_wanted = known->covered || OF_WORKERS & (1U << i);
 
-		if (is_wanted && !(known->good & (1U << i)) && !is_asked_for(ctx, i))
+		if (i != JOB_SUPPORT_BINDING && is_wanted && !(known->good & (1U << i)) && !is_asked_for(ctx, i))
 			write_one(ctx, item, i);
 	}
 }

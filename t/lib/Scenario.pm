@@ -33,9 +33,10 @@ my $tracker_name = 'ipu-partitions-tracker';
 
 # ---- the files ----
 
-# The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale"), in the order of
+# The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale", "split"), in the order of
 # their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words. Each is a
-# subtest. Option: share, [N, OF]: every OF-th of them, from the N-th on; all that are named, in the first share.
+# subtest. Options: share, [N, OF]: every OF-th of them, from the N-th on; all that are named, in the first share. only, a list
+# of names: those, wherever they run otherwise.
 sub run_scenarios ($back, $where, %option) {
 	my ($done, $place) = (0, 0);
 	my ($share, $of) = @{ $option{share} // [ 1, 1 ] };
@@ -44,6 +45,7 @@ sub run_scenarios ($back, $where, %option) {
 		my ($name) = $path =~ m{([^/]+)\.pl$};
 		my $text = slurp($path);
 		my $runs = runs_on($name, $text);
+		$runs = { $where => (grep { $_ eq $name } @{ $option{only} }) ? 1 : 0 } if $option{only};
 		next if $runs->{$where} && !@words && $place++ % $of != $share - 1;
 		next if !$runs->{$where} || (@words && !(grep { index($name, $_) >= 0 } @words));
 		my $begin = time;
@@ -60,8 +62,8 @@ sub runs_on ($name, $text) {
 	my ($kind, $places, $reason) = $text =~ /^# Runs: (both|real) \(([a-z, ]+)\)(?:: (\S.*))?$/m
 		or die "$name: no line \"# Runs: both (sim, nodes)\" or \"# Runs: real (nodes): reason\"\n";
 	my %runs = map { $_ => 1 } split /, /, $places;
-	my $real = $runs{nodes} || $runs{scale};
-	die "$name: $_ isn't a place to run\n" for grep { !/^(sim|nodes|scale)$/ } keys %runs;
+	my $real = $runs{nodes} || $runs{scale} || $runs{split};
+	die "$name: $_ isn't a place to run\n" for grep { !/^(sim|nodes|scale|split)$/ } keys %runs;
 	die "$name: both means the simulator and a real Kubernetes\n"
 		if $kind eq 'both' && !($runs{sim} && $real);
 	die "$name: real alone needs its reason, and isn't for the simulator\n"
@@ -174,9 +176,7 @@ sub unregister ($s) {
 
 # The daemon once more, as before.
 sub restart_operator ($s) {
-	$s->{operator} = $s->{back}->launch('ipu-operator',
-		args => [ map { ('--set', "$_=$s->{settings}{$_}") } sort keys %{ $s->{settings} } ],
-		env => { KUBECONFIG => $s->{back}->kubeconfig });
+	$s->{operator} = $s->{back}->start_daemon($s->{settings});
 	$s->{logs}{ $s->{operator}->pid } = $s->{operator};
 	return $s->{operator};
 }
@@ -203,8 +203,9 @@ sub controllers ($s) { return @{ $s->{controllers} } }
 
 # Waits until the daemon (or another one) says that it's ready.
 sub wait_ready ($s, $operator = $s->{operator}) {
+	my @parts = $operator->isa('Scenario::Split') ? $operator->parts : $operator;
 	return $s->wait_for('the operator to be ready', sub {
-		return $s->fetch($operator, 'GET', 'health', '/readyz')->{status} == 200;
+		return !grep { $s->fetch($_, 'GET', 'health', '/readyz')->{status} != 200 } @parts;
 	});
 }
 

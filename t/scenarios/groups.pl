@@ -101,6 +101,16 @@ sub ($s) {
 		minResources => { cpu => 4, memory => '8Gi' } }, 'Volcano\'s');
 	is($pod->{metadata}{annotations}{'scheduling.k8s.io/group-name'}, 'volcanic-0', 'a Pod belongs to it');
 	is($pod->{spec}{schedulerName}, 'volcano', '… and is Volcano\'s to schedule');
+	$s->must('POST', $api{volcano}, json => { apiVersion => 'scheduling.volcano.sh/v1beta1', kind => 'PodGroup',
+		metadata => { name => 'volcanic-1' }, spec => { minMember => 7 } });
+	$s->patch('ipujobs', 'volcanic', { spec => { jobInstances => 2 } });
+	$s->wait_message('volcanic', qr/PodGroup volcanic-1 exists and isn't this job's/);
+	$s->must('DELETE', "$api{volcano}/volcanic-1");
+	$s->wait_for('that of its second instance', sub {
+		grep { $_->{metadata}{name} eq 'volcanic-1' && $_->{metadata}{ownerReferences} } groups($s, 'volcano');
+	}, seconds => 60);
+	$s->patch('ipujobs', 'volcanic', { spec => { jobInstances => 1 } });
+	$s->wait_for('it to go with its instance', sub { 1 == groups($s, 'volcano') });
 
 	# Somebody else's.
 	$s->must('POST', $api{plugins}, json => { apiVersion => 'scheduling.x-k8s.io/v1alpha1', kind => 'PodGroup',

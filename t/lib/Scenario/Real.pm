@@ -7,20 +7,25 @@ package Scenario::Real;
 
 use v5.36;
 use Cluster;
+use Cluster::Rights;
 use Cluster::Sandbox;
 use IpuTest qw(http slurp start wait_until);
 use IpuTree qw(top_srcdir);
 use JSON::PP ();
+use Scenario::Split;
 
+my $operator_ns = 'ipu-operator';
 my $clone_newnet = 0x40000000;
 my $busybox = 'localhost/busybox:test';
 my $mpi = 'localhost/mpi:test';
 
-# Brings the cluster up (or skips the test) and installs the CRD. $shape: nodes or scale. Option: bare, nothing of ours is put
-# there; the others are Cluster's.
+# Brings the cluster up (or skips the test) and installs the CRD, and the operator's accounts with what the chart grants
+# them: by these the daemons run. $shape: nodes or scale. Options: bare, nothing of ours is put there; topology, split or
+# combined (the default: all roles in one process); the others are Cluster's.
 sub new ($class, $shape, %option) {
 	my $is_bare = delete $option{bare};
-	my $c = Cluster->up($shape, %option);
+	my $topology = delete $option{topology} // 'combined';
+	my $c = Cluster->up($shape, with => ['helm'], %option);
 	my $self = bless { c => $c, shape => $shape }, $class;
 	require 'syscall.ph';
 	open($self->{home}, '<', '/proc/self/ns/net') or die "/proc/self/ns/net: $!\n";
@@ -31,7 +36,7 @@ sub new ($class, $shape, %option) {
 	$self->{crd} = '';
 	$self->use_crd(undef);
 	$c->kubectl(qw(wait --for=condition=Established --timeout=30s crd/ipujobs.graphcore.ai));
-	$c->kubectl(qw(create namespace ipu-operator));
+	$self->become($topology);
 	$self->load_launcher if $shape eq 'nodes';
 	$self->{resources} = { 'rdma/rdma_shared_device_a' => '1000' };
 	$self->add_resources;
@@ -122,6 +127,35 @@ sub reach ($self, $code) {
 sub enter ($self, $net) {
 	syscall(SYS_setns(), fileno($net), $clone_newnet) == 0 or die "setns: $!\n";
 	return;
+}
+
+# The accounts of that topology; webhook.url, which the scenarios have, asks for a permission more.
+sub become ($self, $topology) {
+	my $c = $self->{c};
+	my %account = (controller => 'ipu-operator-controller-manager',
+		proxy => $topology eq 'split' ? 'ipu-operator-vipu-proxy' : 'ipu-operator-controller-manager');
+	Cluster::Rights::install($c, ns => $operator_ns, topology => $topology, set => ['operatorConfig.webhook.url=https://any']);
+	$self->{topology} = $topology;
+	$self->{as}{$_} = Cluster::Rights::kubeconfig($c, $operator_ns, $account{$_}) for keys %account;
+	$self->{proxy_token} = IpuTest::spit(IpuTest::test_dir() . '/proxy.token',
+		Cluster::Rights::token($c, $operator_ns, $account{controller}, 'ipu-operator-proxy'));
+	return;
+}
+
+sub start_daemon ($self, $settings) {
+	my $launch = sub ($as, $with) {
+		return $self->launch('ipu-operator',
+			args => [ '--kubeconfig', $self->{as}{$as}, map { ('--set', "$_=$with->{$_}") } sort keys %$with ]);
+	};
+	return $launch->('controller', $settings) if $self->{topology} eq 'combined';
+	return Scenario::Split->new($launch, $settings, $self->{proxy_token});
+}
+
+# That all of the operator's requests went by its accounts, and none was forbidden.
+sub check_rights ($self) {
+	my $denied = Cluster::Rights::denied($self->{c}, $operator_ns);
+	Test::More::ok(%{ Cluster::Rights::uses($self->{c}, $operator_ns) }, 'the operator asked for something by its account');
+	return Test::More::is_deeply([ sort keys %$denied ], [], 'what the chart grants the operator is enough for all that it asked');
 }
 
 sub launch ($self, $name, %option) { return $self->{c}->start_program($name, %option) }
@@ -249,8 +283,9 @@ sub sweep ($self, $s) {
 	return;
 }
 
-# Ends the proxy and the cluster.
+# Ends the proxy and the cluster, and judges what the operator asked of it.
 sub down ($self) {
+	$self->check_rights if $self->{topology};
 	$self->{proxy}->stop(status => 143);
 	$self->{c}->down;
 	return;

@@ -23,6 +23,11 @@ sub kubeconfig ($self) { return "$self->{dir}/kubeconfig" }
 sub reach ($self, $code) { return $code->() }
 sub launch ($self, $name, %option) { return start($name, %option) }
 
+sub start_daemon ($self, $settings) {
+	return $self->launch('ipu-operator', env => { KUBECONFIG => $self->kubeconfig },
+		args => [ map { ('--set', "$_=$settings->{$_}") } sort keys %$settings ]);
+}
+
 # Another CRD from the next start on; undef: the project's own.
 sub use_crd ($self, $text) { return $self->{crd} = $text }
 

@@ -9,6 +9,7 @@ use Cluster::Layout qw(:DEFAULT CONTROL_ADDRESS API_PORT SERVICE_RANGE API_SERVI
 	DNS_ADDRESS DOMAIN write_kubeconfig);
 use Cluster::Run qw(fail now capture port_open spawn tail wait_until write_file write_json);
 use File::Path qw(make_path);
+use JSON::PP ();
 use POSIX qw(WNOHANG);
 
 # $dir: the cluster's folder; $bin: where its programs are; $deadline: when to give up.
@@ -134,14 +135,21 @@ sub start_etcd ($self) {
 		'--listen-peer-urls=http://127.0.0.1:2380', '--log-level=warn');
 }
 
+# What ServiceAccounts ask for, the cluster's own aside, is written down: Cluster::Rights reads it.
 sub start_api_server ($self) {
 	my $keys = "$self->{dir}/keys";
+	write_json("$keys/audit.json", { apiVersion => 'audit.k8s.io/v1', kind => 'Policy', omitStages => ['RequestReceived'],
+		omitManagedFields => JSON::PP::true, rules => [
+			{ level => 'None', userGroups => ['system:serviceaccounts:kube-system'] },
+			{ level => 'Metadata', userGroups => ['system:serviceaccounts'] }, { level => 'None' } ] });
 	$self->await('etcd', sub { port_open('127.0.0.1', 2379) });
 	$self->start('kube-apiserver', 'kube-apiserver', '--etcd-servers=http://127.0.0.1:2379',
 		'--secure-port=' . API_PORT, '--advertise-address=' . CONTROL_ADDRESS,
 		"--tls-cert-file=$keys/server.crt", "--tls-private-key-file=$keys/server.key",
 		"--client-ca-file=$keys/ca.crt", "--token-auth-file=$keys/tokens.csv",
-		'--authorization-mode=Node,RBAC', '--enable-admission-plugins=NodeRestriction',
+		'--authorization-mode=Node,RBAC',
+		'--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement',
+		"--audit-policy-file=$keys/audit.json", "--audit-log-path=$self->{dir}/audit.log", '--audit-log-maxsize=2000',
 		"--service-account-key-file=$keys/accounts.pub",
 		"--service-account-signing-key-file=$keys/accounts.key",
 		'--service-account-issuer=https://kubernetes.default.svc.' . DOMAIN,
