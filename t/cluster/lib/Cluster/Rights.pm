@@ -52,7 +52,12 @@ sub kubeconfig ($c, $ns, $account) {
 # is NAMESPACE:NAME; WHERE is the namespace, if it's one of these, "elsewhere", or "*" for all at once and for what has none;
 # NAME "*" stands for a request without one, and for names of what is elsewhere. Requests that were forbidden are not among them.
 sub uses ($c, @namespaces) { return read_log($c, 'allow', @namespaces) }
-sub denied ($c, @namespaces) { return read_log($c, 'forbid', @namespaces) }
+
+# Those that were forbidden, and never allowed: an API server that has just started forbids everything until it knows the roles.
+sub denied ($c, @namespaces) {
+	my ($uses, $denied) = (uses($c, @namespaces), read_log($c, 'forbid', @namespaces));
+	return { map { $_ => $denied->{$_} } grep { !$uses->{$_} } keys %$denied };
+}
 
 sub read_log ($c, $decision, @namespaces) {
 	my %ours = map { $_ => 1 } @namespaces;
