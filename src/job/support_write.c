@@ -246,7 +246,8 @@ void job_support_start(struct job_ctx *ctx, const struct job_item *item, uint32_
 	for (unsigned i = 0; i < JOB_SUPPORTS; i++) {
 		bool is_wanted = known->covered || OF_WORKERS & (1U << i);
 
-		if (i != JOB_SUPPORT_BINDING && is_wanted && !(known->good & (1U << i)) && !is_asked_for(ctx, i))
+		if (i != JOB_SUPPORT_BINDING && is_wanted && !(known->good & (1U << i)) &&
+		    !is_asked_for(ctx, i))
 			write_one(ctx, item, i);
 	}
 }
