@@ -17,6 +17,7 @@
 #include "core/list.h"
 
 struct loop;
+struct trace;
 
 int loop_new(struct loop **ret, struct err *err);
 /* Everything started on it must have ended; runs what was handed to the reaper. NULL is fine. */
@@ -99,6 +100,7 @@ struct loop_work {
 	void *arg;
 	const char *name;
 	struct loop *loop;
+	struct trace *trace; /* for whose sake it was posted: it runs with that (core/trace.h) */
 };
 #define loop_work_init(w, loop, cb, arg) loop_work_init_as(w, loop, cb, arg, LOOP_NAME(cb))
 void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg,

@@ -6,10 +6,10 @@ noinst_LIBRARIES += libcore.a libjson-yyjson.a libjson-fy.a
 
 libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/err.h include/core/fault.h \
 	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
-	include/core/rand.h include/core/str.h include/core/yaml.h \
+	include/core/rand.h include/core/str.h include/core/trace.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy_text.h \
 	src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
-	src/core/rand.c src/core/str.c src/core/yaml.c \
+	src/core/rand.c src/core/str.c src/core/trace.c src/core/yaml.c \
 	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
 	src/core/yaml_write.c
 libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
@@ -27,7 +27,7 @@ corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -l
 
 core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_err_test t/unit/core_log_test \
 	t/unit/core_map_test t/unit/core_metrics_test \
-	t/unit/core_rand_test t/unit/core_str_test
+	t/unit/core_rand_test t/unit/core_str_test t/unit/core_trace_test
 check_PROGRAMS += $(core_tests)
 t_unit_core_buf_test_SOURCES = t/unit/core_buf_test.c t/unit/tap.h
 t_unit_core_buf_test_LDADD = $(core_ldadd)
@@ -45,6 +45,8 @@ t_unit_core_rand_test_SOURCES = t/unit/core_rand_test.c t/unit/tap.h
 t_unit_core_rand_test_LDADD = $(core_ldadd)
 t_unit_core_str_test_SOURCES = t/unit/core_str_test.c t/unit/tap.h
 t_unit_core_str_test_LDADD = $(core_ldadd)
+t_unit_core_trace_test_SOURCES = t/unit/core_trace_test.c t/unit/tap.h
+t_unit_core_trace_test_LDADD = $(core_ldadd)
 
 check_PROGRAMS += t/unit/core_yaml_test t/unit/core_yaml_write_test
 t_unit_core_yaml_test_SOURCES = t/unit/core_yaml_test.c t/unit/tap.h

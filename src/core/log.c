@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/str.h"
+#include "core/trace.h"
 
 #define LINE_SIZE 4096 /* PIPE_BUF: what goes into a pipe in one piece */
 #define ELLIPSIS  "\xe2\x80\xa6"
@@ -174,13 +175,32 @@ static void make_json(struct line *l, enum log_level level, const char *componen
 	put_part(l, msg, LINE_SIZE);
 }
 
+/* What comes behind the message, also behind one that is cut; in JSON it ends the message. */
+static void make_tail(char *z, size_t size, unsigned long repeats)
+{
+	const struct trace *t = trace_current();
+	bool json = line_format == LOG_JSON;
+	size_t len = 0;
+
+	z[0] = '\0';
+	if (repeats)
+		len += (size_t)snprintf(z, size, " suppressed=%lu", repeats);
+	if (json)
+		len += (size_t)snprintf(z + len, size - len, "\"");
+	if (t)
+		snprintf(z + len, size - len,
+			 json ? ",\"trace_id\":\"%s\",\"span_id\":\"%s\""
+			      : " trace_id=%s span_id=%s",
+			 trace_id(t), trace_span(t));
+}
+
 void log_msg(enum log_level level, const char *component, const char *object, const char *fmt, ...)
 {
 	int errnum = errno;
 	unsigned long repeats = left_out;
 	char msg[LINE_SIZE];
 	struct line l = {.len = 0};
-	char tail[64];
+	char tail[192];
 	va_list ap;
 
 	left_out = 0;
@@ -198,10 +218,8 @@ void log_msg(enum log_level level, const char *component, const char *object, co
 		msg[str_utf8_cut(s, len - 4)] = '\0';
 	}
 
-	tail[0] = '\0';
-	if (repeats)
-		snprintf(tail, sizeof(tail), " suppressed=%lu", repeats);
-	l.end = sizeof(l.p) - strlen(tail) - strlen(ELLIPSIS "\"}\n");
+	make_tail(tail, sizeof(tail), repeats);
+	l.end = sizeof(l.p) - strlen(tail) - strlen(ELLIPSIS "}\n");
 	if (line_format == LOG_JSON)
 		make_json(&l, level, component, object, msg);
 	else
@@ -212,7 +230,7 @@ void log_msg(enum log_level level, const char *component, const char *object, co
 		putz(&l, ELLIPSIS);
 	}
 	putz(&l, tail);
-	putz(&l, line_format == LOG_JSON ? "\"}\n" : "\n");
+	putz(&l, line_format == LOG_JSON ? "}\n" : "\n");
 	/* What a full or closed descriptor doesn't take is lost: nobody is left to be told. */
 	while (write(log_fd, l.p, l.len) < 0 && errno == EINTR)
 		;

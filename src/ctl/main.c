@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "ctl/commands.h"
 #include "ctl/link.h"
 #include "ctl/options.h"
@@ -67,15 +68,20 @@ static int run(struct ctl_options *o)
 {
 	const struct ctl_command *command;
 	struct ctl_link *link = NULL;
+	struct trace *trace = trace_parse(str_of(getenv("TRACEPARENT")),
+					  str_of(getenv("TRACESTATE")));
 	struct err err = ERR_INIT;
 	int status = 0;
 
+	trace_enter(trace); /* for as long as the program runs */
 	if (ctl_command_choose(o, &command, &err) < 0 ||
 	    (!command->alone && ctl_link_new(o, command->needs_kube, &link, &err) < 0))
-		return complain(&err, NULL);
-	if (command->run(link, o, &err) < 0)
+		status = complain(&err, NULL);
+	else if (command->run(link, o, &err) < 0)
 		status = complain(&err, link ? ctl_link_advice(link) : NULL);
 	ctl_link_free(link);
+	trace_leave(NULL);
+	trace_unref(trace);
 	return status;
 }
 

@@ -11,6 +11,7 @@
 #include "channel_link.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "net/tls.h"
 
 #define MAX_ATTEMPTS 4
@@ -24,6 +25,7 @@ static void free_call(void *p)
 
 	free(call->path);
 	free(call->frame);
+	trace_unref(call->trace);
 	free(call);
 }
 
@@ -44,10 +46,14 @@ static void retire(struct grpc_call *call)
 
 void grpc_call_finish(struct grpc_call *call, const struct err *err, struct str reply)
 {
+	struct trace *before;
+
 	if (!op_end(&call->op))
 		return;
 	retire(call);
+	before = trace_enter(call->trace);
 	call->cb(call->arg, err, reply);
+	trace_leave(before);
 }
 
 static void cancel_call(struct op *op)
@@ -108,6 +114,7 @@ struct op *grpc_call_start(struct grpc_channel *ch, const char *path, struct str
 
 	call->ch = ch;
 	call->path = xstrdup(path);
+	call->trace = trace_ref(trace_current());
 	call->frame_len = GRPC_FRAME_HEADER_BYTES + request.len;
 	call->frame = xcalloc(1, call->frame_len);
 	grpc_frame_header(request.len, (uint8_t *)call->frame);

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "reply.h"
 
 #define LINGER_MS   1000
@@ -342,7 +343,8 @@ struct grpc_link *grpc_link_new(struct grpc_channel *ch)
 /* ---- requests ---- */
 
 static size_t fill_headers(const struct grpc_channel *ch, const struct grpc_call *call,
-			   const char *timeout, struct h2_header headers[MAX_HEADERS])
+			   const char *timeout, char parent[TRACE_PARENT_SIZE],
+			   struct h2_header headers[MAX_HEADERS])
 {
 	const struct h2_header fixed[] = {
 		{STR(":method"), STR("POST")},
@@ -360,6 +362,13 @@ static size_t fill_headers(const struct grpc_channel *ch, const struct grpc_call
 	for (size_t i = 0; i < ch->n_metadata && n < MAX_HEADERS; i++)
 		headers[n++] = (struct h2_header){str_of(ch->metadata[i].name),
 						  str_of(ch->metadata[i].value), true};
+	if (call->trace && n + 2 <= MAX_HEADERS) {
+		trace_write(call->trace, parent);
+		headers[n++] = (struct h2_header){STR("traceparent"), str_of(parent)};
+		if (trace_state(call->trace)[0])
+			headers[n++] = (struct h2_header){STR("tracestate"),
+							  str_of(trace_state(call->trace))};
+	}
 	return n;
 }
 
@@ -372,13 +381,13 @@ bool grpc_link_is_stuck(const struct grpc_link *l)
 bool grpc_link_submit(struct grpc_link *l, struct grpc_call *call)
 {
 	struct h2_header headers[MAX_HEADERS];
-	char timeout[GRPC_TIMEOUT_SIZE];
+	char timeout[GRPC_TIMEOUT_SIZE], parent[TRACE_PARENT_SIZE];
 	struct err err = ERR_INIT;
 
 	if (h2_session_room(l->transport.session) == 0)
 		return false;
 	grpc_timeout_format(call->deadline_ms - clock_mono_ms(), timeout);
-	size_t n = fill_headers(l->ch, call, timeout, headers);
+	size_t n = fill_headers(l->ch, call, timeout, parent, headers);
 	if (h2_session_request(l->transport.session, headers, n,
 			       (struct str){call->frame, call->frame_len}, &call->stream,
 			       &err) < 0) {

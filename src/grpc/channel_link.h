@@ -25,6 +25,7 @@ struct grpc_call {
 	int64_t deadline_ms;
 	struct loop_timer timer;
 	unsigned attempts;
+	struct trace *trace; /* for whose sake it began; cb runs with that */
 	grpc_call_fn *cb;
 	void *arg;
 };

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/list.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "net/listen.h"
 #include "net/tls.h"
 #include "transport.h"
@@ -140,6 +141,7 @@ static void start_call(struct server_conn *conn, int32_t stream, const struct h2
 		       struct str message, int64_t timeout_ms)
 {
 	struct grpc_server_call *call = xcalloc(1, sizeof(*call));
+	struct trace *trace, *before;
 
 	call->conn = conn;
 	call->stream = stream;
@@ -154,7 +156,12 @@ static void start_call(struct server_conn *conn, int32_t stream, const struct h2
 		call->deadline_ms = clock_mono_ms() + timeout_ms;
 		loop_timer_start_at(&call->timer, call->deadline_ms);
 	}
+	trace = trace_parse(h2_header_get(call->headers, call->n_headers, "traceparent"),
+			    h2_header_get(call->headers, call->n_headers, "tracestate"));
+	before = trace_enter(trace);
 	conn->server->handler(conn->server->arg, call);
+	trace_leave(before);
+	trace_unref(trace);
 }
 
 static void send_http_status(struct server_conn *conn, int32_t stream, const char *status)

@@ -9,6 +9,7 @@
 #include "client_impl.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "net/net.h"
 
 #define DEFAULT_CONNECT_MS     10000
@@ -28,7 +29,20 @@ static void call_free(void *p)
 {
 	struct call *call = p;
 	buf_done(&call->request);
+	trace_unref(call->trace);
 	free(call);
+}
+
+/* The call's memory is there until the reaper runs, whatever a callback does. */
+static void tell_done(struct call *call, const struct err *err)
+{
+	struct trace *before;
+
+	if (!op_end(&call->pub.op) || !call->handler->on_done)
+		return;
+	before = trace_enter(call->trace);
+	call->handler->on_done(call->arg, err);
+	trace_leave(before);
 }
 
 /* Whether bytes of the request were handed to the socket. */
@@ -75,8 +89,7 @@ void call_fail(struct call *call, const struct err *why)
 	struct conn *conn = call_detach(call);
 	if (conn)
 		conn_close(conn);
-	if (op_end(&call->pub.op) && call->handler->on_done)
-		call->handler->on_done(call->arg, &err);
+	tell_done(call, &err);
 	if (pool)
 		pool_unref(pool);
 }
@@ -153,6 +166,7 @@ static bool has_field(const struct http_request *req, const char *name)
 static int write_request(struct call *call, const struct http_request *req, struct err *err)
 {
 	size_t n = 0;
+	char parent[TRACE_PARENT_SIZE];
 	int64_t length = -1;
 	int rc;
 
@@ -161,12 +175,19 @@ static int write_request(struct call *call, const struct http_request *req, stru
 			return err_set(err, ERR_INVALID, 0,
 				       "the field \"%.*s\" is the client's own to set",
 				       STR_ARG(req->headers[i].name));
-	struct http_header *headers = xcalloc(req->n_headers + 2, sizeof(*headers));
+	struct http_header *headers = xcalloc(req->n_headers + 4, sizeof(*headers));
 	if (!has_field(req, "user-agent"))
 		headers[n++] = (struct http_header){STR("User-Agent"),
 						    str_of(call->client->user_agent)};
 	if (!has_field(req, "accept-encoding"))
 		headers[n++] = (struct http_header){STR("Accept-Encoding"), STR("identity")};
+	if (call->trace && !has_field(req, "traceparent")) {
+		trace_write(call->trace, parent);
+		headers[n++] = (struct http_header){STR("traceparent"), str_of(parent)};
+		if (trace_state(call->trace)[0])
+			headers[n++] = (struct http_header){STR("tracestate"),
+							    str_of(trace_state(call->trace))};
+	}
 	for (size_t i = 0; i < req->n_headers; i++)
 		headers[n++] = req->headers[i];
 	if (req->body.p)
@@ -252,6 +273,7 @@ struct http_call *http_call_start(struct http_client *client, const struct http_
 	call->handler = handler;
 	call->arg = arg;
 	call->method = req->method;
+	call->trace = trace_ref(trace_current());
 	call->kind = req->streaming ? KIND_STREAMING : req->urgent ? KIND_URGENT : KIND_UNARY;
 	loop_timer_init(&call->timer, client->loop, on_timer, call);
 	loop_work_init(&call->work, client->loop, on_work, call);
@@ -327,8 +349,7 @@ static void call_finish(struct call *call, bool bytes_left)
 
 	call_detach(call);
 	conn_release(conn, reusable);
-	if (op_end(&call->pub.op) && call->handler->on_done)
-		call->handler->on_done(call->arg, NULL);
+	tell_done(call, NULL);
 	pool_unref(pool);
 }
 
@@ -356,8 +377,11 @@ static void on_head(struct call *call)
 	call->state = CALL_BODY;
 	call->idle_at_ms = clock_mono_ms() + call->idle_ms;
 	arm(call);
-	if (call->handler->on_head)
+	if (call->handler->on_head) {
+		struct trace *before = trace_enter(call->trace);
 		call->handler->on_head(call->arg, head);
+		trace_leave(before);
+	}
 }
 
 /* Whether the connection still carries the call, which a callback may have ended. */
@@ -392,8 +416,11 @@ static size_t drive(struct conn *conn, struct str s)
 			on_head(call);
 		} else if (event == HTTP_CODEC_BODY) {
 			call->idle_at_ms = clock_mono_ms() + call->idle_ms;
-			if (call->handler->on_body)
+			if (call->handler->on_body) {
+				struct trace *before = trace_enter(call->trace);
 				call->handler->on_body(call->arg, body);
+				trace_leave(before);
+			}
 		} else if (call->state == CALL_BODY) {
 			call_finish(call, s.len > 0);
 		}

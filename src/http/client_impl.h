@@ -86,6 +86,7 @@ struct call {
 	bool sent;          /* bytes of it were sent over a connection that is gone */
 	unsigned n_interim; /* 1xx answers so far */
 	struct err refusal;
+	struct trace *trace; /* for whose sake it began; its callbacks run with that */
 	struct loop_timer timer;
 	struct loop_work work; /* resume, or the refusal */
 };

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "server_impl.h"
 
 #define PROBLEM_BYTES 4096
@@ -43,6 +44,7 @@ void exchange_free(void *p)
 	free(ex->target);
 	buf_done(&ex->body);
 	buf_done(&ex->out);
+	trace_unref(ex->trace);
 	for (size_t i = 0; i < ex->n_params; i++)
 		free(ex->params[i].value);
 	free(ex);
@@ -163,8 +165,11 @@ static void tell_answered(const struct exchange *ex)
 		.took_us = ex->began_us ? clock_mono_us() - ex->began_us : 0,
 	};
 
-	if (config->on_answered)
+	if (config->on_answered) {
+		struct trace *before = trace_enter(ex->trace);
 		config->on_answered(&answered, config->on_answered_arg);
+		trace_leave(before);
+	}
 }
 
 /* Its part is done; the connection sends it when its turn comes. */

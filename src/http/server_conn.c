@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/trace.h"
 #include "server_impl.h"
 
 #define FRESH_GRACE_MS 300 /* of a stop */
@@ -186,12 +187,21 @@ static bool may_dispatch(const struct sconn *conn, const struct exchange *ex)
 
 static void dispatch(struct sconn *conn, struct exchange *ex)
 {
+	struct trace *before;
+
 	conn->parked = NULL;
 	ex->dispatched = true;
 	if (conn->server->config.on_answered)
 		ex->began_us = clock_mono_us();
 	conn->server->stats.requests++;
+	if (http_headers_count(&ex->headers, "traceparent") == 1)
+		ex->trace = trace_parse(http_headers_get(&ex->headers, "traceparent"),
+					http_headers_count(&ex->headers, "tracestate") == 1
+						? http_headers_get(&ex->headers, "tracestate")
+						: STR_NULL);
+	before = trace_enter(ex->trace);
 	conn->handler(&ex->pub, conn->handler_arg);
+	trace_leave(before);
 	if (ex->ended || ex->on_abort)
 		return;
 	log_error(conn->server->name, ex->pub.peer,

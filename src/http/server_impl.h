@@ -88,6 +88,7 @@ struct exchange {
 	bool above;      /* the producer waits for on_drain */
 	int status;      /* of the answer, once it's begun */
 	uint64_t body_bytes;
+	struct trace *trace; /* the peer's; NULL: none */
 	int64_t began_us; /* when the handler got it; 0: never */
 	http_exchange_fn *on_abort, *on_drain;
 	void *on_abort_arg, *on_drain_arg;

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
+#include "core/trace.h"
 #include "loop_heap.h"
 
 /* With a test's clock page mapped, how often the clock is looked at, in real time. */
@@ -163,8 +164,12 @@ static void run_work(struct loop *loop)
 	while (!list_empty(&now)) {
 		struct loop_work *w = CONTAINER_OF(now.next, struct loop_work, link);
 		const char *name = w->name;
+		struct trace *trace = w->trace, *before = trace_enter(trace);
 		list_unlink(&w->link);
+		w->trace = NULL;
 		w->cb(w, w->arg);
+		trace_leave(before);
+		trace_unref(trace);
 		note(loop, "work", name);
 	}
 }
@@ -341,13 +346,17 @@ void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb,
 
 void loop_work_post(struct loop_work *w)
 {
-	if (list_empty(&w->link))
-		list_append(&w->loop->work, &w->link);
+	if (!list_empty(&w->link))
+		return;
+	list_append(&w->loop->work, &w->link);
+	w->trace = trace_ref(trace_current());
 }
 
 void loop_work_cancel(struct loop_work *w)
 {
 	list_unlink(&w->link);
+	trace_unref(w->trace);
+	w->trace = NULL;
 }
 
 void loop_reap(struct loop *loop, void *p, void (*free_fn)(void *p))

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/str.h"
 #include "http/client.h"
 #include "kube/object.h"
@@ -601,6 +602,7 @@ void sim_api_handle(struct http_exchange *ex, void *arg)
 {
 	struct sim_request *req = xcalloc(1, sizeof(*req));
 
+	log_debug("api", ex->peer, "%s %.*s", http_method_name(ex->method), STR_ARG(ex->path));
 	*req = (struct sim_request){
 		.api = arg,
 		.ex = ex,

@@ -23,7 +23,7 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
 	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
-	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/vipu_address_fuzz \
+	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/trace_fuzz t/fuzz/vipu_address_fuzz \
 	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz
 check_PROGRAMS += $(fuzz_programs)
 t_fuzz_admission_job_fuzz_SOURCES = t/fuzz/admission_job_fuzz.c t/fuzz/fuzz.h
@@ -76,6 +76,8 @@ t_fuzz_sim_patch_fuzz_SOURCES = t/fuzz/sim_patch_fuzz.c t/fuzz/fuzz.h
 t_fuzz_sim_patch_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
 t_fuzz_sim_selector_fuzz_SOURCES = t/fuzz/sim_selector_fuzz.c t/fuzz/fuzz.h
 t_fuzz_sim_selector_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
+t_fuzz_trace_fuzz_SOURCES = t/fuzz/trace_fuzz.c t/fuzz/fuzz.h
+t_fuzz_trace_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 t_fuzz_vipu_address_fuzz_SOURCES = t/fuzz/vipu_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_address_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
 t_fuzz_vipu_codec_fuzz_SOURCES = t/fuzz/vipu_codec_fuzz.c t/fuzz/fuzz.h

@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/str.h"
+#include "core/trace.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -49,6 +50,32 @@ static void test_formats(void)
 	       "{\"time\":\"2024-03-01T10:00:00.123Z\",\"level\":\"fatal\",\"component\":\"main\","
 	       "\"msg\":\"gone\"}\n",
 	       "JSON without object");
+}
+
+static void test_trace(void)
+{
+	struct trace *t = trace_parse(
+			     STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+			     STR_NULL),
+		     *before = trace_enter(t);
+	CLEANUP_FREE char *text = xasprintf(
+		"2024-03-01T10:00:00.123Z INFO  kube default/a: got id=1 trace_id=0af7651916cd43dd8448eb211c80319c "
+		"span_id=%s\n",
+		trace_span(t));
+	CLEANUP_FREE char *json = xasprintf(
+		"\"msg\":\"got id=1\",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"span_id\":\"%s\"}\n",
+		trace_span(t));
+
+	log_init(LOG_INFO, LOG_TEXT, fds[1]);
+	log_info("kube", "default/a", "got id=1");
+	is_str(written(), text, "text within a trace");
+	log_init(LOG_INFO, LOG_JSON, fds[1]);
+	log_info("kube", "default/a", "got id=1");
+	has_str(written(), json, "JSON within a trace");
+	trace_leave(before);
+	trace_unref(t);
+	log_info("kube", "default/a", "got id=1");
+	ok(!strstr(written(), "trace_id"), "not behind it");
 }
 
 static void test_levels(void)
@@ -184,6 +211,7 @@ int main(void)
 		bail_out("pipe");
 	clock_freeze(0, 1709287200123);
 	test_formats();
+	test_trace();
 	test_levels();
 	test_escaping();
 	test_long();
