@@ -112,7 +112,7 @@ subtest 'traces' => sub {
 	wait_until('its partition', sub { 3 <= (() = $sim->err =~ /vipu-sim .*CreatePartition: OK/g) });
 	is(scalar(grep { /CreatePartition: / } lines_of($sim)), 1, '... does not belong to it');
 	my $other = reverse $traced;
-	my $went = run([program('ipuctl'), '--kubeconfig', "$folder/kubeconfig", '-n', 'ipu-operator', 'cordon', '127.0.0.1:1'],
+	my $went = run([program('ipuctl'), '--kubeconfig', "$folder/kubeconfig", '--operator-namespace', 'ipu-operator', 'cordon', '127.0.0.1:1'],
 		env => {TRACEPARENT => "00-$other-b7ad6b7169203331-01"});
 	ok((grep { / api / && /trace_id=$other/ } split /\n/, $sim->err), 'ipuctl passes on $TRACEPARENT')
 		or diag("$went->{out}$went->{err}");

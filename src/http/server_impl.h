@@ -89,7 +89,7 @@ struct exchange {
 	int status;      /* of the answer, once it's begun */
 	uint64_t body_bytes;
 	struct trace *trace; /* the peer's; NULL: none */
-	int64_t began_us; /* when the handler got it; 0: never */
+	int64_t began_us;    /* when the handler got it; 0: never */
 	http_exchange_fn *on_abort, *on_drain;
 	void *on_abort_arg, *on_drain_arg;
 	struct {
