@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster;
 use Cluster::Chart;
+use File::Path qw(make_path);
 use IpuTest;
 use IpuTree qw(file_text);
 use Test::More;
@@ -142,6 +143,23 @@ subtest 'another release' => sub {
 		'from combined to split, with all that belongs to several replicas');
 	$chart->helm('uninstall', 'other', '-n', 'other');
 	ok($c->get('deployment', 'ipu-operator-vipu-proxy', '-n', $ns), 'its end is not the first one\'s');
+};
+
+# A release of a chart whose list was an object like the others.
+subtest 'from an earlier chart' => sub {
+	my $old = test_dir() . '/old';
+	make_path("$old/templates");
+	spit("$old/Chart.yaml", "apiVersion: v2\nname: ipu-operator\nversion: 0.9.0\n");
+	spit("$old/templates/list.yaml", json_encode({ apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => 'old-vipu-controllers' },
+		data => { 'controllers.yaml' => 'pod007:8090:ipunode=x' } }));
+	$chart->helm('install', 'old', $old, '-n', 'old', '--create-namespace');
+	my $list = sub { ($c->get('configmap', 'old-vipu-controllers', '-n', 'old') // {})->{data}{'controllers.yaml'} };
+	for my $upgrade (1, 2) {
+		$chart->helm('upgrade', 'old', $chart->path, '-n', 'old', '--set', "fullnameOverride=old,controller.podAnnotations.n=$upgrade");
+		is($list->(), 'pod007:8090:ipunode=x', "what it said stays, upgrade $upgrade");
+	}
+	$chart->helm('upgrade', 'old', $chart->path, '-n', 'old', '--set', 'fullnameOverride=old,vipuControllers=pod008');
+	is($list->(), 'pod008', 'a list in the values is written');
 };
 
 $c->down;
