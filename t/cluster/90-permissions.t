@@ -32,7 +32,7 @@ my %silent = (
 	"$controller get /pods/exec * *" => 'role', "$controller create /pods/exec * *" => 'role',
 	"$controller update graphcore.ai/ipujobs/finalizers * *" => 'of a job', "$controller update /pods/finalizers * *" => 'of a Pod',
 );
-$c->apply(file_text('doc/examples/guard-policy.yaml'));
+$c->apply(file_text('doc/examples/cluster/guard-policy.yaml'));
 run_scenarios($back, 'split', only => [qw(groups kueue rights)]);
 my @grants = Cluster::Rights::grants($c, $ns);
 my $uses = Cluster::Rights::uses($c, $ns);
@@ -66,7 +66,7 @@ subtest 'who does more, or less, is found out' => sub {
 };
 
 # With what the roles allow, but for objects that aren't the operator's.
-subtest 'doc/examples/guard-policy.yaml' => sub {
+subtest 'doc/examples/cluster/guard-policy.yaml' => sub {
 	my $who = "system:serviceaccount:$controller";
 	my $pod = sub ($in, %labels) {
 		return try_as($who, "/api/v1/namespaces/$in/pods", { apiVersion => 'v1', kind => 'Pod', metadata => { generateName => 'x-', labels => \%labels },
@@ -85,7 +85,7 @@ subtest 'doc/examples/guard-policy.yaml' => sub {
 		return $back->request('DELETE', "/api/v1/namespaces/$in/$resource/$name?dryRun=All", headers => { 'impersonate-user' => $who })->{status};
 	};
 	is($delete->('configmaps', 'kube-system', 'extension-apiserver-authentication'), 422, 'a ConfigMap of the cluster\'s stays');
-	$c->kubectl(qw(delete -f), top_srcdir() . '/doc/examples/guard-policy.yaml');
+	$c->kubectl(qw(delete -f), top_srcdir() . '/doc/examples/cluster/guard-policy.yaml');
 	$c->wait_for('the policy to be gone', sub { $pod->('default')->{status} == 201 });
 };
 
