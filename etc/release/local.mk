@@ -16,11 +16,19 @@ release-check: image
 	IPU_IMAGE_DIGEST=`cat ipu-operator-$(VERSION)-image.digest` $(MAKE) distcheck check_PROGRAMS= \
 		TESTFILES=../../t/74-image.t DISTCHECK_CONFIGURE_FLAGS="CC='$(CC)' CFLAGS='$(CFLAGS)'"
 
+# Debian packages, from a copy of the release's sources.
+deb_folder = ipu-operator-$(VERSION)-deb
+deb:
+	@command -v dpkg-buildpackage >/dev/null || { echo "make deb: dpkg-dev isn't there" >&2; exit 1; }
+	@$(MAKE) distdir distdir='$(deb_folder)' >/dev/null
+	@IPU_DEB_CC='$(CC)' '$(PERL)' $(srcdir)/etc/release/make-deb '$(abs_srcdir)' '$(VERSION)' '$(deb_folder)'
+
 clean-local:
-	rm -rf $(bundle)
+	rm -rf $(bundle) $(deb_folder)
+	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb make-deb.log
 
 # The distribution knows its commit, and all its files have the release's date: then the archive's
 # bytes depend on the tree alone.
 dist_stamp = '$(PERL)' $(srcdir)/etc/release/stamp '$(srcdir)' '$(VERSION)' '$(distdir)'
 
-.PHONY: bundle release-check
+.PHONY: bundle deb release-check

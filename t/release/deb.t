@@ -1,0 +1,53 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make deb`: the three Debian packages hold what they should where the FHS has it, and their programs run. It builds the
+# sources anew, so it is no part of `make check`; ./run-tests runs it.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use IpuTest;
+use Test::More;
+
+watchdog(900);
+my $build = $ENV{TOP_BUILDDIR};
+program_or_skip('dpkg-buildpackage');
+my $made = run([qw(make -s --no-print-directory -C), $build, 'deb'], name => 'make-deb', seconds => 800,
+	env => {MAKEFLAGS => undef, MAKELEVEL => undef, SOURCE_DATE_EPOCH => undef});
+is($made->{status}, 0, 'make deb') or BAIL_OUT($made->{err} . $made->{out});
+my ($version) = slurp("$build/config.h") =~ /^#define PACKAGE_VERSION "(.*)"$/m;
+my %file = map { m{^(\S+?)_\Q$version\E-1_\w+\.deb$} ? ($1 => "$build/$_") : () } split /\n/, $made->{out};
+is_deeply([sort keys %file], [qw(ipu-operator ipu-sim ipuctl)], 'three packages');
+
+my %holder;
+for my $package (sort keys %file) {
+	my $root = test_dir() . "/$package";
+	is(run(['dpkg-deb', '--extract', $file{$package}, $root])->{status}, 0, "$package: a package");
+	is(run(['dpkg-deb', '--control', $file{$package}, "$root.control"])->{status}, 0, 'with its control files');
+	my @lines = split /\n/, run(['dpkg-deb', '--contents', $file{$package}])->{out};
+	is_deeply([grep { !m{^\S+ root/root } } @lines], [], 'all is root\'s');
+	is_deeply([grep { /^-..s|^-.....s|^-.......w/ } @lines], [], 'nothing is setuid, nothing writable by others');
+	my @paths = map { m{ \./(\S*[^/\s])(?: -> \S+)?$} ? $1 : () } grep { !/^d/ } @lines;
+	push @{ $holder{$_} }, $package for @paths;
+	is_deeply([grep { !m{^usr/(?:s?bin|libexec|lib/systemd/system|share/(?:doc|man/man[18]|ipu-operator|bash-completion|zsh|fish))/} } @paths],
+		[], 'where the FHS has it');
+	is(run([qw(md5sum --check --quiet --strict), "$root.control/md5sums"], cwd => $root)->{status}, 0, 'md5sums');
+	ok(-s "$root/usr/share/doc/$package/copyright", 'copyright');
+	my $depends = run(['dpkg-deb', '--field', $file{$package}, 'Depends'])->{out};
+	my @missing = grep { !/^ipu-/ && run(['dpkg-query', '-W', $_])->{status} } $depends =~ /(?:^|, )([^\s,]+)/g;
+	is_deeply(\@missing, [], 'what it depends on is what it was linked with');
+}
+is_deeply([grep { @{ $holder{$_} } > 1 } sort keys %holder], [], 'no file is in two packages');
+my %program = ('ipu-operator' => ['usr/sbin/ipu-operator', 'usr/libexec/ipu-launcher'],
+	'ipuctl' => ['usr/bin/ipuctl', 'usr/bin/kubectl-ipu'], 'ipu-sim' => ['usr/bin/ipu-sim']);
+for my $package (sort keys %program) {
+	for my $path (@{ $program{$package} }) {
+		like(run([test_dir() . "/$package/$path", '--version'])->{out}, qr/ \Q$version\E$/m, "$path runs");
+	}
+}
+my $root = test_dir() . '/ipu-operator';
+like(slurp("$root/usr/lib/systemd/system/ipu-operator.service"), qr{^ExecStart=/usr/sbin/ipu-operator\b}m,
+	'the unit starts the program');
+is(run(['sh', '-n', "$root.control/$_"])->{status}, 0, "$_ is a shell script") for qw(postinst prerm postrm);
+done_testing();
