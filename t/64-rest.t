@@ -486,7 +486,7 @@ subtest 'what is counted and logged' => sub {
 	my $log = $daemon->err . $daemon->out;
 	like($log, qr{proxy .* GET /v1/partitions/owner-1/0: status=200 bytes=\d+ ms=[\d.]+ caller=system:serviceaccount:ipu-operator:$manager},
 		'one line a request at level 5');
-	like($log, qr{INFO .* asked for: owner=IPUJob/team-a/train instance=0 caller=}, 'changes at level 4');
+	like($log, qr{INFO  proxy team-a/train: .*asked for: owner=IPUJob/team-a/train instance=0 caller=}, 'changes at level 4');
 	unlike($log, qr/\Q$_\E/, 'no token is in it') for $trusted, $pod_token;
 };
 

@@ -18,10 +18,11 @@
 static void log_change(const struct request *r, const struct partition_owner *o, const char *uid,
 		       uint32_t instance, const char *what)
 {
+	CLEANUP_FREE char *object = o ? xasprintf("%s/%s", o->ns, o->name) : NULL;
+
 	if (o)
-		log_info("proxy", NULL, "%s: owner=%s/%s/%s instance=%u caller=%s peer=%s", what,
-			 o->kind, o->ns, o->name, (unsigned)instance, r->caller.account,
-			 r->ex->peer);
+		log_info("proxy", object, "%s: owner=%s/%s instance=%u caller=%s peer=%s", what,
+			 o->kind, object, (unsigned)instance, r->caller.account, r->ex->peer);
 	else
 		log_info("proxy", NULL, "%s: owner=%s instance=%u caller=%s peer=%s", what, uid,
 			 (unsigned)instance, r->caller.account, r->ex->peer);
