@@ -11,6 +11,7 @@ use lib "$FindBin::Bin/lib";
 use IO::Socket::INET ();
 use IpuTest;
 use IpuTree qw(top_srcdir);
+use MIME::Base64 qw(decode_base64);
 use POSIX qw(WNOHANG);
 use ServiceManager;
 use Test::More;
@@ -263,6 +264,27 @@ subtest 'reloading' => sub {
 	is($total->(), 32, '... and changes nothing');
 	$daemon->stop(status => 0);
 	api(DELETE => "$jobs/held");
+};
+
+subtest 'authorities that are replaced' => sub {
+	my $authority = sub ($name) {
+		my $secret = api(GET => "/api/v1/namespaces/ipu-operator/secrets/$name")->{json};
+		return decode_base64($secret->{data}{'ca.crt'} // '');
+	};
+	# Another one under another name, made by another process.
+	my $other = start('ipu-operator', args => arguments('--set', 'certificates.secret=other', '--set', 'leaderElection.name=other'));
+	my $first = $authority->('ipu-operator-certificates');
+	my $second = wait_until('another authority', sub { $authority->('other') });
+	$other->stop(status => 0);
+	isnt($first, $second, 'two authorities');
+	my $file = spit(test_dir() . '/authorities.pem', $first);
+	my $daemon = ServiceManager->new->start('ipu-operator', args => arguments('--set', "proxy.caFile=$file"));
+	spit("$file.new", $second);
+	rename "$file.new", $file;
+	unlike($daemon->err, qr/other authorities/, 'not looked at by chance');
+	$daemon->signal('HUP');
+	wait_until('they count', sub { $daemon->err =~ m{daemon \Q$file\E: other authorities count now} });
+	$daemon->stop(status => 0);
 };
 
 subtest 'its end under load' => sub {
