@@ -100,9 +100,10 @@ typedef void http_server_stopped_fn(void *arg);
 void http_server_stop(struct http_server *server, unsigned deadline_ms,
 		      http_server_stopped_fn *on_stopped, void *arg);
 
-/* Before that: goes on accepting, but every connection ends with its next answer, so that clients
- * go elsewhere and none is closed under a request that is on its way. */
-void http_server_leave(struct http_server *server);
+/* Before that, or while it can't serve well: goes on accepting, but every connection ends with its
+ * next answer, so that clients go elsewhere and none is closed under a request that is on its way.
+ * False: connections stay again; without effect once it's being stopped. */
+void http_server_leave(struct http_server *server, bool leaves);
 
 struct http_server_stats {
 	unsigned connections; /* now */

@@ -154,6 +154,12 @@ static bool link_ready(const struct daemon *d, struct err *why)
 
 static bool controller_ready(const struct daemon *d, struct err *why)
 {
+	if (d->remote && d->webhook) {
+		const struct partition_service *ps = partition_remote_service(d->remote);
+
+		if (!ps->ops->synced(ps))
+			return true; /* as above: it still waits for the proxy's answers */
+	}
 	return (!d->jobs || job_controller_ready(d->jobs, why)) &&
 	       (!d->pods || pod_controller_ready(d->pods, why));
 }
@@ -232,7 +238,7 @@ bool health_is_ready(const struct daemon *d, struct err *why)
 
 static void handle_readyz(struct http_exchange *ex, void *arg)
 {
-	const struct daemon *d = arg;
+	struct daemon *d = arg;
 	struct buf lines = BUF_INIT(MAX_TEXT);
 	struct buf members = BUF_INIT(MAX_TEXT), json = BUF_INIT(MAX_TEXT + 100);
 	bool wants_json = http_headers_has_token(ex->headers, "accept", "application/json");
@@ -240,6 +246,10 @@ static void handle_readyz(struct http_exchange *ex, void *arg)
 	struct err reasons;
 	bool ready = health_is_ready(d, &reasons);
 
+	/* Who is told so takes it out of its Service: clients then go elsewhere with their next
+	 * answer, and not when their connections end some day. */
+	http_server_leave(d->server, !ready);
+	webhook_leave(d->webhook, !ready);
 	for (size_t i = 0; i < N_PARTS; i++) {
 		struct err why = ERR_INIT;
 		bool good;

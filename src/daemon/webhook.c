@@ -176,8 +176,14 @@ void webhook_drain(struct daemon *d)
 	if (drain_ms > stop_ms / 2)
 		drain_ms = stop_ms / 2;
 	w->stop_ms = (unsigned)(stop_ms - drain_ms - stop_ms / 8);
-	http_server_leave(w->server);
+	http_server_leave(w->server, true);
 	loop_timer_start_in(&w->drain, drain_ms);
+}
+
+void webhook_leave(struct webhook *w, bool leaves)
+{
+	if (w)
+		http_server_leave(w->server, leaves);
 }
 
 static struct admission_access_opts access_opts(const struct webhook *w)

@@ -163,9 +163,9 @@ void server_conn_gone(struct http_server *server)
 	}
 }
 
-void http_server_leave(struct http_server *server)
+void http_server_leave(struct http_server *server, bool leaves)
 {
-	server->leaving = true;
+	server->leaving = leaves || server->stopping;
 }
 
 void http_server_stop(struct http_server *server, unsigned deadline_ms, http_server_stopped_fn *fn,

@@ -319,6 +319,8 @@ static void send_step(struct seat *s, enum seat_step step)
 	s->asked_ms = clock_mono_ms();
 	s->stale = s->stale && step != SEAT_LOOK; /* news from here on is newer than the answer */
 	r->busy++;
+	if (r->err.kind != ERR_NONE)
+		http_client_drop_idle(r->http); /* another connection may lead to another replica */
 	http_fetch_start(r->http, &req, on_reply, s, &r->calls);
 	buf_done(&body);
 }

@@ -112,53 +112,6 @@ part 'a job, a job with a launcher, and an annotated Pod' => sub {
 	$s->delete_job($_) for qw(job launched);
 };
 
-my (%load, $phase, $created);
-
-sub start_load ($name) {
-	($phase, $created) = ($name, $s->vipu->{created});
-	my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
-	my $pods = '/api/v1/namespaces/default/pods';
-	my $proxy = $i->cluster_ip('ipu-operator-vipu-proxy');
-	my %request = (
-		'job reviews' => { where => 'api', method => 'POST', path => "$jobs?dryRun=All", body => $s->job('tried-%d', ipus => 2) },
-		'Pod reviews' => { where => 'api', method => 'POST', path => "$pods?dryRun=All", body => $s->pod('tried-%d', ipus => 2) },
-		'jobs' => { where => 'api', method => 'POST', path => $jobs, body => $s->job("$phase-%d", ipus => 1, runs => 0.2), every => 2 },
-		'Pods' => { where => 'api', method => 'POST', path => $pods, body => $s->pod("$phase-%d", ipus => 1, runs => 0.2), every => 4 },
-		'statistics' => { where => "http://$proxy", path => '/stats' },
-	);
-	%load = map { $_ => $i->start_load($_ =~ tr/ /-/r, %{ $request{$_} }) } sort keys %request;
-	$s->wait_for('the load to begin', sub { !grep { !$i->answers($_) } values %load });
-	return;
-}
-
-# Ends it, and sees that each request was answered and each job and Pod has come to its end, with one partition.
-sub end_load () {
-	my $wanted = 0;
-	for my $name (sort keys %load) {
-		my @answers = $i->end_load($load{$name});
-		my @bad = grep { $_->{status} >= 300 } @answers;
-		my @took = sort { $a <=> $b } map { $_->{took} } @answers;
-		diag(sprintf '%-12s %4d requests, median %.0f ms, longest %.0f ms', $name, scalar @answers, 1000 * $took[ @took / 2 ], 1000 * $took[-1]);
-		is(scalar @bad, 0, "$name: each request was answered") or diag(map { "$_->{status} again: $_->{again} $_->{text}\n" } @bad);
-		$wanted += @answers if $name =~ /^(jobs|Pods)$/;
-	}
-	my @jobs = sort map { $_->{metadata}{name} } grep { $_->{metadata}{name} =~ /^$phase-/ } $s->list('ipujobs', ns => 'default');
-	my @restarts;
-	for my $name (@jobs) {
-		my $job = $s->wait_job($name, 'Completed', seconds => 60);
-		push @restarts, $name if $job->{status}{restartCount};
-	}
-	is_deeply(\@restarts, [], 'each job ran once');
-	my @pods = grep { /^$phase-\d+$/ } map { $_->{metadata}{name} } $s->list('pods', ns => 'default');
-	$s->wait_pod($_, 'Succeeded', seconds => 60) for @pods;
-	is(@jobs + @pods, $wanted, 'none was lost');
-	is($s->vipu->{created} - $created, $wanted, 'each had one partition');
-	$c->kubectl('delete', '--wait=false', 'ipujobs', @jobs);
-	$c->kubectl('delete', '--wait=false', 'pods', @pods);
-	$s->wait_for('their IPUs to come back', sub { !grep { $_->{size} == 1 } $s->partitions });
-	return;
-}
-
 my $before;
 
 part 'an upgrade while jobs run and are submitted' => sub {
@@ -176,24 +129,24 @@ part 'an upgrade while jobs run and are submitted' => sub {
 	$c->kubectl('-n', $ns, 'patch', 'configmap', 'ipu-operator-vipu-controllers', '--type=merge', '-p',
 		json_encode({ data => { 'controllers.yaml' => $list } }));
 
-	start_load('upgrade');
+	$i->begin_traffic('upgrade');
 	$i->upgrade;
 	for my $deployment (qw(ipu-operator-controller-manager ipu-operator-vipu-proxy)) {
 		$c->kubectl('-n', $ns, 'rollout', 'status', "deployment/$deployment", '--timeout=60s');
 		is(images_of($i->pods($deployment)), 'localhost/ipu-operator:' . $i->image->{tag}, "$deployment is the new one");
 	}
-	end_load();
+	$i->end_traffic;
 	is_deeply(steady(), $before, 'what ran has kept its Pods and its partitions');
 	ok($c->get($crd)->{spec}{versions}[0]{schema}{openAPIV3Schema}{properties}{spec}{properties}{partition}, 'the CRD is the new one\'s');
 	is($c->get('configmap', 'ipu-operator-vipu-controllers', '-n', $ns)->{data}{'controllers.yaml'}, $list, 'the edit is still there');
 };
 
 part 'a rollback' => sub {
-	start_load('rollback');
+	$i->begin_traffic('rollback');
 	$i->helm('rollback', 'ipu-operator', '1', '-n', $ns, '--wait', '--timeout', '180s');
 	is(images_of(map { $i->pods($_) } qw(ipu-operator-controller-manager ipu-operator-vipu-proxy)), 'localhost/ipu-operator:0.9.9',
 		'both are what they were');
-	end_load();
+	$i->end_traffic;
 	is_deeply(steady(), $before, 'what ran has kept its Pods and its partitions');
 	like($c->get('configmap', 'ipu-operator-vipu-controllers', '-n', $ns)->{data}{'controllers.yaml'}, qr/by=hand/,
 		'the edit is still there');

@@ -584,7 +584,9 @@ sub tell_all ($s) {
 			for $s->{sim} ? 0 .. $#{ $s->{controllers} } : ();
 	};
 	$text .= $@;
-	$text =~ s/^((?:.*\n){60}).*/$1…\n/s;
+	my @lines = split /^/, $text;
+	splice(@lines, 60, @lines - 60, "…\n") if @lines > 60;
+	$text = join '', @lines;
 	$text .= $_->report for grep { defined } $s->{operator}, @{ $s->{programs} };
 	diag($text);
 	return;

@@ -384,7 +384,7 @@ static void test_leave(void)
 	raw_open(&kept, port, NULL);
 	raw_send(&kept, "GET /hello HTTP/1.1\r\n" H "\r\n");
 	raw_wait(&kept, strlen(HELLO));
-	http_server_leave(server);
+	http_server_leave(server, true);
 	settle();
 	is_int(kept.eof, 0, "an idle connection stays");
 	raw_send(&kept, "GET /hello HTTP/1.1\r\n" H "\r\n");
@@ -396,6 +396,13 @@ static void test_leave(void)
 	ok(raw_wait_eof(&fresh), "a new one is taken");
 	CLEANUP_FREE char *one = raw_text(&fresh);
 	is_str(one, HELLO_CLOSE, "for one answer");
+	http_server_leave(server, false);
+	end_done(&fresh);
+	raw_open(&fresh, port, NULL);
+	raw_send(&fresh, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	raw_wait(&fresh, strlen(HELLO));
+	settle();
+	is_int(fresh.eof, 0, "taken back: connections stay");
 	end_done(&kept);
 	end_done(&fresh);
 	settle();

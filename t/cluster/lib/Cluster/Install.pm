@@ -37,6 +37,7 @@ sub up ($class, %option) {
 
 sub c ($self) { return $self->{c} }
 sub s ($self) { return $self->{s} }
+sub back ($self) { return $self->{back} }
 sub image ($self) { return $self->{image} }
 
 sub make_namespace ($self, $name) {
@@ -160,7 +161,7 @@ sub package_chart ($self) {
 sub values_file ($self, $more = {}, $image = $self->{image}) {
 	my $values = {
 		image => { registry => '', repository => $image->{name}, tag => $image->{tag}, pullPolicy => 'IfNotPresent' },
-		vipuControllers => join(',', $self->controllers),
+		vipuControllers => join(',', $self->controllers), vipuProxy => { logLevel => 4 },
 	};
 	merge($values, $more);
 	return spit(test_dir() . '/values-' . ++$self->{values} . '.json', json_encode($values));
@@ -258,6 +259,64 @@ sub answers ($self, $load) {
 		my ($at, $took, $status, $again, $text) = split ' ', $_, 5;
 		{ at => $at, took => $took, status => $status, again => $again, text => $text }
 	} grep { /\n\z/ } split /^/, $load->out // '';
+}
+
+# What people do all the time: jobs and annotated Pods are made, tried by dry runs, and statistics and queries asked for.
+# $phase is how what is made is called, with a number behind it.
+sub begin_traffic ($self, $phase) {
+	my $s = $self->{s};
+	my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
+	my $pods = '/api/v1/namespaces/default/pods';
+	my $proxy = 'http://' . $self->cluster_ip('ipu-operator-vipu-proxy');
+	my %request = (
+		'job reviews' => { where => 'api', method => 'POST', path => "$jobs?dryRun=All", body => $s->job('tried-%d', ipus => 2) },
+		'Pod reviews' => { where => 'api', method => 'POST', path => "$pods?dryRun=All", body => $s->pod('tried-%d', ipus => 2) },
+		'jobs' => { where => 'api', method => 'POST', path => $jobs, body => $s->job("$phase-%d", ipus => 1, runs => 0.2), every => 2 },
+		'Pods' => { where => 'api', method => 'POST', path => $pods, body => $s->pod("$phase-pod-%d", ipus => 1, runs => 0.2), every => 4 },
+		'statistics' => { where => $proxy, path => '/stats' },
+		'queries' => { where => $proxy, method => 'POST', path => '/query', body => { size => 2 }, every => 0.3 },
+	);
+	$self->{traffic} = { phase => $phase, created => $s->vipu->{created}, others => 0,
+		load => { map { $_ => $self->start_load($_ =~ tr/ /-/r, %{ $request{$_} }) } sort keys %request } };
+	$s->wait_for('the traffic to begin', sub { !grep { !$self->answers($_) } values %{ $self->{traffic}{load} } });
+	return;
+}
+
+# A partition that the test has made meanwhile.
+sub count_other ($self) { return $self->{traffic}{others}++ }
+
+# Ends it, and sees that each request was answered but those that the code excuses, and that each job and Pod that was made has
+# come to its end, in one run and with one partition.
+sub end_traffic ($self, $excuse = sub ($answer) { 0 }) {
+	my $s = $self->{s};
+	my ($phase, $created, $others, $load) = @{ delete $self->{traffic} }{qw(phase created others load)};
+	my %made;
+	for my $name (sort keys %$load) {
+		my @answers = $self->end_load($load->{$name});
+		my @bad = grep { $_->{status} >= 300 } @answers;
+		my @took = sort { $a <=> $b } map { $_->{took} } @answers;
+		Test::More::diag(sprintf '%-12s %4d requests, %d not answered, median %.0f ms, longest %.0f ms', $name, scalar @answers,
+			scalar @bad, 1000 * $took[ @took / 2 ], 1000 * $took[-1]);
+		my @worse = grep { !$excuse->($_) } @bad;
+		Test::More::is(scalar @worse, 0, "$name: each request was answered")
+			or Test::More::diag(map { sprintf "at %.3f: %d, again: %d, %s\n", @$_{qw(at status again text)} } @worse);
+		$made{$name} = grep { $_->{status} < 300 || $_->{again} =~ /^(?:2..|409)$/ } @answers;
+	}
+	my @jobs = sort grep { /^$phase-\d+$/ } map { $_->{metadata}{name} } $s->list('ipujobs', ns => 'default');
+	my @restarted = grep { $s->wait_job($_, 'Completed', seconds => 60)->{status}{restartCount} } @jobs;
+	Test::More::is_deeply(\@restarted, [], 'each job ran once');
+	my @pods = grep { /^$phase-pod-\d+$/ } map { $_->{metadata}{name} } $s->list('pods', ns => 'default');
+	$s->wait_pod($_, 'Succeeded', seconds => 60) for @pods;
+	Test::More::is_deeply([ scalar @jobs, scalar @pods ], [ @made{qw(jobs Pods)} ], 'none was lost');
+	Test::More::is($s->vipu->{created} - $created - $others, @jobs + @pods, 'each had one partition');
+	my %lives;
+	$lives{ $_->{involvedObject}{name} }{ $_->{involvedObject}{uid} } = 1
+		for grep { $_->{reason} eq 'Scheduled' && $_->{involvedObject}{name} =~ /^$phase-/ } $s->list('events', ns => 'default');
+	Test::More::is_deeply([ grep { keys %{ $lives{$_} } > 1 } sort keys %lives ], [], 'no Pod was made twice');
+	$self->{c}->kubectl('delete', '--wait=false', 'ipujobs', @jobs) if @jobs;
+	$self->{c}->kubectl('delete', '--wait=false', 'pods', @pods) if @pods;
+	$s->wait_for('their IPUs to come back', sub { !grep { $_->{size} == 1 } $s->partitions });
+	return;
 }
 
 # ---- the end ----

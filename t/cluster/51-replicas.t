@@ -1,0 +1,191 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# Two and three replicas of each role, as the chart installs them, while people submit jobs and ask for things all the time: those that
+# lead are stopped, killed and cut off from the API server. Somebody else goes on, within a second or when the Lease has run
+# out, nothing is made twice, and all replicas answer reviews and statistics throughout.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
+use Cluster::Install;
+use IpuTest;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $i = Cluster::Install->up;
+my ($c, $s) = ($i->c, $i->s);
+my $ns = $Cluster::Install::ns;
+my %lease = (controller => 'ipu-operator-controller', proxy => 'ipu-operator-partitions');
+my %deployment = (controller => 'ipu-operator-controller-manager', proxy => 'ipu-operator-vipu-proxy');
+my @gaps;
+
+# The time of an accident. From then on requests may fail, until a little after all nodes know of it: that's over().
+sub accident () { push @gaps, [ time, 'inf' ]; return time }
+sub over () { $gaps[-1][1] = time + 3; return }
+sub is_excused ($answer) {
+	return scalar grep { $answer->{at} + $answer->{took} >= $_->[0] && $answer->{at} <= $_->[1] } @gaps;
+}
+
+sub replicas ($count) { return { controller => { replicas => $count }, vipuProxy => { replicas => $count } } }
+
+sub leader ($role) { return $i->leader($lease{$role}) }
+
+# Those that the Service of the webhooks, or of the proxy, has.
+sub served ($service) {
+	my $list = $c->get('endpointslices', '-n', $ns, '-l', "kubernetes.io/service-name=ipu-operator-$service");
+	return map { $_->{targetRef}{name} } grep { $_->{conditions}{ready} } map { @{ $_->{endpoints} // [] } } @{ $list->{items} };
+}
+
+sub wait_served ($count) {
+	for my $service (qw(webhook-svc vipu-proxy)) {
+		$s->wait_for("$count behind $service", sub { served($service) == $count }, seconds => 60);
+	}
+	return;
+}
+
+# Makes a job; tries again where the API server has asked one that has just died.
+sub insist ($name) {
+	my $job = $s->job($name, ipus => 4, runs => 0.1);
+	my $path = $s->path('ipujobs', 'default');
+	$i->count_other;
+	$s->wait_for("$name to be made", sub { $s->request('POST', $path, json => $job)->{status} =~ /^(?:201|409)$/ });
+	return;
+}
+
+# Waits until others lead than before, by role, and then for the partition of a job that is made at that time: how long the first
+# took, from $since on; how long nobody led; how long nobody worked.
+my $probes = 0;
+
+sub wait_successor ($what, $since, %before) {
+	my %after;
+	my $last = $since;
+	$s->wait_for("others to lead than $before{$_}", sub {
+		my $holder = leader($_);
+		$last = time if $holder eq $before{$_};
+		return $holder ne '' && $holder ne $before{$_};
+	}, seconds => 60) for sort keys %before;
+	my $led = time;
+	my $name = 'probe-' . ++$probes;
+	insist($name);
+	$s->wait_for("the partition of $name", sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
+	my $acted = time;
+	$s->wait_job($name, 'Completed', seconds => 60);
+	$s->wait_for("$name to give its IPUs back", sub { !grep { $_->{size} == 4 } $s->partitions });
+	diag(sprintf '%s: others lead after %.2f s, %.2f s after it was last seen to lead; a job has its IPUs %.2f s later',
+		$what, $led - $since, $led - $last, $acted - $led);
+	return ($led - $since, $led - $last, $acted - $last);
+}
+
+# The process of a Pod's container, on this machine.
+sub process_of ($pod) {
+	my ($pid) = grep { (slurp("/proc/$_/environ") // '') =~ /(?:\A|\0)IPUOPERATOR_LEADER_ELECTION_IDENTITY=\Q$pod\E\0/ }
+		$i->back->processes(qr/ipu-operator/);
+	return $pid // die "no process of $pod\n";
+}
+
+sub pod_of ($name) { return $c->get('pod', $name, '-n', $ns) }
+
+# From here on what the Pod sends to the API server is lost, or not any more.
+sub cut ($pod, $how) {
+	my $done = $c->command([ 'iptables', $how, 'FORWARD', '-s', $pod->{status}{podIP}, '-d', $c->address, '-p', 'tcp',
+		'--dport', '6443', '-j', 'DROP' ], node => $pod->{spec}{nodeName});
+	die "iptables: $done->{err}\n" if $done->{status};
+	return;
+}
+
+$i->install(replicas(2));
+wait_served(2);
+for my $role (sort keys %deployment) {
+	my @pods = $i->pods($deployment{$role});
+	is(scalar @pods, 2, "$role: two");
+	my %node = map { $_->{spec}{nodeName} => 1 } @pods;
+	is(scalar keys %node, 2, '… on two nodes');
+}
+$i->begin_traffic('two');
+
+subtest 'two, and the one that leads is stopped' => sub {
+	for my $role (qw(controller proxy)) {
+		my $old = leader($role);
+		my $since = time;
+		$s->delete('pods', $old, ns => $ns);
+		my ($led, $gap, $idle) = wait_successor("$role stopped", $since, $role => $old);
+		cmp_ok($gap, '<', 5, "$role: the next one leads at once, not when the Lease runs out");
+		cmp_ok($idle, '<', 14, '… and works');
+		wait_served(2);
+	}
+};
+
+subtest 'two, and the one that leads is killed' => sub {
+	for my $role (qw(controller proxy)) {
+		my $name = leader($role);
+		my $process = process_of($name);
+		my $since = accident();
+		kill('KILL', $process);
+		insist("killed-$role");
+		$s->wait_for('the partition of a job', sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
+		my $took = time - $since;
+		diag(sprintf '%s killed: a job has its IPUs %.2f s later', $role, $took);
+		cmp_ok($took, '<', 30, "$role: somebody works");
+		$s->wait_job("killed-$role", 'Completed', seconds => 60);
+		wait_served(2);
+		over();
+	}
+};
+
+subtest 'two, and those that lead are gone for good' => sub {
+	my %old = map { $_ => leader($_) } keys %lease;
+	my @processes = map { process_of($_) } values %old;
+	my $since = accident();
+	kill('KILL', @processes);
+	$c->kubectl(qw(-n), $ns, qw(delete pod --force --grace-period=0), values %old);
+	my ($led) = wait_successor('both gone', $since, %old);
+	cmp_ok($led, '>', 5, 'not before the Lease has run out');
+	cmp_ok($led, '<', 30, '… and soon after');
+	wait_served(2);
+	over();
+};
+
+$i->end_traffic(\&is_excused);
+
+$i->upgrade(replicas(3));
+wait_served(3);
+$i->begin_traffic('three');
+
+subtest 'three, and those that lead are cut off' => sub {
+	my %old = map { $_ => leader($_) } keys %lease;
+	my %pod = map { $_ => pod_of($old{$_}) } keys %old;
+	my $since = accident();
+	cut($_, '-I') for values %pod;
+	my ($led) = wait_successor('both cut off', $since, %old);
+	cmp_ok($led, '>', 5, 'not before the Lease has run out');
+	cmp_ok($led, '<', 30, '… and soon after');
+	for my $role (sort keys %pod) {
+		my $ready = $i->fetch('GET', "http://$pod{$role}{status}{podIP}:8081/readyz");
+		is($ready->{status}, 503, "$role: the one that is cut off isn't ready");
+		like($ready->{content}, qr/leadership: /, '… and says why');
+	}
+	wait_served(2);
+	over();
+	diag(sprintf 'cut off: out of the Services after %.1f s', time - $since);
+	cut($_, '-D') for values %pod;
+	wait_served(3);
+	isnt(leader($_), $old{$_}, "$_: it follows") for sort keys %old;
+};
+
+subtest 'three, and the ones that lead are stopped, one after the other' => sub {
+	for my $role (qw(controller proxy)) {
+		my $old = leader($role);
+		my $since = time;
+		$s->delete('pods', $old, ns => $ns);
+		my ($led, $gap, $idle) = wait_successor("$role stopped", $since, $role => $old);
+		cmp_ok($gap, '<', 5, "$role: the next one leads at once, not when the Lease runs out");
+		cmp_ok($idle, '<', 14, '… and works');
+	}
+	wait_served(3);
+};
+
+$i->end_traffic(\&is_excused);
+ok(!$s->vipu->{broken}, 'no IPU was ever in two partitions');
+$i->down;
+done_testing;
