@@ -539,7 +539,7 @@ sub api_comes ($s) { return $s->{back}->api_comes($s) }
 # on any controller or in the tracker; no IPU was ever held twice; daemon and simulator end well.
 sub finish ($s, $went) {
 	return $s->abandon if !$went;
-	$s->must('DELETE', $s->path('ipujobs', 'default'), json => {});
+	$s->must('DELETE', $s->path('ipujobs', 'default'), json => {}, seconds => 120); # one after the other
 	$s->wait_for('all jobs to be gone', sub { !$s->list('ipujobs') }, seconds => 60);
 	is_deeply([ sort keys %{ $s->tracker } ], [], 'at the end, nothing is in the tracker');
 	for my $i ($s->{sim} ? 0 .. $#{ $s->{controllers} } : ()) {
