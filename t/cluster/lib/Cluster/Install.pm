@@ -106,7 +106,7 @@ sub make_other_version ($self, $version) {
 	my $changed = 0;
 	for my $program ("$dir/root/usr/sbin/ipu-operator", "$dir/root/usr/bin/ipuctl", "$dir/root/ipu-launcher") {
 		my $text = slurp($program) // die "$program: $!\n";
-		$changed += $text =~ s/(?<![\d.])\Q$now\E(?![\d.])/$version/g;
+		$changed += $text =~ s/(?:(?:ipu-operator|ipuctl|ipu-launcher)[\/ ]|\0)\K\Q$now\E(?=\0)/$version/g;
 		spit($program, $text);
 	}
 	$changed or die "no program in the image says that it is $now\n";
