@@ -144,10 +144,10 @@ subtest 'another job' => sub {
 	is($result->{status}, 1, 'more IPUs than there are: exit status');
 	in_order('too large', $result, [$stats, qr/"available":4\}/]);
 	like($result->{err}, qr/is invalid: spec\.ipusPerJobInstance: .*has 8 IPUs .*the largest has 4/, 'the webhook refuses it');
-	$result = story('no end', @fast, '--seconds' => 2, sim => '--vipu-fault', sim =>
+	$result = story('no end', @fast, '--seconds' => 6, sim => '--vipu-fault', sim =>
 		'{"kind":"status","method":"CreatePartition","status":"RESOURCE_EXHAUSTED","count":0}');
 	is($result->{status}, 1, 'a job that gets no IPUs: exit status');
-	like($result->{err}, qr/^quickstart: 2 s have passed.*ipujob\/mnist-training is Pending: ./m,
+	like($result->{err}, qr/^quickstart: 6 s have passed.*ipujob\/mnist-training is Pending: ./m,
 		'the deadline says what the job waits for');
 };
 

@@ -181,8 +181,12 @@ subtest 'kubectl exec' => sub {
 };
 
 subtest 'kubectl attach and logs' => sub {
-	my $got = run(['sh', '-c', "(echo one; sleep 1) | timeout 3 $kubectl attach -i host -c reader"], env => \%env, seconds => 30);
-	like($got->{out}, qr/^one$/m, 'attached: its input and output');
+	# attach doesn't end by itself: it's ended when what was written has come back.
+	my $echo = test_dir() . '/attached';
+	my $come = "n=0; until grep -qx one $echo || [ \$n -ge 250 ]; do n=\$((n + 1)); sleep 0.1; done";
+	run(['sh', '-c', "touch $echo; (echo one; $come) | timeout 28 $kubectl attach -i host -c reader >$echo & $come; kill \$!; wait"],
+		env => \%env, seconds => 60);
+	like(slurp($echo), qr/^one$/m, 'attached: its input and output');
 	ok(eval { await('the log', sub { logs('host', '-c', 'reader') eq "one\n" }) }, 'the log has it too');
 	like(kubectl(['logs', 'image-only'])->{err}, qr/container "main" in pod "image-only" is waiting to start/, 'no log yet');
 	like(kubectl(['logs', 'host', '-c', 'reader', '--timestamps'])->{err}, qr/ipu-sim's logs have no timestamps/, 'what isn\'t there');
