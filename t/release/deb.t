@@ -39,6 +39,7 @@ for my $package (sort keys %file) {
 	is_deeply(\@missing, [], 'what it depends on is what it was linked with');
 }
 is_deeply([grep { @{ $holder{$_} } > 1 } sort keys %holder], [], 'no file is in two packages');
+is_deeply($holder{'usr/bin/kubectl_complete-ipu'}, ['ipuctl'], 'what completes for kubectl goes with ipuctl');
 my %program = ('ipu-operator' => ['usr/sbin/ipu-operator', 'usr/libexec/ipu-launcher'],
 	'ipuctl' => ['usr/bin/ipuctl', 'usr/bin/kubectl-ipu'], 'ipu-sim' => ['usr/bin/ipu-sim']);
 for my $package (sort keys %program) {
