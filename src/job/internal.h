@@ -66,9 +66,10 @@ struct job_ctx {
 	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
+	bool looked_at_pods;          /* whoever was there before is somebody else's to count */
+	bool pods_measured;           /* the time until its Pods were there is counted */
 	/* The last status that was written, and what the API server made of it, where they differ.
 	 */
-	bool pods_measured; /* the time until its Pods were there is counted */
 	bool has_kept;
 	struct job_status sent, kept;
 

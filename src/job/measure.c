@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a job takes to get under way, how often it's restarted, and how it ends: metrics that
- * name no job. What a status that was stored says for the first time is counted then, so that
- * neither a restart of the operator nor another leader counts it again.
+ * name no job. What a status that was stored says for the first time is counted then, and Pods when
+ * this process has seen them come, so that neither a restart of the operator nor another leader
+ * counts anything again.
  */
 #include "job/internal.h"
 
@@ -58,13 +59,32 @@ static bool has_run(const struct job_status *s)
 	       s->completion_ms;
 }
 
+/* Some instance is in another run than its first, whether that one has got anywhere or not. */
+static bool is_beyond_first_run(const struct job_status *s)
+{
+	for (size_t i = 0; i < s->n_instances; i++) {
+		if (s->instances[i].run)
+			return true;
+	}
+	return has_run(s);
+}
+
+static bool had_partition(const struct job_status *s)
+{
+	for (size_t i = 0; i < s->n_instances; i++) {
+		if (s->instances[i].start_ms)
+			return true;
+	}
+	return s->partition_created || is_beyond_first_run(s);
+}
+
 void job_measure_status(const struct job *job, const struct job_status *before,
 			const struct job_status *stored)
 {
 	const struct job_condition *was = before->conditions, *is = stored->conditions;
 	static const char *const completed = "Completed", *const failed = "Failed";
 
-	if (!has_run(before) && !before->partition_created && stored->partition_created)
+	if (!had_partition(before) && stored->partition_created)
 		observe(m.partition, job, stored);
 	if (!has_run(before) && is[JOB_RUNNING].on)
 		observe(m.running, job, stored);
@@ -79,10 +99,13 @@ void job_measure_status(const struct job *job, const struct job_status *before,
 void job_measure_pods(struct job_ctx *ctx, const struct job *job, const struct job_status *now)
 {
 	uint64_t want = (uint64_t)job->instances * job->workers;
+	bool first_look = !ctx->looked_at_pods;
 
-	if (ctx->pods_measured || has_run(&job->status) || !want ||
+	ctx->looked_at_pods = true;
+	if (ctx->pods_measured || !want ||
 	    (uint64_t)now->active + (uint64_t)now->succeeded + (uint64_t)now->failed < want)
 		return;
 	ctx->pods_measured = true;
-	observe(m.pods, job, now);
+	if (!first_look && !is_beyond_first_run(&job->status))
+		observe(m.pods, job, now);
 }

@@ -258,6 +258,10 @@ static int64_t n_looks(void)
 				     values);
 }
 
+#define N_MEASURED(z) metric_value(metric_new(METRIC_HISTOGRAM, z, "", NULL, NULL, 0), NULL)
+#define N_PARTITIONS  N_MEASURED("ipu_operator_job_partition_active_seconds")
+#define N_PODS        N_MEASURED("ipu_operator_job_pods_created_seconds")
+
 /* ---- a life ---- */
 
 static void test_life(void)
@@ -312,6 +316,33 @@ static void test_ends(void)
 		is_uint(n_events("JobFailed"), 1, "Event JobFailed");
 		end();
 	}
+}
+
+/* A job's beginning is measured once, whoever looks, and how often it has to begin again. */
+static void test_measures(void)
+{
+	double partitions = N_PARTITIONS, made = N_PODS;
+
+	row_begin("an image that isn't there, and other operators");
+	begin();
+	set_kubelet("{\"startError\":\"ErrImagePull\",\"startErrorMs\":3600000}");
+	make_job("j", ",\"startDeadlineSeconds\":60");
+	ok(WITHIN(20000, N_PODS == made + 1) && N_PARTITIONS == partitions + 1, "first ones");
+	for (int i = 0; i < 2; i++) {
+		process_end();
+		make_client();
+		process_begin();
+		WITHIN(10000, false);
+	}
+	ok(is_pod("j-worker-0", "Pending"), "its Pod is still there");
+	edit_job("j", "{\"spec\":{\"suspend\":true}}");
+	ok(WITHIN(60000, is_free()), "suspended");
+	edit_job("j", "{\"spec\":{\"suspend\":false}}");
+	ok(WITHIN(60000, pod_object("j-worker-0")) && WITHIN(120000, !pod_object("j-worker-0")) &&
+		   WITHIN(120000, pod_object("j-worker-0")) && !WITHIN(5000, false),
+	   "let go, requeued and tried again");
+	ok(N_PARTITIONS == partitions + 1 && N_PODS == made + 1, "those that come later aren't");
+	end();
 }
 
 static void test_waits(void)
@@ -751,6 +782,7 @@ int main(void)
 	test_idle();
 	test_ends();
 	test_waits();
+	test_measures();
 	test_deletions();
 	test_scale();
 	test_full_pod();
