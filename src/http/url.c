@@ -75,6 +75,7 @@ int http_url_parse(struct str s, struct http_url *ret, struct err *err)
 	struct str rest;
 	size_t end = 0;
 	struct err why = ERR_INIT;
+	const char *dots = "";
 
 	if (s.len >= 7 && str_ieqz((struct str){s.p, 7}, "http://")) {
 		rest = (struct str){s.p + 7, s.len - 7};
@@ -106,8 +107,15 @@ int http_url_parse(struct str s, struct http_url *ret, struct err *err)
 	*ret = url;
 	return 0;
 bad:
-	return err_set(err, ERR_INVALID, 0, "URL \"%.*s\": %s", (int)(s.len > 120 ? 120 : s.len),
-		       s.p ? s.p : "", why.msg);
+	/* Ahead of an @ there may be a password, or what is left of one. */
+	for (size_t i = s.len; i > 0; i--)
+		if (s.p[i - 1] == '@') {
+			s = (struct str){s.p + i, s.len - i};
+			dots = "...@";
+			break;
+		}
+	return err_set(err, ERR_INVALID, 0, "URL \"%s%.*s\": %s", dots,
+		       (int)(s.len > 120 ? 120 : s.len), s.p ? s.p : "", why.msg);
 }
 
 void http_authority(const char *host, unsigned port, bool tls, char *ret_z, size_t size)

@@ -55,7 +55,7 @@ int kube_config_set_server(struct kube_config *c, const char *server, struct err
 int kube_proxy_parse(const char *url, struct net_proxy **ret, struct err *err);
 void kube_proxy_free(struct net_proxy *proxy); /* NULL is fine */
 /* Whether a list as in NO_PROXY names that host: names with what is below them (only that, with a
- * dot in front), addresses, CIDR blocks, each with a port or without, or "*". */
+ * dot or "*." in front), addresses, CIDR blocks, each with a port or without, or "*". */
 bool kube_proxy_is_exempt(struct str list, const char *host, unsigned port);
 
 /* The kubeconfigs' part: merges files (NULL-terminated), of which those that aren't there are left

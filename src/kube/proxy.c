@@ -19,6 +19,11 @@ static int authorize(struct str user_info, struct net_proxy *proxy, struct err *
 	struct str user, password;
 	char *encoded;
 
+	for (size_t i = 0; i < user_info.len; i++)
+		if (strchr("/?#", user_info.p[i]))
+			return err_set(
+				err, ERR_INVALID, 0,
+				"user and password: write %%2F, %%3F and %%23 for /, ? and #");
 	str_cut(user_info, ':', &user, &password);
 	if (http_unescape(&plain, user, false, err) < 0 || buf_append(&plain, ":", 1, err) < 0 ||
 	    http_unescape(&plain, password, false, err) < 0) {
@@ -53,13 +58,13 @@ static int set_host(const char *url, struct net_proxy *proxy, struct err *err)
 int kube_proxy_parse(const char *url, struct net_proxy **ret, struct err *err)
 {
 	static const char scheme[] = "http://";
-	const char *from = strstr(url, "://"), *at;
+	const char *from = url + strcspn(url, ":/@"), *at;
 	struct net_proxy *proxy = xcalloc(1, sizeof(*proxy));
 	CLEANUP_FREE char *bare = NULL;
 	int rc;
 
-	from = from ? from + 3 : url;
-	at = memrchr(from, '@', strcspn(from, "/"));
+	from = strncmp(from, "://", 3) == 0 ? from + 3 : url;
+	at = strrchr(from, '@'); /* nothing ahead of it is ever shown */
 	bare = xasprintf("%.*s%s", (int)(from - url), url, at ? at + 1 : from);
 	if (from == url) { /* as in an environment: HOST:PORT */
 		char *whole = xasprintf("%s%s", scheme, bare);
@@ -125,9 +130,13 @@ static bool names_address(struct str entry, const struct net_addr *host)
 
 static bool names_host(struct str entry, struct str host)
 {
-	bool only_below = entry.len > 0 && entry.p[0] == '.';
-	struct str name = only_below ? (struct str){entry.p + 1, entry.len - 1} : entry, tail;
+	bool only_below;
+	struct str name, tail;
 
+	if (entry.len > 1 && entry.p[0] == '*' && entry.p[1] == '.') /* the same as .example.org */
+		entry = (struct str){entry.p + 1, entry.len - 1};
+	only_below = entry.len > 0 && entry.p[0] == '.';
+	name = only_below ? (struct str){entry.p + 1, entry.len - 1} : entry;
 	if (name.len == 0 || name.len > host.len)
 		return false;
 	tail = (struct str){host.p + host.len - name.len, name.len};
