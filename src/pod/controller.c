@@ -425,7 +425,7 @@ void pod_controller_set(struct pod_controller *c, int64_t unreachable_ms)
 
 	c->opts.unreachable_ms = unreachable_ms;
 	while (kube_store_next(&it))
-		kube_workqueue_add(c->queue, it.key);
+		kube_workqueue_add(c->queue, it.uid);
 }
 
 void pod_controller_free(struct pod_controller *c)

@@ -171,6 +171,21 @@ static void test_ends(void)
 	ok(pod_json("p") != NULL, "the Pod is left to Kubernetes");
 	ok(WITHIN(5000, n_events("NodeLost") == 1), "which is told");
 	end();
+
+	row_begin("its node is lost, and waits are shorter from now on");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_pod("p", TOKEN_A);
+	ok(WITHIN(20000, is_pod("p", "Running")), "it runs");
+	if (sim_kubelet_lose_node(kubelet, "sim0", 1000, 1000, NULL) < 0)
+		bail_out("a lost node");
+	ok(WITHIN(20000, kube_is_deleting(pod_json("p"))), "it's deleted");
+	WITHIN(50000, false);
+	is_uint(vipu_sim_len(sim), 1, "its containers may run");
+	pod_controller_set(controller, 1000);
+	ok(WITHIN(2000, n_events("NodeLost") == 1), "it's looked at at once");
+	ok(WITHIN(5000, is_free()), "and its IPUs are free");
+	end();
 }
 
 static void test_operator_away(void)
