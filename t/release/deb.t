@@ -5,6 +5,7 @@
 # sources anew, so it is no part of `make check`; ./run-tests runs it.
 
 use v5.36;
+use File::Path qw(make_path remove_tree);
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IpuTest;
@@ -51,4 +52,23 @@ my $root = test_dir() . '/ipu-operator';
 like(slurp("$root/usr/lib/systemd/system/ipu-operator.service"), qr{^ExecStart=/usr/sbin/ipu-operator\b}m,
 	'the unit starts the program');
 is(run(['sh', '-n', "$root.control/$_"])->{status}, 0, "$_ is a shell script") for qw(postinst prerm postrm);
+
+# The scripts on the packages' tree in place of /, as dpkg --root runs them.
+SKIP: {
+	skip 'no deb-systemd-helper, so no Debian', 5 if run([qw(sh -c), 'command -v deb-systemd-helper'])->{status};
+	my $script = sub ($name, @words) {
+		return run(['sh', "$root.control/$name", @words],
+			env => {DPKG_ROOT => $root, DPKG_MAINTSCRIPT_PACKAGE => 'ipu-operator'})->{status};
+	};
+	is($script->('postinst', 'configure', ''), 0, 'postinst');
+	make_path("$root/etc/systemd/system/$_.target.wants") for qw(multi-user sockets);
+	my @links = map { "$root/etc/systemd/system/$_" } 'multi-user.target.wants/ipu-operator.service',
+		map { "sockets.target.wants/ipu-operator-$_.socket" } qw(partitions proxy webhook);
+	symlink '/usr/lib/systemd/system/' . s{.*/}{}r, $_ or die "$_: $!\n" for @links;
+	remove_tree("$root/usr/lib/systemd");
+	is($script->('postrm', 'remove'), 0, 'removed');
+	is(scalar(grep { -l } @links), 4, '... what was enabled is so again when it comes back');
+	is($script->('postrm', 'purge'), 0, 'purged');
+	is_deeply([grep { -l } @links], [], '... no unit is enabled any more');
+}
 done_testing();
