@@ -63,10 +63,14 @@ sub proxy_process ($port = 0, @more) {
 		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'), @more]);
 }
 
-sub controller_process ($proxy, $token_file) {
-	return start('ipu-operator', args => ['--roles=controller', @both,
+sub controller_process ($proxy, $token_file, $roles = 'controller') {
+	return start('ipu-operator', args => ["--roles=$roles", @both, '--set', 'webhook.listen=',
 		'--set', 'proxy.url=https://127.0.0.1:' . $proxy->port('proxy-tls'), '--set', "proxy.tokenFile=$token_file",
 		'--set', 'leaderElection.identity=controller']);
+}
+
+sub proxy_up ($daemon) {
+	return http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_proxy_up (\d)$/m ? $1 : -1;
 }
 
 sub ready ($daemon) { return http('GET', $daemon->url('health', '/readyz'))->{status} == 200 }
@@ -130,7 +134,7 @@ subtest 'the controller is killed' => sub {
 	is(api('DELETE', "$jobs/large", {})->{status}, 200, 'a job is deleted meanwhile');
 	is(api('DELETE', $path, { gracePeriodSeconds => 0 })->{status}, 200, 'and a Pod');
 	make_job('b');
-	$controller = controller_process($proxy, $good);
+	$controller = controller_process($proxy, $good, 'controller,webhook');
 	wait_until('the other one runs', sub { job_state('b') eq 'Running' }, seconds => 30);
 	wait_until('what was deleted has given its IPUs back', sub { used($proxy) == 4 });
 };
@@ -143,9 +147,19 @@ subtest 'the proxy is killed' => sub {
 		job_says('c') =~ /proxy can't be asked/
 	});
 	is(job_state('b'), 'Running', 'what runs goes on');
+	wait_until('a metric says so', sub { proxy_up($controller) == 0 });
+	my $said = http('GET', $controller->url('health', '/readyz?verbose'));
+	is($said->{status}, 200, 'who has webhooks, too, stays ready');
+	like($said->{content}, qr/^\[!\]proxy degraded: \S/m, '... and says what is missing');
+	my ($part) = grep { $_->{name} eq 'proxy' } @{ http('GET', $controller->url('health', '/readyz'),
+		headers => { accept => 'application/json' })->{json}{parts} };
+	ok($part->{ready} && $part->{reason}, '... in JSON, too');
 	$proxy = proxy_process($port);
 	wait_until('it\'s back: the job runs', sub { job_state('c') eq 'Running' }, seconds => 40);
 	is(used($proxy), 8, 'nothing was lost');
+	is(proxy_up($controller), 1, 'the metric says so');
+	is(proxy_up($proxy), -1, 'who asks no proxy has none');
+	like(http('GET', $controller->url('health', '/readyz?verbose'))->{content}, qr/^\[\+\]proxy ok$/m, 'nor is anything missing');
 	is(api('DELETE', "$jobs/$_", {})->{status}, 200, "$_ is deleted") for qw(b c);
 	wait_until('all IPUs come back', sub { used($proxy) == 0 }, seconds => 30);
 	wait_until('both are gone', sub { !job_status('b') && !job_status('c') }, seconds => 30);

@@ -187,7 +187,7 @@ subtest 'two forms' => sub {
 # Those of events that don't happen here, or belong to another role.
 my %elsewhere = map { $_ => 1 } qw(ipu_operator_releases_failed_total ipu_operator_partitions_unowned
 	ipu_operator_events_dropped_total ipu_operator_kube_bad_objects_total ipu_operator_kube_watch_restarts_total
-	ipu_operator_proxy_requests_total ipu_operator_proxy_request_seconds
+	ipu_operator_proxy_up ipu_operator_proxy_requests_total ipu_operator_proxy_request_seconds
 	ipu_operator_admission_reviews_total ipu_operator_admission_review_seconds);
 
 subtest 'what jobs leave behind' => sub {

@@ -27,7 +27,7 @@ struct health {
 	bool is_late; /* after the timers of a turn had run */
 };
 
-static struct metric *stuck_metric;
+static struct metric *stuck_metric, *proxy_metric;
 
 /* ---- /healthz ---- */
 
@@ -82,9 +82,14 @@ bool health_is_stuck(struct daemon *d, struct err *why)
 
 static void collect(void *arg)
 {
+	const struct daemon *d = arg;
 	struct err why;
 
 	metric_set(stuck_metric, NULL, health_is_stuck(arg, &why));
+	if (d->remote)
+		metric_set(proxy_metric, NULL, partition_remote_error(d->remote)->kind == ERR_NONE);
+	else
+		metric_clear(proxy_metric);
 }
 
 static void handle_healthz(struct http_exchange *ex, void *arg)
@@ -99,7 +104,8 @@ static void handle_healthz(struct http_exchange *ex, void *arg)
 
 /* ---- /readyz ---- */
 
-/* Each says of its part whether it can be used; if not, why. */
+/* Each says of its part whether it can be used; if not, why. With a reason and yet true: the
+ * process is of use without it. */
 typedef bool ready_fn(const struct daemon *d, struct err *why);
 
 static bool process_ready(const struct daemon *d, struct err *why)
@@ -146,10 +152,10 @@ static bool proxy_ready(const struct daemon *d, struct err *why)
  * that one is there or not. */
 static bool link_ready(const struct daemon *d, struct err *why)
 {
-	if (!d->remote || d->webhook || partition_remote_error(d->remote)->kind == ERR_NONE)
+	if (!d->remote || partition_remote_error(d->remote)->kind == ERR_NONE)
 		return true;
 	err_set(why, ERR_UNAVAILABLE, 0, "%s", partition_remote_error(d->remote)->msg);
-	return false;
+	return d->webhook != NULL;
 }
 
 static bool controller_ready(const struct daemon *d, struct err *why)
@@ -200,19 +206,20 @@ static void write_reason(const char *name, const struct err *why, struct buf *ou
 		   named ? "" : ": ", why->msg);
 }
 
-static void write_line(const char *name, const struct err *why, struct buf *out)
+static void write_line(const char *name, bool ready, const struct err *why, struct buf *out)
 {
-	if (why)
-		buf_printf(out, NULL, "[-]%s failed: %s\n", name, why->msg);
-	else
+	if (why->kind == ERR_NONE)
 		buf_printf(out, NULL, "[+]%s ok\n", name);
+	else
+		buf_printf(out, NULL, "[%c]%s %s: %s\n", ready ? '!' : '-', name,
+			   ready ? "degraded" : "failed", why->msg);
 }
 
-static void write_member(const char *name, const struct err *why, struct buf *out)
+static void write_member(const char *name, bool ready, const struct err *why, struct buf *out)
 {
 	buf_printf(out, NULL, "%s{\"name\":\"%s\",\"ready\":%s", out->len ? "," : "", name,
-		   why ? "false" : "true");
-	if (why) {
+		   ready ? "true" : "false");
+	if (why->kind != ERR_NONE) {
 		buf_append(out, ",\"reason\":", strlen(",\"reason\":"), NULL);
 		json_write_str(str_of(why->msg), out, NULL);
 	}
@@ -257,8 +264,8 @@ static void handle_readyz(struct http_exchange *ex, void *arg)
 		if (!has_part(d, &parts[i]))
 			continue;
 		good = parts[i].ready(d, &why);
-		write_line(parts[i].name, good ? NULL : &why, &lines);
-		write_member(parts[i].name, good ? NULL : &why, &members);
+		write_line(parts[i].name, good, &why, &lines);
+		write_member(parts[i].name, good, &why, &members);
 	}
 	buf_printf(&lines, NULL, "readyz check %s\n", ready ? "passed" : "failed");
 	buf_printf(&json, NULL, "{\"ready\":%s,\"parts\":[%.*s]}\n", ready ? "true" : "false",
@@ -304,6 +311,9 @@ void health_start(struct daemon *d)
 	loop_timer_start_at(&h->timer, h->due_ms);
 	stuck_metric = metric_new(METRIC_GAUGE, "ipu_operator_loop_stuck",
 				  "1: /healthz says that this process is stuck.", NULL, NULL, 0);
+	proxy_metric = metric_new(METRIC_GAUGE, "ipu_operator_proxy_up",
+				  "0: this process waits for a proxy that can't be asked.", NULL,
+				  NULL, 0);
 	metrics_on_collect(collect, d);
 }
 
