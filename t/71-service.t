@@ -355,13 +355,17 @@ subtest 'the units' => sub {
 		my ($name) = slurp($path) =~ /^FileDescriptorName=(.*)$/m;
 		like($code, qr/\{"\Q$name\E", /, "the daemon knows a socket called $name");
 	}
+	like(slurp("$units/ipu-operator.service"), qr/^RestartPreventExitStatus=2 243$/m,
+		'neither a bad configuration nor a kubeconfig that is missing is tried again');
 	my ($analyze) = grep { -x } '/usr/bin/systemd-analyze', '/bin/systemd-analyze';
 SKIP: {
-		skip 'no systemd-analyze on this machine (./setup --tests)', 2 if !$analyze;
+		skip 'no systemd-analyze on this machine (./setup --tests)', 3 if !$analyze;
 		my $verified = run([$analyze, 'verify', '--man=no', glob "$units/*"]);
 		# Known since systemd 254; older ones leave them out and say so.
 		my @words = grep { !/Unknown key.*'Restart(?:Steps|MaxDelaySec)'/ } split /\n/, $verified->{err};
 		is_deeply([grep { m{\Q$units\E|ipu-operator} } @words], [], 'systemd-analyze verify finds nothing');
+		like(run([$analyze, qw(exit-status --no-pager CREDENTIALS)])->{out}, qr/^CREDENTIALS\s+243\b/m,
+			'243 is what systemd ends with for want of a credential');
 		my $judged = run([$analyze, 'security', '--offline=true', '--threshold=20', '--no-pager',
 			"$units/ipu-operator.service"]);
 		is($judged->{status}, 0, 'an exposure of 2.0 or less')
