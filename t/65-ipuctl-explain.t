@@ -46,6 +46,9 @@ sub api {
 my @server;
 sub ctl { return run([program('ipuctl'), '--kubeconfig', "$folder/kubeconfig", @server, @_], env => {HOME => test_dir(), IPUCTL_SERVER => undef, KUBECONFIG => undef}, seconds => 30) }
 
+like(ctl(qw(explain --help))->{out}, qr/--config-map\b/, 'explain --help has its options');
+unlike(ctl(qw(explain --help))->{out}, qr/--force\b/, '... and none that means nothing there');
+
 # Until what it says of the object is this cause, and these words are among it.
 sub explains {
 	my ($name, $cause, $words, $what) = @_;

@@ -280,6 +280,7 @@ subtest 'exit status' => sub {
 	like(ctl(['--version'])->{out}, qr/^ipuctl \d/, '--version');
 	like(ctl(['help', 'drain'])->{out}, qr/^Usage: ipuctl drain NAME.*--wait SECONDS/s, 'help of a command');
 	is(ctl(['drain', '--help'])->{out}, ctl(['help', 'drain'])->{out}, '... either way');
+	like(ctl(['drain', '--help'])->{out}, qr/--force\b/, '... with the options that change something');
 	fails(ctl(['help', 'frain']), 2, qr/no such command/, 'help of none');
 };
 

@@ -56,7 +56,7 @@ static const struct known {
 	{"log-mib", "NUMBER", "at most so much of each container's log (default 2)", 0,
 	 KIND_SECONDS, AT(log_mib), CTL_TAKES_BUNDLE},
 	{"force", NULL, "take names that the operator doesn't know", 0, KIND_FLAG, AT(force),
-	 CTL_TAKES_CONFIG_MAP},
+	 CTL_TAKES_FORCE},
 	{"config-map", "NAME", "the controllers' (default " CTL_CONFIG_MAP ")", 0, KIND_TEXT,
 	 AT(config_map), CTL_TAKES_CONFIG_MAP},
 	{"wait", "SECONDS", "wait so long at most until it is so", 0, KIND_SECONDS, AT(wait_s),

@@ -24,13 +24,14 @@ enum ctl_output { CTL_TABLE, CTL_WIDE, CTL_JSON, CTL_YAML };
 enum {
 	CTL_TAKES_OUTPUT = 1,
 	CTL_TAKES_WATCH = 2,
-	CTL_TAKES_CONFIG_MAP = 4, /* --config-map and --force */
+	CTL_TAKES_CONFIG_MAP = 4,
 	CTL_TAKES_WAIT = 8,
 	CTL_TAKES_FILES = 16,
 	CTL_TAKES_NAMESPACE = 32,
 	CTL_TAKES_RENDER = 64,  /* --controller and --config */
 	CTL_TAKES_TOP = 128,    /* --once and --interval */
 	CTL_TAKES_BUNDLE = 256, /* -o FILE, --dry-run and --log-mib */
+	CTL_TAKES_FORCE = 512,
 };
 
 enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
