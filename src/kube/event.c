@@ -379,6 +379,7 @@ static void metrics_open(void)
 {
 	static const char *const by_reason[] = {"reason", NULL};
 	static const char *const by_verb[] = {"verb", NULL};
+	static const char *const reasons[] = {"refused", "queue", "rate"};
 	if (dropped_metric)
 		return;
 	dropped_metric = metric_new(METRIC_COUNTER, "ipu_operator_events_dropped_total",
@@ -386,6 +387,9 @@ static void metrics_open(void)
 	sent_metric = metric_new(METRIC_COUNTER, "ipu_operator_events_sent_total",
 				 "Events that the API server took, new or counted.", by_verb, NULL,
 				 0);
+	/* From the beginning, so that a first one is seen to be one more. */
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		metric_add(dropped_metric, &reasons[i], 0);
 }
 
 struct kube_recorder *kube_recorder_new(struct kube_client *client, const char *component,

@@ -535,6 +535,21 @@ static void metrics_open(void)
 				0);
 }
 
+/* From the beginning, so that a first one is seen to be one more: those that outages bring. */
+static void begin_series(const struct kube_watch *w)
+{
+	static const enum err_kind kinds[] = {ERR_GONE,    ERR_DENIED,   ERR_UNAVAILABLE,
+					      ERR_TIMEOUT, ERR_PROTOCOL, ERR_IO};
+	const char *values[] = {w->opts.resource->plural, "ended"};
+
+	metric_add(bad_metric, values, 0);
+	metric_add(restarts_metric, values, 0);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		values[1] = err_kind_name(kinds[i]);
+		metric_add(restarts_metric, values, 0);
+	}
+}
+
 struct kube_watch *kube_watch_start(struct kube_client *client, const struct kube_watch_opts *opts,
 				    const struct kube_watch_ops *ops, void *arg,
 				    struct scope *scope)
@@ -543,6 +558,7 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	metrics_open();
 	w->client = client;
 	w->opts = *opts;
+	begin_series(w);
 	if (w->opts.max_object_bytes == 0)
 		w->opts.max_object_bytes = KUBE_MAX_OBJECT_BYTES;
 	w->ns = xstrdup(opts->ns);

@@ -89,6 +89,18 @@ static void metrics_open(void)
 			       "From the beginning of a run to its end.", controller, bounds, n);
 }
 
+/* From the beginning, so that a first failure is seen to be one more. */
+static void begin_series(const char *const *name)
+{
+	static const char *const results[] = {"success", "error"};
+
+	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
+		metric_add(m.reconciles, (const char *const[]){*name, results[i]}, 0);
+	metric_add(m.errors, name, 0);
+	metric_add(m.retries, name, 0);
+	metric_add(m.adds, name, 0);
+}
+
 static void collect(void *arg)
 {
 	const struct kube_workqueue *q = arg;
@@ -353,6 +365,7 @@ struct kube_workqueue *kube_workqueue_new(const struct kube_workqueue_opts *opts
 	loop_work_init(&q->work, q->loop, run_ready, q);
 	pulse_start(&q->pulse, "work queue", q->name, 0);
 	metrics_open();
+	begin_series(&q->name);
 	metrics_on_collect(collect, q);
 	return q;
 }

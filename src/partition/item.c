@@ -149,22 +149,23 @@ static void on_done(void *arg, const struct err *err)
 	take_answer(arg, err, NULL);
 }
 
-static struct metric *failed_releases(void)
+void item_count_failed_releases(const char *controller, unsigned n)
 {
 	static const char *const labels[] = {"controller", NULL};
 
-	return metric_new(METRIC_COUNTER, "ipu_operator_releases_failed_total",
-			  "Removals of partitions that their controller refused or didn't answer.",
-			  labels, NULL, 0);
+	metric_add(
+		metric_new(METRIC_COUNTER, "ipu_operator_releases_failed_total",
+			   "Removals of partitions that their controller refused or didn't answer.",
+			   labels, NULL, 0),
+		&controller, n);
 }
 
 static void on_removed(void *arg, const struct err *err)
 {
 	struct item *item = arg;
-	const char *values[] = {item->entry->controller};
 
 	if (err && err->kind != ERR_NOT_FOUND)
-		metric_add(failed_releases(), values, 1);
+		item_count_failed_releases(item->entry->controller, 1);
 	take_answer(item, err, NULL);
 }
 

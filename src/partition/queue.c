@@ -37,6 +37,7 @@ static struct look *look_at(struct partitions *p, const char *controller)
 	look = xcalloc(1, sizeof(*look));
 	look->p = p;
 	map_put(p->looks, str_of(controller), look);
+	item_count_failed_releases(controller, 0);
 	return look;
 }
 
