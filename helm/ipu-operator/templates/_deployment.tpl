@@ -113,6 +113,7 @@ spec:
             httpGet: {path: /readyz, port: health}
             periodSeconds: 5
             timeoutSeconds: 5
+            failureThreshold: 2
           resources:
             {{- include "ipu-operator.resources" $of.resources | nindent 12 }}
           securityContext:
