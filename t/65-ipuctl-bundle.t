@@ -34,14 +34,18 @@ sub bundle {
 sub content { my ($file, $name) = @_; return run(['tar', '-xOf', $file, '--wildcards', "*/$name"])->{out} }
 
 # What must not get out: in a Secret, in an environment, in an argument, in a ConfigMap, in a log.
-my @secrets = map { "hidden$_" } qw(Data Env Arg Map Log Jwt);
+my @secrets = map { "hidden$_" } qw(Data Env Arg Map Other Log Jwt);
 my $ns = '/api/v1/namespaces/ipu-operator';
 is(api('POST', "$ns/secrets", json => {apiVersion => 'v1', kind => 'Secret', metadata => {name => 's'}, stringData => {a => 'hiddenData'}})->{status}, 201, 'a Secret');
 is(api('POST', "$ns/configmaps", json => {apiVersion => 'v1', kind => 'ConfigMap', metadata => {name => 'ipu-operator-config',
 	annotations => {'kubectl.kubernetes.io/last-applied-configuration' => '{"data":"hiddenMap"}'}},
 	data => {'operator.yaml' => "vipu:\n  accessKey: hiddenMap\nproxy:\n  listen: \":8080\"\n"}})->{status}, 201, 'a configuration');
-is(api('POST', "$ns/pods", json => {apiVersion => 'v1', kind => 'Pod', metadata => {name => 'op-1', labels => {'app.kubernetes.io/name' => 'ipu-operator'}},
-	spec => {containers => [{name => 'manager', image => 'x', command => ['bash', '-c', 'echo all is well; echo token=hiddenLog; exec sleep 1000', '--password', 'hiddenArg'], env => [{name => 'X_TOKEN', value => 'hiddenEnv'}, {name => 'LEVEL', value => '2'}]}]}})->{status}, 201, 'a Pod of the operator');
+is(api('POST', "$ns/configmaps", json => {apiVersion => 'v1', kind => 'ConfigMap', metadata => {name => 'theirs'}, data => {a => 'hiddenOther'}})->{status}, 201, "another's ConfigMap");
+is(api('POST', "$ns/configmaps", json => {apiVersion => 'v1', kind => 'ConfigMap', metadata => {name => 'rel-ipus-vipu-controllers', labels => {'app.kubernetes.io/part-of' => 'ipu-operator'}},
+	data => {'controllers.yaml' => '127.0.0.1:8090'}})->{status}, 201, 'one of an installation with another name');
+is(api('POST', "$ns/serviceaccounts", json => {apiVersion => 'v1', kind => 'ServiceAccount', metadata => {name => 'rel-ipus-vipu-proxy'}})->{status}, 201, '... and its account');
+is(api('POST', "$ns/pods", json => {apiVersion => 'v1', kind => 'Pod', metadata => {name => 'op-1', labels => {'app.kubernetes.io/name' => 'ipus', 'app.kubernetes.io/part-of' => 'ipu-operator', 'app.kubernetes.io/component' => 'vipu-proxy'}},
+	spec => {serviceAccountName => 'rel-ipus-vipu-proxy', containers => [{name => 'manager', image => 'x', command => ['bash', '-c', 'echo all is well; echo token=hiddenLog; exec sleep 1000', '--password', 'hiddenArg'], env => [{name => 'X_TOKEN', value => 'hiddenEnv'}, {name => 'LEVEL', value => '2'}]}]}})->{status}, 201, 'a Pod of the operator');
 is(api('POST', '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs', json => {apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => {name => 'bert'},
 	spec => {jobInstances => 1, ipusPerJobInstance => '2', workers => {template => {spec => {containers => [{name => 'c', image => 'x', command => ['sleep', '1000'],
 		env => [{name => 'WANDB_API_KEY', value => 'hiddenEnv'}]}]}}}}})->{status}, 201, 'a job');
@@ -74,7 +78,10 @@ for my $name (grep { $_ ne 'MANIFEST.txt' } @names) {
 	like($manifest, qr/^\d+\t\Q$name\E\t/m, "the list has $name");
 }
 is(content($file, 'logs/op-1/manager.log'), "all is well\ntoken=<redacted>\n", 'the log');
-like($manifest, qr{^-\tmetrics/vipu-proxy\.txt\t.*\t.*not found}m, '... and why something is missing');
+is_deeply([sort map { $_->{metadata}{name} } @{json_decode(content($file, 'operator/configmaps.json'))}], [qw(ipu-operator-config ipu-partitions-tracker rel-ipus-vipu-controllers)],
+	'its own ConfigMaps alone');
+like(content($file, 'operator/rights.txt'), qr{ rel-ipus-vipu-proxy may create authentication\.k8s\.io|rel-ipus-vipu-proxy may create tokenreviews}, 'the rights of the accounts that its Pods have');
+like($manifest, qr/^Metrics aren't in it/m, '... and why something is missing');
 like($manifest, qr{^-\thealth/op-1/healthz\.txt\t}m, '... of each Pod');
 
 subtest 'other forms' => sub {
@@ -100,6 +107,18 @@ subtest 'a dry run' => sub {
 	like($result->{out}, qr{^logs/POD/CONTAINER\.log }m, '... logs too');
 	unlike($result->{out}, qr{secrets}, '... and no Secrets');
 	ok(!glob(test_dir() . '/*dry*'), '... nothing is written');
+};
+
+subtest 'a large cluster' => sub {
+	my $large = start('ipu-sim', args => ['--dir', "$folder-large", '--nodes=0']);
+	my $its = slurp("$folder-large/token");
+	my @bad = grep { http('POST', $large->url('api-plain', '/api/v1/nodes'), headers => {authorization => "Bearer $its"},
+		json => {apiVersion => 'v1', kind => 'Node', metadata => {name => "n$_"}})->{status} != 201 } 1 .. 1001;
+	is(scalar @bad, 0, 'nodes');
+	is(run([program('ipuctl'), '--kubeconfig', "$folder-large/kubeconfig", 'support-bundle', '-o', $file], env => {HOME => test_dir(), IPUCTL_SERVER => undef}, seconds => 60)->{status}, 0, 'a bundle');
+	is(scalar @{json_decode(content($file, 'kubernetes/nodes.json'))}, 1000, 'so many nodes');
+	like(content($file, 'MANIFEST.txt'), qr{^-\tkubernetes/nodes\.json\t.*\tonly the first 1000 of them$}m, '... and that there are more');
+	$large->stop(status => 0);
 };
 
 subtest 'without rights' => sub {

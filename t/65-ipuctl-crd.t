@@ -71,6 +71,10 @@ subtest 'others and faults' => sub {
 	my $result = ctl('apply');
 	is($result->{status}, 1, 'no rights: status 1');
 	like($result->{err}, qr/^ipuctl: CustomResourceDefinition \Q$name\E: no rights on definitions$/m, '... in the words of the API server');
+	my $elsewhere = run([program('ipuctl'), '--kubeconfig', spit(test_dir() . '/nowhere', slurp("$folder/kubeconfig") =~ s/(server: )\S+/$1http:\/\/127.0.0.1:1/r), qw(crd apply)],
+		env => {HOME => test_dir(), IPUCTL_SERVER => 'http://127.0.0.1:2', KUBECONFIG => undef}, seconds => 60);
+	is($elsewhere->{status}, 3, 'no API server: status 3');
+	like($elsewhere->{err}, qr/^ipuctl: CustomResourceDefinition .*127\.0\.0\.1:1\b.*\n\z/, "... and no word of the proxy, which wasn't asked");
 	my $waits = $now->{status};
 	$now->{status} = {conditions => [{type => 'NamesAccepted', status => 'False', message => 'taken by example.com'}]};
 	is(api('PUT', "$all/$name/status", json => $now)->{status}, 200, 'names that are taken');

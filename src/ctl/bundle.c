@@ -25,10 +25,11 @@
 #define LOG_LINE    128 /* bytes, on the average: how many lines to ask for */
 #define PAGE        "1000"
 #define MAX_PATH    1024
+#define NO_TIME     "no time left"
 #define KUBE        "kubernetes/"
 #define OPERATOR    "operator/"
 
-enum shape { AS_JSON, AS_TEXT, AS_NODES, AS_WEBHOOKS };
+enum shape { AS_JSON, AS_NODES, AS_WEBHOOKS, AS_CONFIGMAPS };
 
 /* %s: the operator's namespace. */
 static const struct source {
@@ -52,7 +53,8 @@ static const struct source {
 	{OPERATOR "services.json", "/api/v1/namespaces/%s/services", false, AS_JSON},
 	{OPERATOR "endpointslices.json", "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
 	 false, AS_JSON},
-	{OPERATOR "configmaps.json", "/api/v1/namespaces/%s/configmaps", false, AS_JSON},
+	{OPERATOR "configmaps.json", "/api/v1/namespaces/%s/configmaps?limit=" PAGE, false,
+	 AS_CONFIGMAPS},
 	{OPERATOR "leases.json", "/apis/coordination.k8s.io/v1/namespaces/%s/leases", false,
 	 AS_JSON},
 	{OPERATOR "events.json", "/api/v1/namespaces/%s/events?limit=" PAGE, false, AS_JSON},
@@ -73,31 +75,24 @@ static const struct source {
 	{"proxy/queue.json", "/queue", true, AS_JSON},
 	{"proxy/partitions.json", "/partitions", true, AS_JSON},
 	{"proxy/controllers.json", "/controllers", true, AS_JSON},
-	{"metrics/controller-manager.txt",
-	 "/api/v1/namespaces/%s/services/"
-	 "https:ipu-operator-controller-manager-metrics:8443/proxy/metrics",
-	 false, AS_TEXT},
-	{"metrics/vipu-proxy.txt",
-	 "/api/v1/namespaces/%s/services/https:ipu-operator-vipu-proxy-metrics:8443/proxy/metrics",
-	 false, AS_TEXT},
 };
 
 /* What the operator's accounts must be allowed, as a sample: doc/reference/permissions.md has all.
  */
 static const struct {
-	const char *account, *group, *resource, *verb;
+	bool of_proxy;
+	const char *group, *resource, *verb;
 } rights[] = {
-	{"ipu-operator-controller-manager", "graphcore.ai", "ipujobs", "watch"},
-	{"ipu-operator-controller-manager", "graphcore.ai", "ipujobs/status", "patch"},
-	{"ipu-operator-controller-manager", "", "pods", "watch"},
-	{"ipu-operator-controller-manager", "", "pods", "create"},
-	{"ipu-operator-controller-manager", "", "pods", "delete"},
-	{"ipu-operator-controller-manager", "", "configmaps", "create"},
-	{"ipu-operator-controller-manager", "", "events", "create"},
-	{"ipu-operator-controller-manager", "rbac.authorization.k8s.io", "roles", "create"},
-	{"ipu-operator-controller-manager", "", "pods/exec", "create"},
-	{"ipu-operator-vipu-proxy", "", "namespaces", "watch"},
-	{"ipu-operator-vipu-proxy", "authentication.k8s.io", "tokenreviews", "create"},
+	{false, "graphcore.ai", "ipujobs", "watch"},
+	{false, "graphcore.ai", "ipujobs/status", "patch"},
+	{false, "", "pods", "watch"},
+	{false, "", "pods", "create"},
+	{false, "", "pods", "delete"},
+	{false, "", "configmaps", "create"},
+	{false, "", "events", "create"},
+	{false, "rbac.authorization.k8s.io", "roles", "create"},
+	{true, "", "namespaces", "watch"},
+	{true, "authentication.k8s.io", "tokenreviews", "create"},
 };
 
 struct bundle {
@@ -182,23 +177,57 @@ static struct jmut *shape_webhooks(struct jmut_doc *doc, const struct json *list
 	return out;
 }
 
+/* Others' in the same namespace are none of our business. */
+static bool is_our_configmap(const struct bundle *b, const struct json *map)
+{
+	static const char *const labels[] = {"app.kubernetes.io/part-of", "app.kubernetes.io/name",
+					     "app.kubernetes.io/managed-by"};
+	const char *const names[] = {"ipu-operator-config", "ipu-partitions-tracker",
+				     b->o->config_map};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+		if (str_eqz(kube_label(map, labels[i]), "ipu-operator"))
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (str_eqz(kube_name(map), names[i]))
+			return true;
+	}
+	return false;
+}
+
+static struct jmut *shape_configmaps(const struct bundle *b, struct jmut_doc *doc,
+				     const struct json *list)
+{
+	struct jmut *out = jmut_array(doc);
+	struct json_iter it = json_iter(json_get(list, "items"));
+
+	while (json_next(&it)) {
+		if (is_our_configmap(b, it.value))
+			jmut_push(doc, out, jmut_copy(doc, it.value));
+	}
+	return out;
+}
+
 static void add_json(struct bundle *b, const char *file, const char *from, enum shape shape,
 		     const struct json *value)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct buf out = BUF_INIT(MAX_BYTES);
 	struct err err = ERR_INIT;
+	bool has_more = json_str(json_at(value, "metadata", "continue", NULL)).len > 0;
 
 	if (shape == AS_NODES)
 		value = jmut_view(shape_nodes(doc, value));
 	else if (shape == AS_WEBHOOKS)
 		value = jmut_view(shape_webhooks(doc, value));
+	else if (shape == AS_CONFIGMAPS)
+		value = jmut_view(shape_configmaps(b, doc, value));
 	if (jmut_write(ctl_redact(doc, value), JSON_PRETTY, &out, &err) < 0)
 		note_missing(b, file, from, err.msg);
 	else
 		add(b, file, from, buf_str(&out));
-	if (json_cstr(json_at(value, "metadata", "continue", NULL)) &&
-	    json_cstr(json_at(value, "metadata", "continue", NULL))[0])
+	if (has_more)
 		note_missing(b, file, from, "only the first " PAGE " of them");
 	buf_done(&out);
 }
@@ -217,6 +246,11 @@ static void add_text(struct bundle *b, const char *file, const char *from, struc
 
 /* ---- asking ---- */
 
+static bool is_late(const struct bundle *b)
+{
+	return clock_mono_ms() - b->begin_ms > MAX_SECONDS * 1000;
+}
+
 static bool is_in_time(struct bundle *b, const char *file, const char *from)
 {
 	CLEANUP_FREE char *line = xasprintf("taking %s", file);
@@ -225,8 +259,8 @@ static bool is_in_time(struct bundle *b, const char *file, const char *from)
 		(void)buf_printf(&b->list, NULL, "%-36s  %s\n", file, from);
 		return false;
 	}
-	if (clock_mono_ms() - b->begin_ms > MAX_SECONDS * 1000) {
-		note_missing(b, file, from, "no time left");
+	if (is_late(b)) {
+		note_missing(b, file, from, NO_TIME);
 		return false;
 	}
 	ctl_progress(line);
@@ -237,10 +271,8 @@ static void take(struct bundle *b, const struct source *s)
 {
 	char path[MAX_PATH];
 	CLEANUP_JSON struct json_doc *doc = NULL;
-	CLEANUP_FREE char *text = NULL;
 	struct kube_request r = {.verb = KUBE_GET, .path = path};
 	struct err err = ERR_INIT;
-	size_t len = 0;
 	int result;
 
 /* The paths are the table's. */
@@ -250,21 +282,39 @@ static void take(struct bundle *b, const struct source *s)
 #pragma GCC diagnostic pop
 	if (!is_in_time(b, s->file, path))
 		return;
-	if (s->shape == AS_TEXT)
-		result = ctl_link_text(b->link, path, &text, &len, &err);
-	else if (s->of_proxy)
+	if (s->of_proxy)
 		result = ctl_link_ask(b->link, path, STR_NULL, &doc, &err);
 	else
 		result = ctl_link_kube(b->link, &r, &doc, &err);
 	if (result < 0)
 		note_missing(b, s->file, path, err.msg);
-	else if (text)
-		add_text(b, s->file, path, (struct str){text, len});
 	else
 		add_json(b, s->file, path, s->shape, json_root(doc));
 }
 
-static void take_rights(struct bundle *b)
+/* The account of the Pods with this component; they are called as the installation is. With one
+ * Deployment for all there's no proxy's. */
+static const char *account_of(const struct json *pods, bool of_proxy)
+{
+	const char *found = NULL;
+	struct json_iter it = json_iter(json_get(pods, "items"));
+
+	while (json_next(&it)) {
+		bool is_proxy = str_eqz(kube_label(it.value, "app.kubernetes.io/component"),
+					"vipu-proxy");
+		const char *name = json_cstr(json_at(it.value, "spec", "serviceAccountName", NULL));
+
+		if (name && is_proxy == of_proxy)
+			return name;
+		if (name && !is_proxy)
+			found = name;
+	}
+	if (found)
+		return found;
+	return of_proxy ? "ipu-operator-vipu-proxy" : "ipu-operator-controller-manager";
+}
+
+static void take_rights(struct bundle *b, const struct json *pods)
 {
 	static const char file[] = OPERATOR "rights.txt";
 	static const struct kube_resource *const what = &KUBE_SUBJECTACCESSREVIEWS;
@@ -275,8 +325,9 @@ static void take_rights(struct bundle *b)
 	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
 		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 		CLEANUP_JSON struct json_doc *answer = NULL;
+		const char *account = account_of(pods, rights[i].of_proxy);
 		CLEANUP_FREE char *user = xasprintf("system:serviceaccount:%s:%s", b->o->ns,
-						    rights[i].account);
+						    account);
 		struct jmut *root = jmut_object(doc), *spec = jmut_object(doc);
 		struct jmut *attributes = jmut_object(doc);
 		struct kube_request r = {.verb = KUBE_CREATE, .resource = what, .json = root};
@@ -284,6 +335,10 @@ static void take_rights(struct bundle *b)
 		struct err err = ERR_INIT;
 		bool had;
 
+		if (is_late(b)) {
+			note_missing(b, file, "some of them", NO_TIME);
+			break;
+		}
 		str_cut(str_of(rights[i].resource), '/', &name, &sub);
 		jmut_set_str(doc, root, "apiVersion", "authorization.k8s.io/v1");
 		jmut_set_str(doc, root, "kind", what->kind);
@@ -301,7 +356,7 @@ static void take_rights(struct bundle *b)
 			: json_bool(json_at(json_root(answer), "status", "allowed", NULL), false)
 				? "yes"
 				: "no",
-			rights[i].account, rights[i].verb, rights[i].resource, had ? "" : ": ",
+			account, rights[i].verb, rights[i].resource, had ? "" : ": ",
 			had ? "" : err.msg);
 	}
 	add(b, file, "SubjectAccessReview", buf_str(&out));
@@ -381,25 +436,27 @@ static void take_pod(struct bundle *b, const struct json *pod)
 	}
 }
 
-static void take_pods(struct bundle *b)
+/* The operator's Pods, whatever the installation is called; *ret is theirs to read for as long. */
+static void list_pods(struct bundle *b, struct json_doc **ret)
 {
-	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct kube_request r = {.verb = KUBE_LIST,
 				 .resource = &KUBE_PODS,
 				 .ns = b->o->ns,
-				 .label_selector = "app.kubernetes.io/name=ipu-operator",
+				 .label_selector = CTL_OPERATOR_PODS,
 				 .limit = 100};
-	struct json_iter it;
 
-	if (b->o->dry_run) {
+	if (!b->o->dry_run && !is_late(b))
+		(void)ctl_link_kube(b->link, &r, ret, NULL); /* noted with pods.json */
+}
+
+static void take_pods(struct bundle *b, const struct json *pods)
+{
+	struct json_iter it = json_iter(json_get(pods, "items"));
+
+	if (b->o->dry_run)
 		(void)buf_printf(&b->list, NULL, "%-36s  %s\n%-36s  %s\n",
 				 "health/POD/healthz.txt, readyz.txt", "of each of its Pods",
 				 "logs/POD/CONTAINER.log", "of each of its Pods");
-		return;
-	}
-	if (ctl_link_kube(b->link, &r, &doc, NULL) < 0)
-		return; /* noted with pods.json */
-	it = json_iter(json_get(json_root(doc), "items"));
 	while (json_next(&it))
 		take_pod(b, it.value);
 }
@@ -449,17 +506,21 @@ static void begin_manifest(struct bundle *b)
 		"Support bundle of the IPU operator, by ipuctl " PACKAGE_VERSION ", %s\n"
 		"Operator's namespace: %s\n"
 		"Secrets weren't asked for; what looked like one in the rest is " CTL_REDACTED
-		".\n\nBytes, file and source; '-' and the reason, where it couldn't be "
+		".\nMetrics aren't in it: the API server passes nobody's token on to them "
+		"(ipuctl(1) says how to add them).\n\nBytes, file and source; '-' and the reason, where it couldn't be "
 		"had.\n",
 		now, b->o->ns);
 }
 
 static int take_all(struct bundle *b, struct err *err)
 {
+	CLEANUP_JSON struct json_doc *pods = NULL;
+
 	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
 		take(b, &sources[i]);
-	take_rights(b);
-	take_pods(b);
+	list_pods(b, &pods);
+	take_rights(b, pods ? json_root(pods) : NULL);
+	take_pods(b, pods ? json_root(pods) : NULL);
 	ctl_progress(NULL);
 	if (b->o->dry_run)
 		return ctl_write_out(buf_str(&b->list), err);

@@ -195,7 +195,7 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 
 #define ABOUT_BUNDLE                                                                                     \
 	"Versions, the operator's configuration, Pods, logs and Events, jobs and their Pods, nodes,\n"   \
-	"webhooks, what the proxy says, metrics and health, rights of the accounts, as far as you\n"     \
+	"webhooks, what the proxy says, health, rights of the accounts, as far as you\n"                 \
 	"may see them. MANIFEST.txt in it lists what is there, and what couldn't be had. Look through\n" \
 	"it before you give it away.\n"
 

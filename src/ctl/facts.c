@@ -93,7 +93,7 @@ static void gather_job(struct gathering *g, const char *ns, const char *name)
 
 static void gather_operator(struct gathering *g, const struct ctl_options *o)
 {
-	list(g, "operatorPods", &KUBE_PODS, o->ns, "app.kubernetes.io/name=ipu-operator", NULL);
+	list(g, "operatorPods", &KUBE_PODS, o->ns, CTL_OPERATOR_PODS, NULL);
 	get(g, "configMap", &KUBE_CONFIGMAPS, o->ns, o->config_map);
 	ask_operator(g, "queue", "/queue");
 	ask_operator(g, "capacity", "/capacity");

@@ -30,6 +30,7 @@ struct ctl_link {
 	struct http_url url;
 	char *prefix; /* of every path: the URL's own, or the API server's to the Service */
 	char *advice;
+	bool is_asked; /* whom the advice is about */
 	struct tls_config *tls;
 	struct http_client *http;
 
@@ -184,7 +185,7 @@ void ctl_link_free(struct ctl_link *l)
 
 const char *ctl_link_advice(const struct ctl_link *l)
 {
-	return l->advice;
+	return l->is_asked ? l->advice : NULL;
 }
 
 const char *ctl_link_namespace(const struct ctl_link *l)
@@ -342,6 +343,7 @@ int ctl_link_ask(struct ctl_link *l, const char *path, struct str body, struct j
 	CLEANUP_FREE char *whole = NULL;
 	struct kube_request request = {.verb = body.p ? KUBE_CREATE : KUBE_GET, .body = body};
 
+	l->is_asked = true;
 	if (l->server)
 		return ask_server(l, path, body, ret, err);
 	whole = xasprintf("%s%s", l->prefix, path);

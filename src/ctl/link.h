@@ -14,6 +14,9 @@
 #include "ctl/options.h"
 #include "kube/client.h"
 
+/* How the operator's own Pods are found, whatever the chart's release and nameOverride are. */
+#define CTL_OPERATOR_PODS "app.kubernetes.io/part-of=ipu-operator"
+
 struct ctl_link;
 
 /* Chooses the way, reads a kubeconfig where one is needed, and connects to nobody yet. needs_kube:

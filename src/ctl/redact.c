@@ -35,13 +35,31 @@ static bool ends_with(struct str name, const char *word)
 	return name.len >= len && has_word((struct str){name.p + name.len - len, len}, word);
 }
 
+/* As a word of its own, or the end of one: "DB_PASS", "dbpass", "authToken", but not "author". */
+static bool has_short(struct str name, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i + len <= name.len; i++) {
+		struct str here = {name.p + i, len};
+		char last = name.p[i + len - 1], next = i + len < name.len ? name.p[i + len] : '_';
+
+		if (has_word(here, word) &&
+		    (!isalpha((unsigned char)next) ||
+		     (islower((unsigned char)last) && isupper((unsigned char)next))))
+			return true;
+	}
+	return false;
+}
+
 bool ctl_is_secret_name(struct str name)
 {
 	static const char *const words[] = {
-		"token",       "password",   "passwd",        "secret",     "credential",
-		"accesskey",   "apikey",     "privatekey",    "access_key", "api_key",
-		"access-key",  "api-key",    "clientkey",     "client-key", "private_key",
-		"private-key", "passphrase", "authorization", "cookie"};
+		"token",      "password",   "passwd",        "secret",       "credential",
+		"passphrase", "accesskey",  "apikey",        "clientkey",    "privatekey",
+		"sshkey",     "signingkey", "_key",          "-key",         ".key",
+		"cookie",     "passcode",   "encryptionkey", "authorization"};
+	static const char *const short_words[] = {"pass", "auth", "pwd"};
 	/* Of things that hold one, or say something of it. */
 	static const char *const harmless[] = {"name",     "names",   "namespace", "ref",  "path",
 					       "file",     "seconds", "audience",  "type", "dir",
@@ -53,6 +71,10 @@ bool ctl_is_secret_name(struct str name)
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (has_word(name, words[i]))
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(short_words) / sizeof(short_words[0]); i++) {
+		if (has_short(name, short_words[i]))
 			return true;
 	}
 	return false;
@@ -99,63 +121,220 @@ static bool has_at(struct str s, size_t at, const char *word)
 	return at + len <= s.len && has_word((struct str){s.p + at, len}, word);
 }
 
-/* How long the value is that begins at `at`: what quotes hold, else up to a space, comma or such.
+/* ---- values ---- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool is_quote(char c)
+{
+	return c == '"' || c == '\'';
+}
+
+static size_t skip_blanks(struct str s, size_t i)
+{
+	while (i < s.len && is_blank(s.p[i]))
+		i++;
+	return i;
+}
+
+/* What quotes hold, with them; n backslashes stand before the first one, as in JSON within JSON.
+ * One inside has more before it: 2n + 1 of its own kind, or twice as many as are part of the value.
  */
+static size_t quoted_at(struct str s, size_t quote, size_t n)
+{
+	size_t run = 0;
+
+	for (size_t i = quote + 1; i < s.len; i++) {
+		if (s.p[i] == s.p[quote] && (s.p[quote] == '\'' || run % (2 * (n + 1)) == n))
+			return i + 1 - quote;
+		run = s.p[i] == '\\' ? run + 1 : 0;
+	}
+	return s.len - quote;
+}
+
+/* [...] or {...}, as far as this line goes. */
+static size_t nested_at(struct str s, size_t at)
+{
+	size_t depth = 0;
+
+	for (size_t i = at; i < s.len; i++) {
+		if (is_quote(s.p[i]))
+			i += quoted_at(s, i, 0) - 1;
+		if (i >= s.len)
+			break;
+		depth += s.p[i] == '[' || s.p[i] == '{';
+		depth -= s.p[i] == ']' || s.p[i] == '}';
+		if (!depth)
+			return i + 1 - at;
+	}
+	return s.len - at;
+}
+
+static bool is_end(struct str s, size_t at)
+{
+	return at >= s.len || strchr(" \t,;&}])\"'\\", s.p[at]) != NULL;
+}
+
+/* Whether a value ends with what stands here: behind a comma or such with the next KEY= or quote,
+ * since one may be part of a password; behind a bracket or a quote with what may follow one. */
+static bool ends_here(struct str s, size_t at)
+{
+	size_t next = at + 1, name;
+
+	if (is_blank(s.p[at]))
+		return true;
+	if (strchr("}])\"'", s.p[at]))
+		return is_end(s, next);
+	if (!strchr(",;&", s.p[at]))
+		return false;
+	if (is_end(s, next) || s.p[next] == '{' || s.p[next] == '[')
+		return true;
+	name = run_of(s, next, is_name_char);
+	return name && next + name < s.len && strchr("=:", s.p[next + name]);
+}
+
+/* How long the value is that begins at `at`: quotes, brackets, or up to a space or what ends it. */
 static size_t value_at(struct str s, size_t at)
 {
-	size_t end = at;
+	size_t end = at, slashes = at;
 
-	if (at < s.len && (s.p[at] == '"' || s.p[at] == '\'')) {
-		end = at + 1;
-		while (end < s.len && s.p[end] != s.p[at])
-			end++;
-		return end < s.len ? end + 1 - at : s.len - at;
+	if (at < s.len && (s.p[at] == '[' || s.p[at] == '{'))
+		return nested_at(s, at);
+	while (slashes < s.len && s.p[slashes] == '\\')
+		slashes++;
+	if (slashes < s.len && s.p[slashes] == '"')
+		end = slashes + quoted_at(s, slashes, slashes - at);
+	/* A shell's 'a'"b"c is one word. */
+	while (end < s.len && ((is_quote(s.p[end]) && (end == at || is_quote(s.p[end - 1]))) ||
+			       !ends_here(s, end))) {
+		if (end > at && slashes > at && strchr(",}]:", s.p[end]))
+			break;
+		end += is_quote(s.p[end]) ? quoted_at(s, end, 0) : 1;
 	}
-	while (end < s.len && !strchr(" \t,;&}])\"", s.p[end]))
-		end++;
 	return end - at;
 }
 
-/* KEY=VALUE, KEY: VALUE, "KEY": VALUE: where the value begins; 0: it's no such thing. */
+/* KEY=VALUE, KEY: VALUE, "KEY": VALUE, --KEY VALUE: where the value begins; 0: it's no such thing.
+ */
 static size_t value_behind(struct str s, size_t at, size_t name_len)
 {
-	size_t i = at + name_len;
+	size_t i = at + name_len, flag = skip_blanks(s, i);
 
-	if (i < s.len && (s.p[i] == '"' || s.p[i] == '\''))
+	if (s.p[at] == '-' && flag > i && flag < s.len && s.p[flag] != '-' && s.p[flag] != '=' &&
+	    s.p[flag] != ':')
+		return flag;
+	while (i < s.len && s.p[i] == '\\')
 		i++;
-	while (i < s.len && (s.p[i] == ' ' || s.p[i] == '\t'))
+	if (i < s.len && is_quote(s.p[i]))
 		i++;
+	i = skip_blanks(s, i);
 	if (i >= s.len || (s.p[i] != '=' && s.p[i] != ':'))
 		return 0;
 	i++;
-	while (i < s.len && (s.p[i] == ' ' || s.p[i] == '\t'))
+	if (i < s.len && (s.p[i] == '=' || s.p[i] == '>'))
 		i++;
+	i = skip_blanks(s, i);
 	return i < s.len ? i : 0;
 }
 
-/* "https://user:password@host": where the password begins, and how long it is. */
+/* "https://user:password@host": where the password begins (what stands there alone may be one too),
+ * and how long it is. It ends with the last @, since people forget to write one in it as %40. */
 static size_t password_at(struct str s, size_t at, size_t *ret_begin)
 {
-	size_t i = at + 3, colon = 0;
+	size_t i = at + 3, colon = 0, last = 0, slash = 0;
 
 	if (!has_at(s, at, "://"))
 		return 0;
-	for (; i < s.len && !strchr("/ \t\"'?#", s.p[i]); i++) {
-		if (s.p[i] == ':' && !colon)
+	for (; i < s.len && !strchr(" \t\"'`<>", s.p[i]); i++) {
+		if (s.p[i] == ':' && !colon && !last)
 			colon = i;
-		if (s.p[i] == '@' && colon) {
-			*ret_begin = colon + 1;
-			return i - colon - 1;
-		}
+		if (strchr("/?#", s.p[i]) && !slash)
+			slash = i;
+		if (s.p[i] == '@' && (colon || !slash))
+			last = i;
 	}
-	return 0;
+	*ret_begin = colon ? colon + 1 : at + 3;
+	return last > *ret_begin ? last - *ret_begin : 0;
+}
+
+/* ---- lines ---- */
+
+/* What is known from the lines before. */
+struct reading {
+	bool in_key;      /* within a private key */
+	bool in_block;    /* within the value of a key: what is indented further than it */
+	size_t column;    /* the key's */
+	bool may_be_list; /* its "- " may stand in the same column */
+	bool is_variable; /* the last "name" was a secret's: so is the next "value" */
+};
+
+/* Where a line's first key is: behind the "- " of a list, and a quote. */
+static size_t first_column(struct str s)
+{
+	size_t i = skip_blanks(s, 0);
+
+	while (i + 1 < s.len && s.p[i] == '-' && s.p[i + 1] == ' ')
+		i = skip_blanks(s, i + 1);
+	return i;
+}
+
+/* The value of a line's first key is the whole rest, but for a comment; lines that are indented
+ * further belong to it. *ret_begin is where it begins; 0: nothing stands on this line. */
+static size_t line_value(struct reading *r, struct str s, size_t at, size_t name, size_t *ret_begin)
+{
+	size_t column = first_column(s), colon = at + name;
+	const char *comment;
+
+	if (at != column && !(at == column + 1 && is_quote(s.p[column])))
+		return 0;
+	colon += colon < s.len && is_quote(s.p[colon]);
+	colon = skip_blanks(s, colon);
+	if (colon >= s.len || s.p[colon] != ':' || (colon + 1 < s.len && !is_blank(s.p[colon + 1])))
+		return 0;
+	*ret_begin = skip_blanks(s, colon + 1);
+	r->in_block = true;
+	r->column = column;
+	r->may_be_list = *ret_begin >= s.len || s.p[*ret_begin] == '#';
+	if (*ret_begin >= s.len || strchr("\"'[{", s.p[*ret_begin]))
+		return 0; /* what has an end of its own */
+	comment = memmem(s.p + *ret_begin, s.len - *ret_begin, " #", 2);
+	return (comment ? (size_t)(comment - s.p) : s.len) - *ret_begin;
+}
+
+/* The value of a name; 0: it has none here. */
+static size_t named_value(struct reading *r, struct str s, size_t at, size_t name,
+			  size_t *ret_begin)
+{
+	struct str key = {s.p + at, name};
+	size_t value = value_behind(s, at, name), len;
+
+	if (str_eqz(key, "name") && value) {
+		while (value < s.len && (is_quote(s.p[value]) || s.p[value] == '\\'))
+			value++;
+		r->is_variable = ctl_is_secret_name(
+			(struct str){s.p + value, run_of(s, value, is_name_char)});
+		return 0;
+	}
+	if (!ctl_is_secret_name(key) && !(r->is_variable && str_eqz(key, "value")))
+		return 0;
+	len = line_value(r, s, at, name, ret_begin);
+	if (len || !value)
+		return len;
+	*ret_begin = value;
+	if (has_at(s, value, "bearer ") || has_at(s, value, "basic ") ||
+	    (!is_quote(s.p[value]) && (has_word(key, "authorization") || has_word(key, "cookie"))))
+		return s.len - value;
+	return value_at(s, value);
 }
 
 /* What is to be taken out next, from *ret_begin on; 0: nothing. */
-static size_t find_secret(struct str s, size_t at, size_t *ret_begin)
+static size_t find_secret(struct reading *r, struct str s, size_t at, size_t *ret_begin)
 {
 	bool begins = at == 0 || !is_name_char(s.p[at - 1]);
-	size_t len = jwt_at(s, at), name;
+	size_t len = jwt_at(s, at);
 
 	*ret_begin = at;
 	if (len)
@@ -169,23 +348,15 @@ static size_t find_secret(struct str s, size_t at, size_t *ret_begin)
 		*ret_begin = at + 7;
 		return run_of(s, at + 7, is_token_char);
 	}
-	name = run_of(s, at, is_name_char);
-	if (!ctl_is_secret_name((struct str){s.p + at, name}))
-		return 0;
-	*ret_begin = value_behind(s, at, name);
-	if (!*ret_begin)
-		return 0;
-	if (has_at(s, *ret_begin, "bearer ") || has_at(s, *ret_begin, "basic "))
-		return s.len - *ret_begin;
-	return value_at(s, *ret_begin);
+	return named_value(r, s, at, run_of(s, at, is_name_char), ret_begin);
 }
 
-static int redact_line(struct str s, struct buf *out, struct err *err)
+static int redact_line(struct reading *r, struct str s, struct buf *out, struct err *err)
 {
 	size_t kept = 0;
 
 	for (size_t at = 0; at < s.len;) {
-		size_t begin, len = find_secret(s, at, &begin);
+		size_t begin, len = find_secret(r, s, at, &begin);
 
 		if (!len) {
 			at++;
@@ -199,24 +370,42 @@ static int redact_line(struct str s, struct buf *out, struct err *err)
 	return buf_append(out, s.p + kept, s.len - kept, err);
 }
 
+static bool has(struct str line, const char *words)
+{
+	return line.len && memmem(line.p, line.len, words, strlen(words));
+}
+
+/* Whether a line goes on with the value of the key before. */
+static bool is_in_block(const struct reading *r, struct str line)
+{
+	size_t indent = skip_blanks(line, 0);
+
+	return r->in_block && (indent == line.len || indent > r->column ||
+			       (indent == r->column && r->may_be_list && line.p[indent] == '-'));
+}
+
 int ctl_redact_text(struct str text, struct buf *out, struct err *err)
 {
-	static const char begin[] = "-----BEGIN ", what[] = "PRIVATE KEY-----", end[] = "-----END ";
-	bool in_key = false;
+	struct reading r = {0};
 	struct str rest = text, line;
+	bool was_hidden = false; /* one mark for all lines of a value */
 
 	while (rest.len) {
 		bool ends = str_cut(rest, '\n', &line, &rest);
-		bool starts = line.len && memmem(line.p, line.len, begin, sizeof(begin) - 1) &&
-			      memmem(line.p, line.len, what, sizeof(what) - 1);
+		bool starts = has(line, "-----BEGIN ") && has(line, "PRIVATE KEY-----");
+		bool is_block = is_in_block(&r, line);
 
-		if (starts || in_key) {
-			in_key = !(line.len && memmem(line.p, line.len, end, sizeof(end) - 1));
-			if (starts && buf_append_str(out, STR(CTL_REDACTED "\n"), err) < 0)
+		if (starts || r.in_key || (is_block && skip_blanks(line, 0) < line.len)) {
+			r.in_key = (starts || r.in_key) && !has(line, "-----END ");
+			if (!was_hidden && buf_append_str(out, STR(CTL_REDACTED "\n"), err) < 0)
 				return -1;
+			was_hidden = true;
 			continue;
 		}
-		if (redact_line(line, out, err) < 0 || (ends && buf_append(out, "\n", 1, err) < 0))
+		r.in_block = is_block;
+		was_hidden = was_hidden && is_block;
+		if (redact_line(&r, line, out, err) < 0 ||
+		    (ends && buf_append(out, "\n", 1, err) < 0))
 			return -1;
 	}
 	return 0;
@@ -243,18 +432,18 @@ static bool is_secret_flag(const struct json *v)
 	return s.len > 1 && s.p[0] == '-' && !memchr(s.p, '=', s.len) && ctl_is_secret_name(s);
 }
 
-static struct jmut *redact_array(struct jmut_doc *doc, const struct json *value)
+static struct jmut *redact_array(struct jmut_doc *doc, const struct json *value, bool hides_all)
 {
 	struct jmut *out = jmut_array(doc);
 	struct json_iter it = json_iter(value);
-	bool is_secret = false;
+	bool is_secret = hides_all;
 
 	while (json_next(&it)) {
 		jmut_push(doc, out,
 			  is_secret && json_type(it.value) == JSON_STRING
 				  ? jmut_strz(doc, CTL_REDACTED)
 				  : ctl_redact(doc, it.value));
-		is_secret = is_secret_flag(it.value);
+		is_secret = hides_all || is_secret_flag(it.value);
 	}
 	return out;
 }
@@ -279,11 +468,15 @@ static struct jmut *redact_object(struct jmut_doc *doc, const struct json *value
 
 		if (str_eqz(it.key, "managedFields"))
 			continue;
-		if (is_secret && (str_eqz(it.key, "data") || str_eqz(it.key, "stringData")))
+		if ((is_secret && (str_eqz(it.key, "data") || str_eqz(it.key, "stringData"))) ||
+		    str_eqz(it.key, "binaryData"))
 			hide = true;
 		if (str_eqz(it.key, "caBundle") && is_text(it.value))
 			jmut_setn(doc, out, it.key,
 				  jmut_strf(doc, "<%zu bytes>", json_str(it.value).len));
+		else if (json_type(it.value) == JSON_ARRAY)
+			jmut_add(doc, out, it.key,
+				 redact_array(doc, it.value, ctl_is_secret_name(it.key)));
 		else
 			jmut_add(doc, out, it.key,
 				 hide ? jmut_strz(doc, CTL_REDACTED) : ctl_redact(doc, it.value));
@@ -297,7 +490,7 @@ struct jmut *ctl_redact(struct jmut_doc *doc, const struct json *value)
 	case JSON_STRING:
 		return redact_string(doc, json_str(value));
 	case JSON_ARRAY:
-		return redact_array(doc, value);
+		return redact_array(doc, value, false);
 	case JSON_OBJECT:
 		return redact_object(doc, value);
 	default:

@@ -17,8 +17,9 @@
  * something that holds one ("secretName") isn't. */
 bool ctl_is_secret_name(struct str name);
 
-/* Line by line: KEY: VALUE and KEY=VALUE of such names, "Bearer …", JSON Web Tokens, the password
- * of a URL, the lines of a private key. ERR_LIMIT. */
+/* KEY: VALUE (with the lines that are indented further), KEY=VALUE and --KEY VALUE of such names,
+ * "Bearer …", JSON Web Tokens, who and the password of a URL, the lines of a private key.
+ * ERR_LIMIT. */
 int ctl_redact_text(struct str text, struct buf *out, struct err *err);
 
 /* A copy in doc: the texts of all strings as above; members and variables (name, value) of such
