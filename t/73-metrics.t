@@ -260,7 +260,7 @@ subtest 'readiness' => sub {
 
 # A page that daemon and test share: its clock is so far ahead of the machine's. Never cut short: it's mapped.
 sub move_clock ($ms) {
-	my $page = pack('q<8', 0x314b4c4355504900, $ms, (0) x 6);
+	my $page = pack('a8 q<7', "\0IPUCLK1", $ms, (0) x 6);
 	return spit("$dir/clock", $page) if !-e "$dir/clock";
 	open(my $out, '+<:raw', "$dir/clock") or die "clock: $!";
 	print {$out} $page;

@@ -212,10 +212,10 @@ sub wait_ready ($s, $operator = $s->{operator}) {
 # ---- waiting ----
 
 # Polls until the code returns something true, and returns that. Dies when time is over or a program
-# ends. Options: seconds; despite_errors, while the API server is away.
+# ends. Options: seconds; pause, between two looks; despite_errors, while the API server is away.
 sub wait_for ($s, $what, $code, %option) {
 	my $seconds = ($option{seconds} // 30) * $s->{back}->patience;
-	my $pause = $s->{back}->poll_s;
+	my $pause = $option{pause} // $s->{back}->poll_s;
 	return IpuTest::wait_until($what, sub {
 		my $got = $option{despite_errors} ? eval { $code->() } : $code->();
 		die $@ if $@ && $@ =~ /^the test's deadline/;
@@ -235,8 +235,9 @@ sub path ($s, $kind, $ns, $name = undef, $sub = undef) {
 # One request to the API server: {status}, {json}, {content}.
 sub request ($s, $method, $path, %option) { return $s->{back}->request($method, $path, %option) }
 
+# What takes an API server long, thousands of objects deleted for instance, is waited for.
 sub must ($s, $method, $path, %option) {
-	my $answer = $s->request($method, $path, %option);
+	my $answer = $s->request($method, $path, seconds => 120, %option);
 	return $answer->{json} if $answer->{success};
 	die "$method $path: $answer->{status} " . ($answer->{json}{message} // $answer->{content}) . "\n";
 }
@@ -539,7 +540,7 @@ sub api_comes ($s) { return $s->{back}->api_comes($s) }
 # on any controller or in the tracker; no IPU was ever held twice; daemon and simulator end well.
 sub finish ($s, $went) {
 	return $s->abandon if !$went;
-	$s->must('DELETE', $s->path('ipujobs', 'default'), json => {}, seconds => 120); # one after the other
+	$s->must('DELETE', $s->path('ipujobs', 'default'), json => {});
 	$s->wait_for('all jobs to be gone', sub { !$s->list('ipujobs') }, seconds => 60);
 	is_deeply([ sort keys %{ $s->tracker } ], [], 'at the end, nothing is in the tracker');
 	for my $i ($s->{sim} ? 0 .. $#{ $s->{controllers} } : ()) {
