@@ -206,7 +206,7 @@ subtest 'what jobs leave behind' => sub {
 	my $vipu = '127.0.0.1:' . $sim->port('vipu0');
 	my %want = ('ipu_operator_ipus_held{namespace="default"}' => 8, "ipu_operator_capacity_ipus{controller=\"$vipu\"}" => 16,
 		(map { ("ipu_operator_ipus{controller=\"$vipu\",state=\"$_->[0]\"}" => $_->[1]) }
-			[ used => 8 ], [ external => 0 ], [ free => 8 ], [ reserved => 8 ]),
+			[ used => 8 ], [ external => 0 ], [ free => 0 ], [ reserved => 8 ]),
 		'ipu_operator_partitions{state="active"}' => 1, ipu_operator_partitions_waiting => 1,
 		'ipu_operator_jobs{state="Running"}' => 1, 'ipu_operator_jobs{state="Pending"}' => 1,
 		ipu_operator_job_partition_active_seconds_count => 1, ipu_operator_job_pods_created_seconds_count => 1,

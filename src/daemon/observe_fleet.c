@@ -177,13 +177,17 @@ static void collect_controller(struct daemon *d, const struct vipu_controller *c
 			       size_t *room)
 {
 	const char *values[] = {c->name};
+	int64_t reserved = partitions_reserved(d->partitions, c->name);
 
+	/* By the queue's last pass: some of them may have gone since. */
+	if (reserved > c->capacity.free_ipus)
+		reserved = c->capacity.free_ipus;
 	metric_set(m.up, values, c->reach == VIPU_REACH_YES);
 	metric_set(m.capacity, values, c->capacity.total_ipus);
 	set_ipus(c->name, "used", used);
 	set_ipus(c->name, "external", (int64_t)c->capacity.taken_ipus - used);
-	set_ipus(c->name, "free", c->capacity.free_ipus);
-	set_ipus(c->name, "reserved", partitions_reserved(d->partitions, c->name));
+	set_ipus(c->name, "free", (int64_t)c->capacity.free_ipus - reserved);
+	set_ipus(c->name, "reserved", reserved);
 	for (size_t i = 0; i < c->agents.n && *room > 0; i++, (*room)--)
 		collect_agent(c->name, &c->agents.items[i]);
 }
@@ -262,8 +266,8 @@ static void register_metrics(void)
 	m.capacity = gauge("ipu_operator_capacity_ipus", "IPUs that the controller lists.",
 			   by_controller);
 	m.ipus = gauge("ipu_operator_ipus",
-		       "IPUs in partitions of the operator, in others, in none, and of these the "
-		       "reserved ones.",
+		       "IPUs in partitions of the operator, in others, free, and in none but "
+		       "reserved.",
 		       by_place);
 	m.partitions = gauge("ipu_operator_partitions", "Entries of the tracker.", by_state);
 	m.ages = gauge("ipu_operator_partition_oldest_seconds",

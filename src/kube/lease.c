@@ -10,7 +10,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/metrics.h"
 #include "kube/object.h"
 #include "kube/watch.h"
 #include "lease_plan.h"
@@ -49,8 +48,6 @@ struct kube_lease {
 	void *released_arg;
 };
 
-static struct metric *held_metric;
-
 static void lease_free(void *p)
 {
 	struct kube_lease *l = p;
@@ -76,10 +73,7 @@ static bool is_live(const struct kube_lease *l)
 
 static void tell_held(struct kube_lease *l, bool held)
 {
-	const char *const values[] = {l->name};
-
 	l->told_held = held;
-	metric_set(held_metric, values, held);
 	log_info("kube", l->label,
 		 held ? "leads now identity=%s" : "doesn't lead any more identity=%s",
 		 l->state.identity);
@@ -346,8 +340,6 @@ static void on_release_timer(struct loop_timer *timer, void *arg)
 void kube_lease_release(struct kube_lease *l, unsigned deadline_ms, kube_lease_released_fn *cb,
 			void *arg)
 {
-	const char *const values[] = {l->name};
-
 	if (l->releasing)
 		return;
 	l->releasing = true;
@@ -363,7 +355,6 @@ void kube_lease_release(struct kube_lease *l, unsigned deadline_ms, kube_lease_r
 	l->call = NULL;
 	l->watch = NULL;
 	loop_work_cancel(&l->work);
-	metric_set(held_metric, values, 0);
 	loop_timer_stop(&l->timer);
 	loop_timer_init(&l->timer, kube_client_loop(l->client), on_release_timer, l);
 	loop_timer_start_in(&l->timer, 0);
@@ -402,7 +393,6 @@ int kube_lease_start(struct kube_client *client, const struct kube_lease_opts *o
 		     const struct kube_lease_ops *ops, void *arg, struct kube_lease **ret,
 		     struct err *err)
 {
-	static const char *const labels[] = {"lease", NULL};
 	struct lease_state state;
 
 	if (!opts->identity || !opts->identity[0])
@@ -410,9 +400,6 @@ int kube_lease_start(struct kube_client *client, const struct kube_lease_opts *o
 	lease_init(&state, opts, clock_mono_ms());
 	if (check_opts(opts, &state, err) < 0)
 		return -1;
-	if (!held_metric)
-		held_metric = metric_new(METRIC_GAUGE, "ipu_operator_lease_held",
-					 "1: this replica holds the Lease.", labels, NULL, 0);
 	struct kube_lease *l = xcalloc(1, sizeof(*l));
 	l->client = client;
 	l->ns = xstrdup(opts->ns);
@@ -422,8 +409,6 @@ int kube_lease_start(struct kube_client *client, const struct kube_lease_opts *o
 	l->ops = *ops;
 	l->arg = arg;
 	l->state = state;
-	const char *const values[] = {l->name};
-	metric_set(held_metric, values, 0);
 	scope_init(&l->scope);
 	loop_timer_init(&l->timer, kube_client_loop(client), on_timer, l);
 	loop_work_init(&l->work, kube_client_loop(client), on_work, l);

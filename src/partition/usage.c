@@ -30,7 +30,7 @@ static void open_all(void)
 	if (all.namespaces)
 		return;
 	all.namespaces = map_new();
-	all.other.name = xstrdup("other");
+	all.other.name = xstrdup("(other)"); /* no namespace has such a name */
 	all.seconds = metric_new(METRIC_COUNTER, "ipu_operator_ipu_seconds_total",
 				 "IPUs times seconds for which partitions of the operator held "
 				 "them, by their owners' namespace.",

@@ -67,14 +67,15 @@ static void test_bound(void)
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "ns-%zu", i);
-		usage_count(&many[i], name, 1, true);
+		usage_count(&many[i], i == 1 ? "other" : name, 1, true);
 	}
 	ok(held("ns-0") == 1, "the first have their own series");
-	ok(held("other") == 100, "those that find no room are together: %g", held("other"));
+	ok(held("(other)") == 100, "those that find no room are together: %g", held("(other)"));
+	ok(held("other") == 1, "a namespace of that name isn't among them");
 	clock_advance(1000);
 	for (size_t i = 0; i < n; i++)
 		usage_count(&many[i], NULL, 0, false);
-	ok(seconds("other") == 100, "and counted");
+	ok(seconds("(other)") == 100, "and counted");
 	ok(seconds("one") == 0, "who held nothing made room");
 	clock_advance(1000);
 	usage_count(&many[0], "new", 1, true);
