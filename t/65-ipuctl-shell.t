@@ -57,6 +57,7 @@ my @lines = (
 	['ipuctl completion ', [qw(bash zsh fish)]],
 	['ipuctl help que', [qw(query queue)]],
 	['ipuctl stats --out', ['--output']],
+	['ipuctl controllers --ch', ['--check']],
 	['ipuctl stats --once', []],
 	['ipuctl top --once', ['--once']],
 	['ipuctl stats -o j', ['json']],

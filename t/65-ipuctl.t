@@ -183,6 +183,16 @@ subtest 'what is printed' => sub {
 	answer(capacity => {controllers => [{name => 'a:1', usedIPUs => 3, freeIPUs => 13}], total => {}});
 	like(stubbed('controllers')->{out}, qr/^a:1 +Ready +16 +3 +13 +2 +<none>\nb:1 +Unreachable +16 +<none> +<none> +2 +/m, 'controllers');
 	is(scalar @{json_decode(stubbed('controllers', '-o', 'json')->{out})->{items}}, 2, '... as JSON');
+	my $checked = stubbed('controllers', '--check');
+	is($checked->{status}, 1, 'one that doesn\'t answer');
+	like($checked->{out}, qr/^b:1 +Unreachable /m, '... is shown');
+	is($checked->{err}, "ipuctl: 1 of 2 V-IPU controllers can't be reached\n", '... and told');
+	answer(controllers => {items => [controller('a:1')]});
+	is(stubbed('controllers', '--check', '-o', 'json')->{status}, 0, 'all answer');
+	answer(controllers => {items => []});
+	fails(stubbed('controllers', '--check'), 1, qr/^ipuctl: there is no V-IPU controller\n\z/, 'there is none');
+	is(stubbed('controllers')->{status}, 0, '... which is well unless it is checked');
+	fails(stubbed('capacity', '--check'), 2, qr/takes no --check/, 'what can\'t be checked');
 	like(stubbed('capacity')->{out}, qr/^a:1 +Unreachable +<none> +3 /m, 'capacity');
 };
 

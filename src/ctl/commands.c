@@ -144,6 +144,22 @@ static int run_query(struct ctl_link *link, const struct ctl_options *o, struct 
 	return show_once(o, json_root(doc), ctl_view_query, "", err);
 }
 
+/* With --check: an error unless there are some, and all answer. */
+static int check_controllers(const struct ctl_options *o, const struct json *answer,
+			     struct err *err)
+{
+	struct json_iter it = json_iter(json_get(answer, "items"));
+	size_t n = 0, silent = 0;
+
+	for (; json_next(&it); n++)
+		silent += !json_bool(json_get(it.value, "reachable"), false);
+	if (!o->check || (n > 0 && silent == 0))
+		return 0;
+	return n == 0 ? err_set(err, ERR_NOT_FOUND, 0, "there is no V-IPU controller")
+		      : err_set(err, ERR_NOT_FOUND, 0,
+				"%zu of %zu V-IPU controllers can't be reached", silent, n);
+}
+
 /* JSON and YAML are what /controllers says; the table has IPUs from /capacity too. */
 static int run_controllers(struct ctl_link *link, const struct ctl_options *o, struct err *err)
 {
@@ -157,10 +173,10 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	table = ctl_view_controllers(json_root(doc), capacity ? json_root(capacity) : NULL,
 				     o->output == CTL_WIDE);
 	result = print(o, json_root(doc), table, err);
-	if (result == 0 && is_table(o) && ctl_table_rows(table) == 0)
+	if (result == 0 && is_table(o) && !o->check && ctl_table_rows(table) == 0)
 		fprintf(stderr, "The operator has no controllers.\n");
 	ctl_table_free(table);
-	return result;
+	return result < 0 ? -1 : check_controllers(o, json_root(doc), err);
 }
 
 /* ---- the commands ---- */
@@ -220,7 +236,7 @@ const struct ctl_command ctl_commands[] = {
 	 CTL_TAKES_OUTPUT | CTL_TAKES_WATCH, false, run_queue},
 	{"controllers", "", "the V-IPU controllers, their state and IPUs",
 	 "Behind it may stand cordon, uncordon or drain with their operands.\n", 0, 0,
-	 CTL_TAKES_OUTPUT, false, run_controllers},
+	 CTL_TAKES_OUTPUT | CTL_TAKES_CHECK, false, run_controllers},
 	{"cordon", "NAME...", "make no new partitions on these controllers", ABOUT_CHANGES, 1,
 	 ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_FORCE, true, ctl_run_cordon},
 	{"uncordon", "NAME...", "use these controllers again, cordoned or drained", ABOUT_CHANGES,

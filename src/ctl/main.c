@@ -39,8 +39,8 @@ static void print_help(void)
 	       "The way to the operator: --server, else IPUCTL_SERVER, else the API server of the\n"
 	       "kubeconfig, else http://127.0.0.1:8080.\n"
 	       "\n"
-	       "Exit status: 0 when all is well, 1 when the server says no, a manifest is wrong or a\n"
-	       "wait was in vain, 2 for a wrong command line or kubeconfig, or a file that can't be\n"
+	       "Exit status: 0 when all is well, 1 when the server says no, a manifest is wrong, a\n"
+	       "wait was in vain or --check finds fault, 2 for a wrong command line or kubeconfig, or a file that can't be\n"
 	       "read, 3 when the operator can't be reached.\n");
 }
 

@@ -35,6 +35,8 @@ static const struct known {
 	 CTL_TAKES_OUTPUT},
 	{"watch", NULL, "look every 2 seconds, and print again what has changed", 'w', KIND_FLAG,
 	 AT(watch), CTL_TAKES_WATCH},
+	{"check", NULL, "exit status 1 unless all of them answer", 0, KIND_FLAG, AT(check),
+	 CTL_TAKES_CHECK},
 	{"filename", "FILE",
 	 "a manifest, a folder of manifests, or - for standard input; may\n"
 	 "be given several times",

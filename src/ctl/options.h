@@ -32,6 +32,7 @@ enum {
 	CTL_TAKES_TOP = 128,    /* --once and --interval */
 	CTL_TAKES_BUNDLE = 256, /* -o FILE, --dry-run and --log-mib */
 	CTL_TAKES_FORCE = 512,
+	CTL_TAKES_CHECK = 1024,
 };
 
 enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
@@ -49,7 +50,7 @@ struct ctl_options {
 	unsigned interval_s, log_mib;               /* 0: not given */
 	const char *color_word;
 	enum ctl_color color;
-	bool no_headers, watch, force, once, dry_run, help, version;
+	bool no_headers, watch, check, force, once, dry_run, help, version;
 
 	const char **files; /* --filename, in order; part of an array as long as argv */
 	size_t n_files;

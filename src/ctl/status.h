@@ -8,7 +8,7 @@
 #include "core/err.h"
 
 enum {
-	CTL_EXIT_NO = 1,    /* the server said no, a manifest is wrong, or a wait was in vain */
+	CTL_EXIT_NO = 1,    /* the server or a check said no, a manifest is wrong, a wait in vain */
 	CTL_EXIT_USAGE = 2, /* command line, kubeconfig, a file that can't be read */
 	CTL_EXIT_UNREACHABLE = 3, /* no answer, or none of the operator's */
 };
