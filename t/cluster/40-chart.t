@@ -76,7 +76,8 @@ my %effect = (
 	'global.launcherImagePullPolicy' => [ 'Never', "$config launcher imagePullPolicy" => 'Never' ],
 
 	'controller.replicas' => [ 2, "$C spec replicas" => 2, 'PodDisruptionBudget/ipu-operator-controller-manager spec maxUnavailable' => 1,
-		"$cp topologySpreadConstraints 0 topologyKey" => 'kubernetes.io/hostname' ],
+		"$cp topologySpreadConstraints 0 topologyKey" => 'kubernetes.io/hostname',
+		"$cp topologySpreadConstraints 0 matchLabelKeys" => ['pod-template-hash'] ],
 	'controller.hostNetwork' => [ $yes, "$cp hostNetwork" => $yes, "$cp dnsPolicy" => 'ClusterFirstWithHostNet',
 		"$C spec strategy rollingUpdate maxSurge" => 0, "$pp hostNetwork" => undef ],
 	'controller.dnsPolicy' => [ 'Default', "$cp dnsPolicy" => 'Default' ],
@@ -96,8 +97,9 @@ my %effect = (
 	'vipuProxy.service.type' => [ 'NodePort', 'Service/ipu-operator-vipu-proxy spec type' => 'NodePort' ],
 	'vipuProxy.service.port' => [ 8081, 'Service/ipu-operator-vipu-proxy spec ports http port' => 8081 ],
 	'vipuProxy.topologySpreadConstraints' => [ [ { maxSkew => 2 } ], "$pp topologySpreadConstraints 0 maxSkew" => 2 ],
-	'autoscaling.enabled' => [ $yes, "$hpa scaleTargetRef name" => 'ipu-operator-vipu-proxy', "$P spec replicas" => undef ],
-	'autoscaling.minReplicas' => [ 2, $scaled, "$hpa minReplicas" => 2, 'PodDisruptionBudget/ipu-operator-vipu-proxy' => $there ],
+	'autoscaling.enabled' => [ $yes, "$hpa scaleTargetRef name" => 'ipu-operator-vipu-proxy', "$P spec replicas" => undef,
+		'PodDisruptionBudget/ipu-operator-vipu-proxy' => $there ],
+	'autoscaling.minReplicas' => [ 2, $scaled, "$hpa minReplicas" => 2 ],
 	'autoscaling.maxReplicas' => [ 9, $scaled, "$hpa maxReplicas" => 9 ],
 	'autoscaling.targetCPUUtilizationPercentage' => [ 60, $scaled, "$hpa metrics 0 resource target averageUtilization" => 60 ],
 
@@ -124,8 +126,8 @@ my %effect = (
 		"$checks metadata annotations cert-manager.io/inject-ca-from" => 'x/y', "$config webhook caFile" => undef ],
 
 	'worker.hostNetwork' => [ $no, "$config worker hostNetwork" => $no ],
-	'operatorConfig' => [ { queue => { choice => 'bestFit' }, proxy => { listen => ':1' }, log => { level => 6 } },
-		"$config queue choice" => 'bestFit', "$config proxy listen" => ':1', "$config proxy readTimeoutSeconds" => 30,
+	'operatorConfig' => [ { queue => { choice => 'bestFit' }, proxy => { details => $no }, log => { level => 6 } },
+		"$config queue choice" => 'bestFit', "$config proxy details" => $no, "$config proxy readTimeoutSeconds" => 30,
 		"$pc env IPUOPERATOR_LOG_LEVEL" => undef ],
 	'proxyEnv.httpProxy' => [ 'http://p:1', "$cc env HTTP_PROXY value" => 'http://p:1', "$pc env NO_PROXY value" => $there ],
 	'proxyEnv.httpsProxy' => [ 'http://p:2', "$cc env HTTPS_PROXY value" => 'http://p:2', "$pc env HTTPS_PROXY value" => 'http://p:2' ],
@@ -399,7 +401,7 @@ my @full = values_file('global.vipuControllers' => [ 'pod001:8090:ipunode=a', { 
 	'vipuServerAddr' => 'vipu.example.com', 'controller.replicas' => 2, 'vipuProxy.replicas' => 3, %$scaled, %$own, %$monitor, %$rules,
 	%$board, %$policy, 'operatorConfig' => { pods => { mode => 'init' }, policy => { namespaces => { a => { maxIpus => 4 } } } });
 my %renders = (split => [], combined => [ set('topology', 'combined') ], full => \@full,
-	'full, combined' => [ @full, set('topology', 'combined') ], named => [ set('fullnameOverride', 'zz') ],
+	'full, combined' => [ @full, set('topology', 'combined'), set('autoscaling.enabled', $no) ], named => [ set('fullnameOverride', 'zz') ],
 	'an account of theirs' => [ map { set("serviceAccount.$_->[0]", $_->[1]) } [ create => $no ], [ name => 'joe' ] ],
 	'one account for both' => [ set('serviceAccount.name', 'joe') ]);
 my @renders = sort keys %renders;
@@ -422,10 +424,12 @@ subtest 'it holds together' => sub {
 	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
 };
 
+# Where nobody answers.
+my $kubeconfig = spit(test_dir() . '/kubeconfig', json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c',
+	clusters => [ { name => 'c', cluster => { server => 'https://127.0.0.1:1' } } ], users => [ { name => 'u', user => {} } ],
+	contexts => [ { name => 'c', context => { cluster => 'c', user => 'u' } } ] }));
+
 subtest 'the daemon takes the configuration' => sub {
-	my $kubeconfig = spit(test_dir() . '/kubeconfig', json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c',
-		clusters => [ { name => 'c', cluster => { server => 'https://127.0.0.1:1' } } ], users => [ { name => 'u', user => {} } ],
-		contexts => [ { name => 'c', context => { cluster => 'c', user => 'u' } } ] }));
 	for my $name (@renders) {
 		my ($map) = grep { $_->{config} } values %{ $objects{$name} };
 		my $file = spit(test_dir() . '/operator.yaml', $map->{data}{'operator.yaml'});
@@ -482,6 +486,15 @@ subtest 'bad values' => sub {
 		[ [qw(--set fullnameOverride=GC)], qr{/fullnameOverride} ],
 		[ [ '--set', 'global.vipuControllers[0].addres=a' ], qr{/global/vipuControllers/0.*'addres' not allowed}s ],
 		[ [ '--kube-version', '1.29.0' ], qr/kubeVersion/ ],
+		(map { [ [ '--set', "proxyPort=$_" ], qr/vipuProxy\.proxyPort: $_ is taken/ ] } 8081, 8444, 8445),
+		(map { [ [ '--set', "admissionWebhooks.port=$_" ], qr/admissionWebhooks\.port: $_ is taken/ ] } 8081, 8444),
+		[ [qw(--set topology=combined,admissionWebhooks.port=8445)], qr/admissionWebhooks\.port: 8445 is taken/ ],
+		[ [qw(--set topology=combined,admissionWebhooks.port=8080)], qr/8080 is vipuProxy\.proxyPort too/ ],
+		[ [qw(--set service.port=443)], qr/vipuProxy\.service\.port: 443 is that Service's port for partitions/ ],
+		[ [qw(--set topology=combined,autoscaling.enabled=true)], qr/autoscaling\.enabled: .*combined; set controller\.replicas/ ],
+		(map { [ [ '--set', "operatorConfig.$_->[0]=:9999" ], qr/operatorConfig\.\Q$_->[0]\E: the Pods' ports.*; $_->[1]/ ] }
+			[ 'proxy.listen', 'set vipuProxy\.proxyPort' ], [ 'proxy.tlsListen', 'its port' ], [ 'health.listen', 'its port' ],
+			[ 'webhook.listen', 'set admissionWebhooks\.port' ], [ 'metrics.listen', 'its port' ]),
 	) {
 		my ($arguments, $why) = @$_;
 		my $done = $chart->try_render(@$arguments);
@@ -528,6 +541,11 @@ subtest 'notes' => sub {
 	like($more, qr/extendedScheduler\.enabled has no effect.*/s, 'what has no effect is said');
 	like($more, qr/vipuProxy\.page has no effect/, 'each');
 	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
+	my @lines = $more =~ /^ +ipuctl (.*?) +#/mg;
+	cmp_ok(scalar @lines, '>', 0, 'ipuctl is named');
+	is(run([ program('ipuctl'), split ' ' ], env => { KUBECONFIG => $kubeconfig, IPUCTL_SERVER => undef })->{status}, 3,
+		"ipuctl $_: takes it, and finds nobody here") for @lines;
+	like($notes->('--set', 'global.vipuControllers= '), qr/WARNING/, 'a list of nothing is none');
 };
 
 done_testing;

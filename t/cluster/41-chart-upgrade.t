@@ -89,6 +89,16 @@ subtest 'upgrades and rollbacks' => sub {
 	helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
 	is(text(), 'pod001:8090:ipunode=a', 'values that aren\'t those that it was written from are written');
 
+	edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
+	my $both = the_list();
+	my $out = helm('upgrade', '--set', 'controller.develLogs=true');
+	is_deeply(the_list(), $both, 'an upgrade that doesn\'t repeat the list leaves it alone');
+	unlike($out, qr/WARNING/, '... and the notes know that there is one');
+	edit('');
+	like(helm('upgrade', '--set', 'controller.develLogs=false'), qr/WARNING: no V-IPU controller/, 'emptied by hand: they warn');
+	helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+	is(text(), '', '... and it stays so until the values change');
+
 	# The last version that a watch shows is one of the test's own.
 	$c->kubectl('label', @{ $object{$_} }, 'x=last') for keys %object;
 	for my $watch (@watches) {
@@ -126,6 +136,9 @@ subtest 'the end, and another beginning' => sub {
 
 	helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
 	is(text(), 'pod011', 'a new installation with the same values takes the list as it is');
+	helm('uninstall');
+	helm('install');
+	is(text(), 'pod011', '... and so does one without');
 };
 
 subtest 'another release' => sub {

@@ -110,9 +110,10 @@ spec:
             timeoutSeconds: 5
             failureThreshold: 6
           readinessProbe:
+            {{- /* One that is stuck or cut off gets no more requests after some 6 seconds. */}}
             httpGet: {path: /readyz, port: health}
-            periodSeconds: 5
-            timeoutSeconds: 5
+            periodSeconds: 2
+            timeoutSeconds: 2
             failureThreshold: 2
           resources:
             {{- include "ipu-operator.resources" $of.resources | nindent 12 }}
@@ -159,6 +160,7 @@ spec:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
           whenUnsatisfiable: ScheduleAnyway
+          matchLabelKeys: [pod-template-hash] # an upgrade's new Pods, wherever the old ones are
           labelSelector:
             matchLabels:
               {{- $selector | nindent 14 }}
