@@ -112,6 +112,42 @@ part 'a job, a job with a launcher, and an annotated Pod' => sub {
 	$s->delete_job($_) for qw(job launched);
 };
 
+# ipuctl here, on the way that an administrator's has: the API server's, to whatever the installation is called.
+sub ipuctl (@words) {
+	return run([ program('ipuctl'), '--kubeconfig', $c->host_kubeconfig, '--operator-namespace', $ns, @words ], seconds => 60,
+		env => { HOME => test_dir(), IPUCTL_SERVER => undef, KUBECONFIG => undef });
+}
+
+part 'what ipuctl says of it' => sub {
+	$s->create_job('runs', ipus => 4);
+	$s->wait_job('runs', 'Running');
+	$s->create_job('waits', ipus => 64);
+	like(ipuctl(qw(explain runs -n default))->{out}, qr{^IPUJob default/runs: Running}, 'a job that runs');
+	$s->wait_for('the other one to wait', sub { ipuctl(qw(explain waits -n default))->{out} =~ /^IPUJob default\/waits: Pending.*^Why:.*64 IPUs/ms });
+	my $file = test_dir() . '/bundle.tar';
+	my $made = ipuctl('support-bundle', '-o', $file);
+	is($made->{status}, 0, 'a bundle') or diag($made->{err});
+	my $content = sub ($name) { run([ 'tar', '-xOf', $file, '--wildcards', "*/$name" ])->{out} };
+	my $manifest = $content->('MANIFEST.txt');
+	for my $pod (map { $_->{metadata}{name} } map { $i->pods("ipu-operator-$_") } qw(controller-manager vipu-proxy)) {
+		like($content->("logs/$pod/ipu-operator.log"), qr/ INFO /, "… has the log of $pod");
+		like($manifest, qr{^\d+\thealth/$pod/$_\.txt\t}m, "… and its $_") for qw(healthz readyz);
+	}
+	is_deeply([ sort map { $_->{metadata}{name} } @{ json_decode($content->('operator/configmaps.json')) } ],
+		[ qw(ipu-operator-config ipu-operator-vipu-controllers ipu-partitions-tracker) ], '… its ConfigMaps, and nobody else\'s');
+	unlike($content->('operator/rights.txt'), qr/^(?!yes )/m, '… and that its accounts have their rights');
+	my $all = run([ 'tar', '-xOf', $file ])->{out};
+	my @secrets = map { my $secret = $_; map { $secret->{data}{$_} } grep { !/\.crt$/ } keys %{ $secret->{data} // {} } }
+		@{ $c->get('secrets', '-n', $ns)->{items} };
+	cmp_ok(scalar @secrets, '>=', 2, 'the namespace has Secrets');
+	my @told = grep { my $value = $_; grep { length >= 16 && index($all, $_) >= 0 } $value, split /\n/,
+		MIME::Base64::decode_base64($value) =~ s/^-.*-$//mgr } @secrets;
+	is(scalar @told, 0, '… none of which is in it');
+	unlike($all, qr/eyJ[\w-]+\.eyJ[\w-]+\./, '… nor any account\'s token');
+	$s->delete_job($_) for qw(waits runs);
+	$s->wait_for('their IPUs to come back', sub { !$s->partitions });
+};
+
 my $before;
 
 part 'an upgrade while jobs run and are submitted' => sub {
