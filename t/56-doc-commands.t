@@ -15,7 +15,7 @@ use Test::More;
 
 my $kubectl = program_or_skip('kubectl');
 program_or_skip($_) for qw(curl jq);
-watchdog(240);
+watchdog(600);
 
 my @pages = qw(README.md doc/user-guide.md doc/admin-guide.md doc/troubleshooting.md doc/metrics.md doc/alerts.md
 	doc/reference/configuration.md doc/reference/chart.md);

@@ -13,7 +13,7 @@ use IpuTree qw(file_text top_srcdir tree_files);
 use Test::More;
 
 my $kubectl = program_or_skip('kubectl');
-watchdog(180);
+watchdog(400);
 my $examples = top_srcdir() . '/doc/examples';
 my @files = tree_files(qr{\.yaml$}, 'doc/examples');
 my %text = map { s{^doc/examples/}{}r => file_text($_) } @files;

@@ -17,7 +17,7 @@ use ServiceManager;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-watchdog(180);
+watchdog(400);
 my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--controllers=2', '--agents=4', '--pod-run-ms=0']);
 my $kubeconfig = "$folder/kubeconfig";

@@ -14,7 +14,7 @@ use IpuTree qw(file_text);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
-watchdog(120);
+watchdog(300);
 program_or_skip('curl');
 my $dir = test_dir();
 my $folder = "$dir/sim";

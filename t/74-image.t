@@ -12,7 +12,7 @@ use IpuTest;
 use IpuTree qw(top_srcdir);
 use Test::More;
 
-watchdog(180);
+watchdog(600);
 my $top = top_srcdir();
 my $build = $ENV{TOP_BUILDDIR};
 my $python = program_or_skip('python3');
@@ -25,7 +25,7 @@ sub make_image ($folder, %options) {
 	mkdir "$dir/$folder" or die "$dir/$folder: $!\n" if !-d "$dir/$folder";
 	my %env = (MAKEFLAGS => undef, SOURCE_DATE_EPOCH => undef, %{ $options{env} // {} });
 	return run([@{ $options{before} // [] }, 'make', '-s', '-C', $build, 'image',
-		"IMAGE_OUTPUT=$dir/$folder", @{ $options{args} // [] }], env => \%env, seconds => 90);
+		"IMAGE_OUTPUT=$dir/$folder", @{ $options{args} // [] }], env => \%env, seconds => 400);
 }
 
 my $first = make_image('first');

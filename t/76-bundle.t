@@ -12,13 +12,13 @@ use IpuTest;
 use IpuTree qw(top_srcdir);
 use Test::More;
 
-watchdog(300);
+watchdog(900);
 my $top = top_srcdir();
 my $build = $ENV{TOP_BUILDDIR};
 my $dir = test_dir();
 
 sub make_bundle (%options) {
-	return run([@{ $options{before} // [] }, 'make', '-s', '--no-print-directory', '-C', $build, 'bundle'], seconds => 120,
+	return run([@{ $options{before} // [] }, 'make', '-s', '--no-print-directory', '-C', $build, 'bundle'], seconds => 600,
 		name => 'make', env => {MAKEFLAGS => undef, MAKELEVEL => undef, SOURCE_DATE_EPOCH => undef,
 			%{ $options{env} // {} }});
 }
