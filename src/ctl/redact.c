@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MAX_STRING ((size_t)16 << 20)
+#define MAX_URL    4096 /* so that a long line of many costs little */
 #define LAST       "kubectl.kubernetes.io/last-applied-configuration"
 
 /* ---- names ---- */
@@ -248,7 +249,7 @@ static size_t password_at(struct str s, size_t at, size_t *ret_begin)
 
 	if (!has_at(s, at, "://"))
 		return 0;
-	for (; i < s.len && !strchr(" \t\"'`<>", s.p[i]); i++) {
+	for (; i < s.len && i - at < MAX_URL && !strchr(" \t\"'`<>", s.p[i]); i++) {
 		if (s.p[i] == ':' && !colon && !last)
 			colon = i;
 		if (strchr("/?#", s.p[i]) && !slash)
