@@ -89,9 +89,9 @@ void loop_signal_start_as(struct loop_signal *s, struct loop *loop, int signum, 
 void loop_signal_stop(struct loop_signal *s);
 
 /* Deferred work: runs once, later in this turn or in the next, never from within the call.
- * Posting what is posted already changes nothing. Within a turn: descriptors and signals, timers,
- * work posted until then, the reaper. What work itself posts runs in the next turn, so that
- * others have theirs between. */
+ * Posting what is posted already changes nothing but its trace. Within a turn: descriptors and
+ * signals, timers, work posted until then, the reaper. What work itself posts runs in the next
+ * turn, so that others have theirs between. */
 struct loop_work;
 typedef void loop_work_fn(struct loop_work *work, void *arg);
 struct loop_work {
@@ -100,7 +100,8 @@ struct loop_work {
 	void *arg;
 	const char *name;
 	struct loop *loop;
-	struct trace *trace; /* for whose sake it was posted: it runs with that (core/trace.h) */
+	/* For whose sake it was posted: it runs with that (core/trace.h). Several: none. */
+	struct trace *trace;
 };
 #define loop_work_init(w, loop, cb, arg) loop_work_init_as(w, loop, cb, arg, LOOP_NAME(cb))
 void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb, void *arg,

@@ -346,10 +346,15 @@ void loop_work_init_as(struct loop_work *w, struct loop *loop, loop_work_fn *cb,
 
 void loop_work_post(struct loop_work *w)
 {
-	if (!list_empty(&w->link))
-		return;
-	list_append(&w->loop->work, &w->link);
-	w->trace = trace_ref(trace_current());
+	struct trace *trace = trace_current();
+
+	if (list_empty(&w->link)) {
+		list_append(&w->loop->work, &w->link);
+		w->trace = trace_ref(trace);
+	} else if (trace && trace != w->trace) {
+		trace_unref(w->trace);
+		w->trace = NULL;
+	}
 }
 
 void loop_work_cancel(struct loop_work *w)

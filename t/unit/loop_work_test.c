@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
+#include "core/trace.h"
 #include "loop/loop.h"
 
 static struct loop *loop;
@@ -102,6 +103,55 @@ static void test_work(void)
 	is_str(turn(), "abR", "the reaper comes after all work");
 	loop_reap(loop, xcalloc(1, 16), free_nested);
 	is_str(turn(), "NR", "what a release hands over goes too");
+}
+
+static struct trace *seen;
+
+static void on_traced(struct loop_work *work, void *arg)
+{
+	(void)work, (void)arg;
+	seen = trace_current();
+	put('t');
+}
+
+/* Who posts what is posted already adds no trace, but may take one away. */
+static void test_traces(void)
+{
+	static const char *const parents[] = {
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-01",
+	};
+	struct trace *traces[3] = {NULL};
+	static const struct {
+		const char *name;
+		int posters[3], n, want; /* of traces; 2: none */
+	} rows[] = {
+		{"one", {0}, 1, 0},
+		{"one, twice", {0, 0}, 2, 0},
+		{"one, and somebody without", {0, 2}, 2, 0},
+		{"somebody without, and one", {2, 0}, 2, 2},
+		{"two", {0, 1}, 2, 2},
+		{"two, the first again", {0, 1, 0}, 3, 2},
+	};
+	struct loop_work work;
+
+	for (int i = 0; i < 2; i++)
+		traces[i] = trace_parse(str_of(parents[i]), STR_NULL);
+	loop_work_init(&work, loop, on_traced, NULL);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		row_begin("%s", rows[i].name);
+		for (int k = 0; k < rows[i].n; k++) {
+			struct trace *before = trace_enter(traces[rows[i].posters[k]]);
+
+			loop_work_post(&work);
+			trace_leave(before);
+		}
+		is_str(turn(), "t", "it runs");
+		ok(seen == traces[rows[i].want], "with that trace");
+	}
+	row_end();
+	for (int i = 0; i < 2; i++)
+		trace_unref(traces[i]);
 }
 
 static struct step io_step;
@@ -211,6 +261,7 @@ int main(void)
 	if (loop_new(&loop, &err) < 0)
 		bail_out(err.msg);
 	test_work();
+	test_traces();
 	test_io_and_order();
 	test_signal();
 	test_slow_turn();
