@@ -130,8 +130,7 @@ static void make_status(const struct notify *n, char z[STATUS_SIZE])
 	else
 		len += (size_t)snprintf(z + len, STATUS_SIZE - len, "; not ready: %.180s", why.msg);
 	if (n->problem[0] && len < STATUS_SIZE)
-		snprintf(z + len, STATUS_SIZE - len, "; the former configuration stays: %.200s",
-			 n->problem);
+		snprintf(z + len, STATUS_SIZE - len, "; %.250s", n->problem);
 	make_plain(z);
 }
 

@@ -173,6 +173,7 @@ static void look_at_files(struct daemon *d)
 	certfile_look(d->scrape ? scrape_files(d->scrape) : NULL);
 }
 
+/* *err says what of it counts. */
 static int reload(struct daemon *d, struct err *err)
 {
 	const struct config_source *s = &d->source;
@@ -180,19 +181,19 @@ static int reload(struct daemon *d, struct err *err)
 	struct config fresh;
 
 	if (config_load(s->path, s->sets, s->n_sets, s->environ_, &fresh, err) < 0)
-		return -1;
+		return err_wrap(err, "the configuration stays as it was");
 	config_take_on(d->config, &fresh, &changes);
 	tell_parts(d, &changes);
 	config_done(&fresh); /* only now: nobody has the old strings any more */
 	look_at_files(d);
-	if (daemon_wants_authority(d->config) && !d->cert && authority_start(d, err) < 0)
-		return -1;
 	log_info("daemon", NULL, "the configuration was read again: changed=%s",
 		 changes.now[0] ? changes.now : "nothing");
 	if (changes.later[0])
 		log_warn("daemon", NULL,
 			 "changed in the configuration, counts from the next restart: %s",
 			 changes.later);
+	if (daemon_wants_authority(d->config) && !d->cert && authority_start(d, err) < 0)
+		return err_wrap(err, "the new configuration counts, but has no certificates");
 	return 0;
 }
 
@@ -209,7 +210,7 @@ static void on_hangup(struct loop_signal *s, int signum, void *arg)
 		notify_reloaded(d->notify, NULL);
 		return;
 	}
-	log_error("daemon", NULL, "the configuration stays as it was: %s", err.msg);
+	log_error("daemon", NULL, "%s", err.msg);
 	notify_reloaded(d->notify, &err);
 }
 
