@@ -273,7 +273,7 @@ subtest 'IPU-seconds, and a process that gets nowhere' => sub {
 	local $sim = start('ipu-sim', args => [ '--dir', "$dir/other", '--agents=4', '--pod-run-ms=0' ]);
 	local $admin = slurp("$dir/other/token");
 	my $timed = start('ipu-operator', env => { IPU_CLOCK_PAGE => "$dir/clock" }, args => [ '--kubeconfig', "$dir/other/kubeconfig",
-		map { ('--set', $_) } 'operatorNamespace=default', 'leaderElection.enabled=false', 'health.stuckSeconds=1',
+		map { ('--set', $_) } 'operatorNamespace=default', 'leaderElection.enabled=false', 'health.stuckSeconds=3',
 		'controllers=127.0.0.1:' . $sim->port('vipu0'), 'proxy.tlsListen=',
 		map { "$_=127.0.0.1:0" } qw(proxy.listen health.listen metrics.listen) ]);
 	my $look = sub ($series) { return value(read_page(http('GET', $timed->url(metrics => '/metrics'))->{content}, 0), $series) };

@@ -454,13 +454,28 @@ static bool is_text(const struct json *v)
 	return json_type(v) == JSON_STRING;
 }
 
+/* Those that the operator and its chart set. What people put into theirs is nobody else's business,
+ * and a name such as WANDB_KEY or HF_PAT is only one of many. */
+static bool is_known_variable(struct str name)
+{
+	static const char *const prefixes[] = {
+		"IPUOF_", "IPUOPERATOR_", "IPUCTL_", "POPDIST_",   "OMPI_",       "PRTE_",
+		"HYDRA",  "KUBERNETES_",  "POD_IP",  "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (str_has_prefix(name, str_of(prefixes[i])))
+			return !ctl_is_secret_name(name);
+	}
+	return false;
+}
+
 static struct jmut *redact_object(struct jmut_doc *doc, const struct json *value)
 {
 	struct jmut *out = jmut_object(doc);
 	struct json_iter it = json_iter(value);
 	bool is_secret = str_eqz(json_str(json_get(value, "kind")), "Secret");
-	bool is_variable = ctl_is_secret_name(json_str(json_get(value, "name"))) &&
-			   is_text(json_get(value, "value"));
+	bool is_variable = is_text(json_get(value, "value")) && is_text(json_get(value, "name")) &&
+			   !is_known_variable(json_str(json_get(value, "name")));
 
 	while (json_next(&it)) {
 		bool hide = is_text(it.value) &&

@@ -22,9 +22,9 @@ bool ctl_is_secret_name(struct str name);
  * ERR_LIMIT. */
 int ctl_redact_text(struct str text, struct buf *out, struct err *err);
 
-/* A copy in doc: the texts of all strings as above; members and variables (name, value) of such
- * names; the data of Secrets; caBundle; managedFields and last-applied-configuration, which repeat
- * it all. */
+/* A copy in doc: the texts of all strings as above; members of such names; the values of variables
+ * (name, value) but for those that the operator sets; the data of Secrets; caBundle; managedFields
+ * and last-applied-configuration, which repeat it all. */
 struct jmut *ctl_redact(struct jmut_doc *doc, const struct json *value);
 
 #endif
