@@ -43,7 +43,7 @@ sub check ($class, $shape, @modules) {
 	watchdog($build_s);
 	_refuse(run([ "$here/build", @modules ], seconds => $build_s)) if @modules;
 	_refuse(run([ "$here/cluster", 'check', $shape ], seconds => $build_s));
-	watchdog(900);
+	watchdog(2400);
 }
 
 # A program of t/cluster/build by itself, without a cluster: its path. Skips the test where it can't be built.
@@ -51,7 +51,7 @@ sub program ($class, $name) {
 	watchdog($build_s);
 	my $built = run([ "$here/build", $name ], seconds => $build_s);
 	_refuse($built);
-	watchdog(300);
+	watchdog(900);
 	my ($folder) = $built->{out} =~ /([^\n]+)\n*\z/ or die "t/cluster/build printed no folder\n";
 	return "$folder/$name";
 }
