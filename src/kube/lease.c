@@ -187,6 +187,14 @@ static int64_t call_deadline(const struct kube_lease *l, int64_t now)
 	return l->state.held && left < half ? left : half;
 }
 
+/* With a watch that works again: it says as much as a look; and while somebody else leads, a write
+ * of ours that got no answer isn't tried again, and isn't missed. */
+static bool is_past(const struct kube_lease *l, int64_t now)
+{
+	return l->action == LEASE_LOOK ||
+	       (!l->state.held && lease_holder(&l->state, now) && err_is_retryable(&l->err));
+}
+
 static void step(struct kube_lease *l)
 {
 	int64_t now = clock_mono_ms();
@@ -194,8 +202,7 @@ static void step(struct kube_lease *l)
 
 	if (l->freed || l->releasing)
 		return;
-	/* A watch that works again says as much as a look. */
-	if (l->action == LEASE_LOOK && !l->call && is_live(l))
+	if (!l->call && is_live(l) && is_past(l, now))
 		l->err.kind = ERR_NONE;
 	if (!l->call) {
 		next = lease_plan(&l->state, now, is_live(l));

@@ -17,6 +17,7 @@
 #include "kube/file.h"
 
 #define DEADLINE_MS      15000
+#define CONNECT_MS       3000 /* a Pod that is gone says nothing; its Service has others */
 #define TOKEN_FRESH_MS   60000
 #define RELEASE_AGAIN_MS 5000 /* while something is on its way out; news comes by the tracker */
 #define REPLY_MAX_BYTES  ((size_t)1 << 20)
@@ -298,6 +299,7 @@ static void send_step(struct seat *s, enum seat_step step)
 		.target = str_of(target),
 		.headers = headers,
 		.n_headers = 1,
+		.connect_ms = CONNECT_MS,
 		.total_ms = DEADLINE_MS,
 		.first_byte_ms = DEADLINE_MS,
 		.max_body_bytes = step == SEAT_FILES ? FILES_MAX_BYTES : REPLY_MAX_BYTES,

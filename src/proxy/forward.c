@@ -12,7 +12,9 @@
 
 #define MARK        "Ipu-Operator-Passed-On"
 #define DEADLINE_MS 20000
-#define MAX_BODY    ((uint64_t)8 << 20)
+#define CONNECT_MS  2000 /* a leader that died says nothing, and the caller can ask its successor  \
+			  */
+#define MAX_BODY ((uint64_t)8 << 20)
 
 /* What of the leader's answer is the caller's. */
 static size_t take_fields(const struct http_head *head, struct http_header *ret)
@@ -99,6 +101,7 @@ bool forward(struct request *r)
 	}
 	request.origin.host = host;
 	request.origin.port = port;
+	request.connect_ms = CONNECT_MS;
 	/* A GET may wait for a change there. */
 	request.total_ms = DEADLINE_MS + (r->ex->method == HTTP_METHOD_GET ? p->wait_ms : 0);
 	request.first_byte_ms = request.total_ms;

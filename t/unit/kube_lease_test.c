@@ -310,6 +310,20 @@ static void test_away(void)
 	ok(WITHIN(10000, holds(&a) || holds(&b)), "somebody has it when the API is back");
 	ok(WITHIN(10000, !kube_lease_error(holds(&a) ? a.lease : b.lease)), "the error has gone");
 	finish();
+	row_begin("no answer to who would take it, until another has");
+	begin();
+	contend(&b, "b", NULL);
+	turns(500, 10);
+	inject_api("{\"kind\":\"hang\",\"verb\":\"patch\",\"count\":0}");
+	ok(WITHIN(11000, a.lost == 1), "it's lost");
+	ok(WITHIN(30000, kube_lease_error(b.lease)),
+	   "nor does the other one get it, with an error for health");
+	sim_api_clear_faults(api);
+	edit("{\"spec\":{\"holderIdentity\":\"c\",\"leaseTransitions\":7}}");
+	ok(WITHIN(15000, !kube_lease_error(a.lease) && !kube_lease_error(b.lease)),
+	   "a third one leads: nothing is wrong any more");
+	ok(!holds(&a) && !holds(&b), "and they follow");
+	finish();
 	row_begin("forbidden");
 	rig_begin(1);
 	inject_api("{\"kind\":\"status\",\"status\":403,\"resource\":\"leases\",\"count\":0,"
