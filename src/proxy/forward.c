@@ -12,9 +12,8 @@
 
 #define MARK        "Ipu-Operator-Passed-On"
 #define DEADLINE_MS 20000
-#define CONNECT_MS  2000 /* a leader that died says nothing, and the caller can ask its successor  \
-			  */
-#define MAX_BODY ((uint64_t)8 << 20)
+#define CONNECT_MS  2000 /* a leader that died says nothing; the caller asks again */
+#define MAX_BODY    ((uint64_t)8 << 20)
 
 /* What of the leader's answer is the caller's. */
 static size_t take_fields(const struct http_head *head, struct http_header *ret)
