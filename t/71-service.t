@@ -320,7 +320,11 @@ SKIP: {
 	cmp_ok(time() - $from, '<', 4 + $stop_limit_s, '... for about 4 s');
 	for my $asker (@askers) {
 		my $seen = $asker->();
-		is_deeply([grep { !/^200$|refused/ } sort keys %$seen], [], 'all that was accepted was answered') or diag(explain($seen));
+		# A connection that the kernel had taken, and the daemon not yet when it closed its socket, is reset.
+		my ($reset) = map { $seen->{$_} } grep { /reset by peer/ } keys %$seen;
+		cmp_ok($reset // 0, '<=', 1, 'at most one was under way to the socket that was closed') or diag(explain($seen));
+		is_deeply([grep { !/^200$|refused|reset by peer/ } sort keys %$seen], [], 'all that was accepted was answered')
+			or diag(explain($seen));
 	}
 	my $twice = $manager->start('ipu-operator', args => [@{arguments()}, '--set', 'stopSeconds=60']);
 	my $hanging = IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $twice->port('proxy'));
