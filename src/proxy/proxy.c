@@ -14,8 +14,10 @@
 #include "internal.h"
 #include "net/tls.h"
 
-#define WAIT_MS 60000
-#define CALL_MS 10000
+/* Who asks here while this replica alone can't reach the API server soon asks another one. */
+#define REVIEW_MS 4000
+#define WAIT_MS   60000
+#define CALL_MS   10000
 
 static struct {
 	struct metric *requests, *seconds;
@@ -217,7 +219,7 @@ static void on_fleet_change(void *arg, const char *name)
 struct proxy *proxy_new(const struct proxy_config *config)
 {
 	static const char *const audiences[] = {PROXY_AUDIENCE, NULL};
-	const struct kube_reviewer_opts review = {.audiences = audiences};
+	const struct kube_reviewer_opts review = {.audiences = audiences, .deadline_ms = REVIEW_MS};
 	struct proxy *p = xcalloc(1, sizeof(*p));
 
 	p->loop = config->loop;
