@@ -15,6 +15,7 @@ use IpuTree qw(top_srcdir);
 use Test::More;
 
 watchdog(120);
+$SIG{PIPE} = 'IGNORE';
 my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=4', '--pod-run-ms=0']);
 my $token = slurp("$folder/token");
@@ -44,7 +45,7 @@ mkdir $bin or die;
 symlink program('ipuctl'), "$bin/$_" or die for qw(ipuctl kubectl-ipu);
 symlink top_srcdir() . '/src/ctl/completion/kubectl_complete-ipu', "$bin/kubectl_complete-ipu" or die;
 my %env = (HOME => test_dir(), KUBECONFIG => "$folder/kubeconfig", IPUCTL_SERVER => $operator->url('proxy', ''), PATH => "$bin:$ENV{PATH}", TERM => 'xterm',
-	NO_COLOR => undef, KUBERNETES_SERVICE_HOST => undef, PS1 => '$ ');
+	NO_COLOR => undef, KUBERNETES_SERVICE_HOST => undef, PS1 => '$ ', SHELL => '/bin/sh');
 sub ctl { return run([program('ipuctl'), @_], env => \%env, seconds => 30) }
 
 # ---- completion ----
@@ -159,12 +160,12 @@ my $live = at_terminal(program('ipuctl') . ' top --interval 1', qr/(?:ipuctl top
 like($live, qr/\e\[\?1049h\e\[\?25l\e\[H.*every 1 s, q quits/s, 'the live view has a screen of its own');
 like($live, qr/\e\[\?25h\e\[\?1049l/, '... gives it back');
 like($live, qr/\e\[1mCONTROLLER/, '... in colours');
-unlike(at_terminal("NO_COLOR=1 " . program('ipuctl') . ' stats; read -n 1', qr/TOTAL/, 'x'), qr/\e\[1m/, 'none with NO_COLOR');
+unlike(at_terminal("NO_COLOR=1 " . program('ipuctl') . ' stats; read key', qr/TOTAL/, "\n"), qr/\e\[1m/, 'none with NO_COLOR');
 
 # ---- slow answers ----
 
 my $silent = IO::Socket::INET->new(LocalAddr => '127.0.0.1:0', Listen => 4) or die "listen: $!\n";
-my $slow = at_terminal(program('ipuctl') . ' stats -t 2 -s http://127.0.0.1:' . $silent->sockport . '; read -n 1', qr/ipuctl: .*\n/, 'x');
+my $slow = at_terminal(program('ipuctl') . ' stats -t 2 -s http://127.0.0.1:' . $silent->sockport . '; read key', qr/ipuctl: .*\n/, "\n");
 like($slow, qr/\r\e\[Kwaiting for an answer, 1 of 2 s.*\r\e\[K.*ipuctl: /s, 'a line that shows a slow answer comes and goes');
 unlike(ctl('stats', '-t', 2, '-s', 'http://127.0.0.1:' . $silent->sockport)->{err}, qr/waiting/, '... and never where there is no terminal');
 
