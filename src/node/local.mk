@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# node: what a head node knows of its fabric and its IPUs, and tells the cluster.
+
+noinst_LIBRARIES += libnode.a
+libnode_a_SOURCES = \
+	include/node/fabric.h \
+	include/node/facts.h \
+	include/node/rdma.h \
+	src/node/facts.c
+libnode_a_CPPFLAGS = $(AM_CPPFLAGS) $(IBVERBS_CFLAGS)
+node_ldadd = libnode.a $(partition_ldadd) $(IBVERBS_LIBS)
