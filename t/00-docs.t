@@ -167,6 +167,14 @@ my @reasons = grep { /^[A-Z]\w+$/ } map { @{$names{$_}} } grep { /^Events/ || /^
 cmp_ok(scalar @reasons, '>', 60, 'there are reasons');
 is_deeply([grep { !$explained{$_} } @reasons], [], 'troubleshooting.md explains every reason');
 
+# The verdict of a node's fabric: the table and the code's have the same rows, in the same order.
+my @verdicts = map { [@{$_->{cells}}[0, 2, 3]] } grep { $_->{heading} =~ /^The verdict/ && $_->{cells}[0] ne 'id' }
+	table_rows('doc/design/head-node.md');
+my @rules_of_verdict = map { [$_->[0], ucfirst lc $_->[1], $_->[2]] } map { [/\{"([\w-]+)", FABRIC_([A-Z]+), "(\w+)", /] }
+	grep { /\{"[\w-]+", FABRIC_/ } split /\n/, file_text('src/node/verdict.c');
+cmp_ok(scalar @rules_of_verdict, '>', 10, 'verdict.c has its rows');
+is_deeply(\@verdicts, \@rules_of_verdict, '... and doc/design/head-node.md the same, in the same order');
+
 # The options of each program, as its --help lists them, against its manual page.
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
 	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');

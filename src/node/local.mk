@@ -7,6 +7,11 @@ libnode_a_SOURCES = \
 	include/node/fabric.h \
 	include/node/facts.h \
 	include/node/rdma.h \
-	src/node/facts.c
+	include/node/verdict.h \
+	src/node/facts.c \
+	src/node/verdict.c
 libnode_a_CPPFLAGS = $(AM_CPPFLAGS) $(IBVERBS_CFLAGS)
 node_ldadd = libnode.a $(partition_ldadd) $(IBVERBS_LIBS)
+
+check_PROGRAMS += t/unit/node_verdict_test
+t_unit_node_verdict_test_LDADD = $(node_ldadd)
