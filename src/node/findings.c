@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A list of findings, whoever made them.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/buf.h"
+#include "node/checks.h"
+
+const char *node_result_name(enum node_result result)
+{
+	switch (result) {
+	case NODE_PASS:
+		return "pass";
+	case NODE_WARN:
+		return "warn";
+	case NODE_FAIL:
+		return "fail";
+	case NODE_SKIP:
+		break;
+	}
+	return "skip";
+}
+
+void node_findings_done(struct node_findings *f)
+{
+	free(f->items);
+	*f = (struct node_findings){0};
+}
+
+/* What the buffer cut goes too, and controls of a terminal become '?'. */
+static void clean(char *z)
+{
+	struct str rest = str_of(z);
+	char *end = z;
+
+	while (rest.len > 0) {
+		size_t n = str_utf8_first(rest);
+		unsigned char c = (unsigned char)rest.p[0];
+		bool is_bad = n == 0 || c < 0x20 || c == 0x7f ||
+			      (c == 0xc2 && (unsigned char)rest.p[1] < 0xa0);
+
+		if (is_bad)
+			*end++ = c == '\n' ? ' ' : '?';
+		else
+			memmove(end, rest.p, n), end += n;
+		n = n ? n : 1;
+		rest = (struct str){rest.p + n, rest.len - n};
+	}
+	*end = 0;
+}
+
+void node_find(struct node_findings *f, const struct node_rule *rule, const char *subject,
+	       const char *fmt, ...)
+{
+	struct node_finding *new;
+	va_list ap;
+
+	if (f->n == NODE_MAX_FINDINGS)
+		return;
+	f->items = xrealloc(f->items, (f->n + 1) * sizeof(*f->items));
+	new = &f->items[f->n++];
+	new->rule = rule;
+	snprintf(new->subject, sizeof(new->subject), "%s", subject ? subject : "");
+	va_start(ap, fmt);
+	vsnprintf(new->seen, sizeof(new->seen), fmt, ap);
+	va_end(ap);
+	clean(new->subject);
+	clean(new->seen);
+}
+
+size_t node_findings_count(const struct node_findings *f, enum node_result result)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++)
+		n += f->items[i].rule->result == result;
+	return n;
+}
+
+char *node_finding_help(const struct node_finding *finding)
+{
+	static const char word[] = "SUBJECT";
+	struct buf out = BUF_INIT((size_t)1 << 16);
+	const char *rest = finding->rule->help, *at;
+	size_t len;
+
+	while ((at = strstr(rest, word))) {
+		(void)buf_append(&out, rest, (size_t)(at - rest), NULL);
+		(void)buf_append_str(&out, str_of(finding->subject), NULL);
+		rest = at + sizeof(word) - 1;
+	}
+	(void)buf_append_str(&out, str_of(rest), NULL);
+	return buf_steal(&out, &len);
+}
