@@ -112,11 +112,14 @@ struct fabric_reach {
 	char subnet[NODE_ADDR_SIZE + 4]; /* of our address there, "10.5.212.0/24" */
 	unsigned mtu_bytes;              /* of the interface */
 	bool up;                         /* administratively and by carrier */
+	bool enabled;                    /* administratively */
+	char kind[NODE_LINK_SIZE];       /* "vlan", "bond", "bridge", …; "": hardware */
 	bool local;                      /* the controller is on this very machine */
 	/* The RDMA port of this interface, or of the one below it (VLAN, bond, bridge, macvlan);
 	 * "" and 0: it has none. */
 	char rdma_device[NODE_NAME_SIZE];
 	unsigned rdma_port;
+	char rdma_link[NODE_LINK_SIZE]; /* whose port that is: link, or one below it; "": none */
 };
 
 /* ---- the host ---- */
@@ -132,6 +135,8 @@ struct fabric_runtime {
 	uint64_t memlock_bytes; /* of the running process, FABRIC_UNLIMITED: no limit */
 	bool unit_sets_memlock; /* by LimitMEMLOCK, or docker's default-ulimit */
 	uint64_t unit_memlock_bytes;
+	/* It is default-ulimit, which containers get whatever the running process has. */
+	bool default_ulimit;
 	char unit[NODE_TEXT_SIZE]; /* the file that counts, for advice; "": none */
 };
 

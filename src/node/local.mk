@@ -14,6 +14,20 @@ libnode_a_SOURCES = \
 	src/node/checks.c \
 	src/node/cidr.c \
 	src/node/facts.c \
+	src/node/files.c \
+	src/node/files.h \
+	src/node/host.c \
+	src/node/host.h \
+	src/node/links.c \
+	src/node/links.h \
+	src/node/netlink.c \
+	src/node/netlink.h \
+	src/node/reach.c \
+	src/node/reach.h \
+	src/node/runtimes.c \
+	src/node/runtimes.h \
+	src/node/units.c \
+	src/node/units.h \
 	src/node/findings.c \
 	src/node/macvlan.c \
 	src/node/verdict.c
