@@ -287,9 +287,26 @@ subtest 'authorities that are replaced' => sub {
 	$daemon->stop(status => 0);
 };
 
+# core/clock.h: struct clock_page. Programs that map it have the real time, or stand still where they are.
+sub clock_page ($path, $stands = 0) {
+	my @times = map { int(1000 * $_) } Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()), time();
+	my $write = sub ($frozen) {
+		my $text = pack('a8 q<7', "\0IPUCLK1", 0, $frozen, @times, (0) x 3);
+		return spit($path, $text) if !-e $path;
+		open(my $out, '+<:raw', $path) or die "$path: $!\n";
+		syswrite($out, $text) == length $text or die "$path: $!\n";
+		return;
+	};
+	$write->(0);
+	$write->(1) if $stands;
+	return;
+}
+
 subtest 'its end under load' => sub {
 	my $manager = ServiceManager->new;
-	my $daemon = $manager->start('ipu-operator', args => arguments());
+	my $page = test_dir() . '/clock';
+	clock_page($page);
+	my $daemon = $manager->start('ipu-operator', args => arguments(), env => {IPU_CLOCK_PAGE => $page});
 	$manager->hear(qr/^STATUS=leads.*ready/);
 	my $port = $daemon->port('proxy');
 	my @askers = map { ask_on($port, '/stats') } 1 .. 3;
@@ -299,31 +316,35 @@ subtest 'its end under load' => sub {
 	syswrite $slow, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: " . length($body) . "\r\n\r\n{";
 	syswrite $never, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
 	is(http(GET => "http://127.0.0.1:$port/stats")->{status}, 200, 'all of these have been accepted');
-	my $from = time();
+	clock_page($page, 1); # What has to happen within a time of the stop has it, however slow this machine is.
+	# These the kernel takes, and more than the daemon accepts in a turn.
+	$daemon->signal('STOP');
+	my @waiting = map { $connect->() } 1 .. 100;
+	syswrite $_, "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n" for @waiting;
 	$daemon->signal('TERM');
+	$daemon->signal('CONT');
 	$manager->hear(qr/^STOPPING=1/, while_alive => []);
+	my @answers = map { my $socket = $_; my $text = do { local $/; <$socket> } // "$!"; $text } @waiting;
+	is(scalar(grep { m{^HTTP/1\.1 200} } @answers), 100, 'what the kernel had taken is accepted and answered')
+		or diag(explain([grep { !m{^HTTP/1\.1 200} } @answers]));
 	syswrite $fresh, "GET /stats HTTP/1.1\r\nHost: x\r\n\r\n";
-SKIP: {
-		# It has that long for it, from when the daemon heard of its end, which was later than this.
-		skip 'this machine is too busy to ask in time', 1 if time() - $from > 0.3;
-		sysread($fresh, my $of_fresh, 65536);
-		like($of_fresh // '', qr{^HTTP/1\.1 200}, 'a connection without a request has its first one answered');
-	}
+	like(do { local $/; <$fresh> } // '', qr{^HTTP/1\.1 200}, 'a connection without a request has its first one answered');
 	syswrite $slow, substr($body, 1);
 	my $answer = do { local $/; <$slow> } // '';
 	like($answer, qr{^HTTP/1\.1 200.*\r\nConnection: close\r\n.*numOfPartitions}si, 'a request in work is answered');
-	my $lease = api(GET => '/apis/coordination.k8s.io/v1/namespaces/ipu-operator/leases/ipu-operator-partitions');
-	is($lease->{json}{spec}{holderIdentity} // '', '', 'the Lease is given back meanwhile');
+	wait_until('the Lease to be given back meanwhile', sub {
+		my $is = api(GET => '/apis/coordination.k8s.io/v1/namespaces/ipu-operator/leases/ipu-operator-partitions');
+		return $is->{json} && ($is->{json}{spec}{holderIdentity} // '') eq '';
+	});
 	ok($daemon->is_alive, '... and it still waits for a request that never ends');
+	my $from = time();
+	clock_page($page);
 	$daemon->stop(status => 0, seconds => 20);
 	# stopSeconds is 4 as a service, and 30 else; a busy machine takes its time besides.
 	cmp_ok(time() - $from, '<', 4 + $stop_limit_s, '... for about 4 s');
 	for my $asker (@askers) {
 		my $seen = $asker->();
-		# A connection that the kernel had taken, and the daemon not yet when it closed its socket, is reset.
-		my ($reset) = map { $seen->{$_} } grep { /reset by peer/ } keys %$seen;
-		cmp_ok($reset // 0, '<=', 1, 'at most one was under way to the socket that was closed') or diag(explain($seen));
-		is_deeply([grep { !/^200$|refused|reset by peer/ } sort keys %$seen], [], 'all that was accepted was answered')
+		is_deeply([grep { !/^200$|refused/ } sort keys %$seen], [], 'all that was accepted was answered, and nothing was reset')
 			or diag(explain($seen));
 	}
 	my $twice = $manager->start('ipu-operator', args => [@{arguments()}, '--set', 'stopSeconds=60']);

@@ -92,7 +92,8 @@ int http_server_listen_fd(struct http_server *server, int fd, struct tls_config 
 void http_server_switch_tls(struct http_server *server, const struct tls_config *from,
 			    struct tls_config *to);
 
-/* Graceful end: stops accepting, closes idle connections, finishes what was accepted (answers then
+/* Graceful end: takes no new connections but those that the kernel has taken already, closes idle
+ * connections, finishes what was accepted (answers then
  * say Connection: close), and after deadline_ms closes what is left. on_stopped is called once,
  * never from within; then only http_server_free remains. Streamed answers that never end are cut
  * at the deadline. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A listening socket: accepts within a budget, does the TLS handshake, hands out connections that
- * are ready. Its owner closes it; connections that were handed out live on.
+ * are ready. Its owner closes it, at once or in order; connections that were handed out live on.
  */
 #ifndef IPU_NET_LISTEN_H
 #define IPU_NET_LISTEN_H
@@ -31,6 +31,13 @@ int net_listener_new(struct net *net, const struct net_listen_opts *opts, net_ac
 /* Stops accepting, drops connections in their handshake. Idempotent until the end of the turn, NULL
  * is fine. */
 void net_listener_close(struct net_listener *l);
+/* Ends in order: nobody begins a connection any more, but those that the kernel has taken are
+ * accepted, and handshakes finished, as closing the socket would reset them. Then on_gone is
+ * called, never from within; without max_conns in the way that takes 100 ms and what the handshakes
+ * take. Closing it goes at any time, and is needed then. A socket from outside is left at once:
+ * whoever comes next has what waits there. */
+typedef void net_listener_gone_fn(void *arg);
+void net_listener_leave(struct net_listener *l, net_listener_gone_fn *on_gone, void *arg);
 uint16_t net_listener_port(const struct net_listener *l);
 const char *net_listener_addr(const struct net_listener *l); /* "127.0.0.1:43121" */
 unsigned net_listener_conns(const struct net_listener *l);   /* alive now */

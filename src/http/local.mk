@@ -34,7 +34,7 @@ http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
 http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_message_test \
-	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stream_test \
+	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stop_test t/unit/http_stream_test \
 	t/unit/http_ws_codec_test t/unit/http_ws_flow_test t/unit/http_ws_test
 check_PROGRAMS += $(http_tests)
 t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/http_test.h \
@@ -57,6 +57,10 @@ t_unit_http_server_test_SOURCES = t/unit/http_server_test.c t/unit/http_server_r
 	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
 t_unit_http_server_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_server_test_LDADD = $(http_ldadd)
+t_unit_http_stop_test_SOURCES = t/unit/http_stop_test.c t/unit/http_server_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_stop_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_stop_test_LDADD = $(http_ldadd)
 t_unit_http_stream_test_SOURCES = t/unit/http_stream_test.c t/unit/http_server_rig.h \
 	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
 t_unit_http_stream_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)

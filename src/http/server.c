@@ -17,12 +17,39 @@ static void set_default(unsigned *value, unsigned otherwise)
 		*value = otherwise;
 }
 
-static void on_deadline(struct loop_timer *timer, void *arg)
+static void close_listener(struct listener *l)
 {
-	struct http_server *server = arg;
-	(void)timer;
+	list_unlink(&l->link);
+	net_listener_close(l->net);
+	loop_reap(l->server->loop, l, free);
+}
+
+static void close_all(struct http_server *server)
+{
+	while (!list_empty(&server->listeners))
+		close_listener(CONTAINER_OF(server->listeners.next, struct listener, link));
 	while (!list_empty(&server->conns))
 		sconn_abort(CONTAINER_OF(server->conns.next, struct sconn, link));
+}
+
+static void check_stopped(struct http_server *server)
+{
+	if (!server->stopping || !list_empty(&server->listeners) || !list_empty(&server->conns))
+		return;
+	loop_timer_stop(&server->deadline);
+	loop_work_post(&server->stopped);
+}
+
+void server_conn_gone(struct http_server *server)
+{
+	check_stopped(server);
+}
+
+static void on_deadline(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	close_all(arg);
+	check_stopped(arg);
 }
 
 static void on_stopped(struct loop_work *work, void *arg)
@@ -67,16 +94,6 @@ struct http_server *http_server_new(struct net *net, const struct http_server_co
 	return server;
 }
 
-static void close_listeners(struct http_server *server)
-{
-	while (!list_empty(&server->listeners)) {
-		struct listener *l = CONTAINER_OF(server->listeners.next, struct listener, link);
-		list_unlink(&l->link);
-		net_listener_close(l->net);
-		loop_reap(server->loop, l, free);
-	}
-}
-
 static void server_free(void *p)
 {
 	struct http_server *server = p;
@@ -89,9 +106,7 @@ void http_server_free(struct http_server *server)
 	if (!server)
 		return;
 	server->on_stopped = NULL;
-	close_listeners(server);
-	while (!list_empty(&server->conns))
-		sconn_abort(CONTAINER_OF(server->conns.next, struct sconn, link));
+	close_all(server);
 	loop_timer_stop(&server->deadline);
 	loop_work_cancel(&server->stopped);
 	loop_reap(server->loop, server, server_free);
@@ -155,17 +170,17 @@ void http_server_switch_tls(struct http_server *server, const struct tls_config 
 	}
 }
 
-void server_conn_gone(struct http_server *server)
-{
-	if (server->stopping && list_empty(&server->conns)) {
-		loop_timer_stop(&server->deadline);
-		loop_work_post(&server->stopped);
-	}
-}
-
 void http_server_leave(struct http_server *server, bool leaves)
 {
 	server->leaving = leaves || server->stopping;
+}
+
+static void on_listener_gone(void *arg)
+{
+	struct listener *l = arg;
+	struct http_server *server = l->server;
+	close_listener(l);
+	check_stopped(server);
 }
 
 void http_server_stop(struct http_server *server, unsigned deadline_ms, http_server_stopped_fn *fn,
@@ -174,13 +189,14 @@ void http_server_stop(struct http_server *server, unsigned deadline_ms, http_ser
 	server->on_stopped = fn;
 	server->on_stopped_arg = arg;
 	server->leaving = server->stopping = true;
-	close_listeners(server);
+	loop_timer_start_in(&server->deadline, deadline_ms);
+	LIST_FOREACH(i, next, &server->listeners) {
+		struct listener *l = CONTAINER_OF(i, struct listener, link);
+		net_listener_leave(l->net, on_listener_gone, l);
+	}
 	LIST_FOREACH(i, next, &server->conns)
 		sconn_stop(CONTAINER_OF(i, struct sconn, link));
-	if (!list_empty(&server->conns))
-		loop_timer_start_in(&server->deadline, deadline_ms);
-	else
-		loop_work_post(&server->stopped);
+	check_stopped(server);
 }
 
 void http_server_stats(const struct http_server *server, struct http_server_stats *ret)

@@ -538,4 +538,6 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 	net_conn_set_timeouts(net, 0, server->config.write_ms);
 	net_conn_set_handler(net, &handler, conn);
 	net_conn_read_start(net);
+	if (server->stopping)
+		sconn_stop(conn);
 }

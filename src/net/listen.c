@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listeners: accept within a budget, pause when descriptors or room run out, do the handshakes.
+ * Listeners: accept within a budget, pause when descriptors or room run out, do the handshakes; end
+ * without resetting what the kernel has taken.
  * The listener's memory lives until its last connection has ended, which is how it counts them.
  * Uses core and loop.
  */
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,10 +28,13 @@
 #define HANDSHAKE_MS_DEFAULT 10000
 #define LINGER_MS            1000
 #define LOG_EVERY_MS         10000
+/* For handshakes that have begun: a round trip, with room. Whoever would begin one meanwhile tries
+ * again a second later, so it's no longer than that takes. */
+#define LEAVE_MS 100
 
 struct net_listener {
 	struct net *net;
-	int fd;
+	int fd; /* -1: nothing is accepted any more */
 	struct loop_io io;
 	struct loop_timer pause; /* active: nothing is accepted */
 	struct tls_config *tls;
@@ -42,6 +47,13 @@ struct net_listener {
 	net_accept_fn *cb;
 	void *arg;
 	bool closed;
+	bool given; /* the socket is others', too */
+	/* From net_listener_leave on. */
+	struct loop_timer leave;
+	struct loop_work gone;
+	bool leaving, is_shut, overdue; /* is_shut: nobody can begin */
+	net_listener_gone_fn *on_gone;
+	void *on_gone_arg;
 };
 
 static void free_listener(void *p)
@@ -53,8 +65,35 @@ static void free_listener(void *p)
 
 static void watch(struct net_listener *l)
 {
-	bool accepting = !l->closed && l->n_conns < l->max_conns && !loop_timer_active(&l->pause);
-	loop_io_watch(&l->io, accepting ? EV_READ : 0);
+	bool accepting = l->n_conns < l->max_conns && !loop_timer_active(&l->pause);
+	if (l->overdue && accepting)
+		loop_timer_start_in(&l->leave, 0);
+	else
+		loop_io_watch(&l->io, accepting ? EV_READ : 0);
+}
+
+/* Closing is the caller's. */
+static void tell_gone(struct net_listener *l)
+{
+	if (l->leaving && l->fd < 0 && list_empty(&l->handshakes))
+		loop_work_post(&l->gone);
+}
+
+static void on_gone_work(struct loop_work *work, void *arg)
+{
+	struct net_listener *l = arg;
+	(void)work;
+	l->on_gone(l->on_gone_arg);
+}
+
+static void end_accepting(struct net_listener *l)
+{
+	loop_io_stop(&l->io);
+	loop_timer_stop(&l->pause);
+	loop_timer_stop(&l->leave);
+	close(l->fd);
+	l->fd = -1;
+	tell_gone(l);
 }
 
 static void on_pause_over(struct loop_timer *timer, void *arg)
@@ -67,9 +106,9 @@ static void on_conn_closed(void *arg)
 {
 	struct net_listener *l = arg;
 	l->n_conns--;
-	if (!l->closed)
+	if (!l->closed && l->fd >= 0)
 		watch(l);
-	else if (l->n_conns == 0)
+	else if (l->closed && l->n_conns == 0)
 		loop_reap(l->net->loop, l, free_listener);
 }
 
@@ -77,6 +116,7 @@ static void on_handshake(struct net_conn *conn, const struct err *why, void *arg
 {
 	struct net_listener *l = arg;
 	list_unlink(&conn->link);
+	tell_gone(l);
 	if (!why) {
 		l->cb(l, conn, l->arg);
 		return;
@@ -127,18 +167,17 @@ static bool is_transient(int errnum)
 	}
 }
 
-static void on_acceptable(struct loop_io *io, int revents, void *arg)
+/* So many at most. True: none waits. */
+static bool accept_some(struct net_listener *l, int budget)
 {
-	struct net_listener *l = arg;
-	(void)io, (void)revents;
-	for (int i = 0; i < ACCEPT_BUDGET && !l->closed && l->n_conns < l->max_conns; i++) {
+	for (int i = 0; i < budget && !l->closed && l->n_conns < l->max_conns; i++) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			accepted(l, fd);
 			continue;
 		}
 		if (errno == EAGAIN)
-			break;
+			return true;
 		if (is_transient(errno))
 			continue;
 		/* Out of descriptors or memory: the peer waits in the backlog, and so do we. */
@@ -147,8 +186,49 @@ static void on_acceptable(struct loop_io *io, int revents, void *arg)
 		loop_timer_start_in(&l->pause, ACCEPT_PAUSE_MS);
 		break;
 	}
+	return false;
+}
+
+static void on_acceptable(struct loop_io *io, int revents, void *arg)
+{
+	struct net_listener *l = arg;
+	(void)io, (void)revents;
+	accept_some(l, ACCEPT_BUDGET);
 	if (!l->closed)
 		watch(l);
+}
+
+/* Those that wait for room to be accepted are waited for, as no others come. */
+static void on_leave(struct loop_timer *timer, void *arg)
+{
+	struct net_listener *l = arg;
+	(void)timer;
+	l->overdue = true;
+	bool none_waits = accept_some(l, 2 * BACKLOG);
+	if (l->closed)
+		return;
+	if (none_waits || !l->is_shut)
+		end_accepting(l);
+	else
+		watch(l);
+}
+
+/* Drops what would begin a connection. The end of a handshake that has begun passes, and so does
+ * all that belongs to connections, which inherit this. Linux looks from the TCP header on. */
+static void shut(struct net_listener *l)
+{
+	struct sock_filter only_begun[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),    /* the flags */
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12), /* SYN, ACK */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	const struct sock_fprog program = {sizeof(only_begun) / sizeof(only_begun[0]), only_begun};
+	l->is_shut = setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ==
+		     0;
+	if (!l->is_shut)
+		log_debug("net", l->addr, "connections may still begin while it ends: %s",
+			  strerror(errno));
 }
 
 static int bind_to(struct net_addr *addr, const char *text, int *ret_fd, struct err *err)
@@ -226,7 +306,10 @@ int net_listener_new(struct net *net, const struct net_listen_opts *opts, net_ac
 	if (getsockname(fd, &l->bound.sa, &l->bound.len) < 0)
 		l->bound.len = 0;
 	net_addr_format(&l->bound, l->addr);
+	l->given = opts->use_fd;
 	loop_timer_init(&l->pause, net->loop, on_pause_over, l);
+	loop_timer_init(&l->leave, net->loop, on_leave, l);
+	loop_work_init(&l->gone, net->loop, on_gone_work, l);
 	loop_io_init(&l->io, net->loop, fd, on_acceptable, l);
 	watch(l);
 	*ret = l;
@@ -240,12 +323,27 @@ void net_listener_close(struct net_listener *l)
 	/* Held while its connections go, so that the last of them doesn't end it twice. */
 	l->n_conns++;
 	l->closed = true;
-	loop_io_stop(&l->io);
-	loop_timer_stop(&l->pause);
-	close(l->fd);
+	if (l->fd >= 0)
+		end_accepting(l);
+	loop_work_cancel(&l->gone);
 	while (!list_empty(&l->handshakes))
 		net_conn_close(CONTAINER_OF(l->handshakes.next, struct net_conn, link));
 	on_conn_closed(l);
+}
+
+void net_listener_leave(struct net_listener *l, net_listener_gone_fn *on_gone, void *arg)
+{
+	if (l->closed || l->leaving)
+		return;
+	l->leaving = true;
+	l->on_gone = on_gone;
+	l->on_gone_arg = arg;
+	if (l->given) {
+		end_accepting(l);
+		return;
+	}
+	shut(l);
+	loop_timer_start_in(&l->leave, LEAVE_MS);
 }
 
 uint16_t net_listener_port(const struct net_listener *l)
