@@ -66,7 +66,10 @@ struct config {
 	char *webhook_failure_policy;
 	long webhook_timeout_s;
 	long webhook_drain_s;
-	long stop_s; /* 0: as the process was started */
+	long stop_s;          /* 0: as the process was started */
+	char *advertise_ipus; /* "none", "whole" or "share" */
+	bool advertise_on_control_plane;
+	char *scheduler_listen; /* "": not */
 	bool metrics_secure;
 	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */
 	long stuck_s;

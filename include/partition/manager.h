@@ -147,5 +147,7 @@ unsigned partitions_reserved(struct partitions *p, const char *controller);
 /* Partitions of size that a new ask could be given now, reservations and what has just been asked
  * for taken off; 0 for what isn't a power of two. Cheap: for /query. */
 unsigned partitions_count_fits(struct partitions *p, uint32_t size);
+/* The same on one controller ("host:port"). */
+unsigned partitions_count_fits_on(struct partitions *p, const char *controller, uint32_t size);
 
 #endif

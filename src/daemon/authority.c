@@ -23,6 +23,11 @@ static bool serves_partitions(const struct daemon *d)
 	return d->proxy && !d->config->proxy_cert[0];
 }
 
+static bool serves_scheduler(const struct daemon *d)
+{
+	return advert_serves(d) && !d->config->proxy_cert[0];
+}
+
 static bool serves_webhooks(const struct daemon *d)
 {
 	return d->webhook && !d->webhook_files;
@@ -112,12 +117,15 @@ static void trust(struct daemon *d, struct str ca_pem)
 
 bool authority_is_awaited(const struct daemon *d)
 {
-	return d->cert && (serves_partitions(d) || serves_webhooks(d) || serves_metrics(d));
+	return d->cert && (serves_partitions(d) || serves_scheduler(d) || serves_webhooks(d) ||
+			   serves_metrics(d));
 }
 
 static int serve_first(struct daemon *d, struct tls_config *tls, struct err *err)
 {
 	if (serves_partitions(d) && daemon_listen_partitions(d, tls, err) < 0)
+		return -1;
+	if (serves_scheduler(d) && advert_serve(d, tls, err) < 0)
 		return -1;
 	if (serves_webhooks(d) && webhook_serve(d, tls, err) < 0)
 		return -1;
@@ -139,6 +147,8 @@ static void serve(struct daemon *d, struct tls_config *tls)
 		http_server_switch_tls(d->server, old, tls);
 		if (serves_webhooks(d))
 			rc = webhook_serve(d, tls, &err);
+		if (rc == 0 && serves_scheduler(d))
+			rc = advert_serve(d, tls, &err);
 		tls_config_unref(old);
 	}
 	if (rc < 0) {

@@ -31,6 +31,7 @@ static void on_controllers_synced(void *arg)
 	struct daemon *d = arg;
 
 	partitions_fleet_known(d->partitions);
+	advert_led(d);
 }
 
 static int trust_file(struct daemon *d, struct err *err)
@@ -161,6 +162,16 @@ static void on_files(void *arg, const struct tls_config *from, struct tls_config
 	http_server_switch_tls(d->server, from, to);
 }
 
+static void on_proxy_files(void *arg, const struct tls_config *from, struct tls_config *to)
+{
+	struct daemon *d = arg;
+	struct err err;
+
+	on_files(arg, from, to);
+	if (advert_serves(d) && advert_serve(d, to, &err) < 0)
+		log_error("daemon", NULL, "%s", err.msg);
+}
+
 static int listen_proxy(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
@@ -180,9 +191,10 @@ static int listen_proxy(struct daemon *d, struct err *err)
 	if (!c->proxy_cert[0])
 		return 0; /* authority.c opens it, once there is a certificate */
 	if (certfile_new(d->loop, c->proxy_cert, c->proxy_key, NULL, &d->proxy_tls, err) < 0 ||
-	    daemon_listen_partitions(d, certfile_tls(d->proxy_tls), err) < 0)
+	    daemon_listen_partitions(d, certfile_tls(d->proxy_tls), err) < 0 ||
+	    (advert_serves(d) && advert_serve(d, certfile_tls(d->proxy_tls), err) < 0))
 		return -1;
-	certfile_follow(d->proxy_tls, on_files, d);
+	certfile_follow(d->proxy_tls, on_proxy_files, d);
 	return 0;
 }
 
@@ -234,7 +246,7 @@ bool daemon_wants_authority(const struct config *c)
 	if (!(c->roles & ROLE_CONTROLLER) && !(c->roles & ROLE_PROXY))
 		return false;
 	if (c->roles & ROLE_PROXY)
-		return c->proxy_tls_listen[0] && !c->proxy_cert[0];
+		return (c->proxy_tls_listen[0] || c->scheduler_listen[0]) && !c->proxy_cert[0];
 	return !c->proxy_ca[0];
 }
 
@@ -292,6 +304,7 @@ int daemon_write_ports(struct daemon *d, struct err *err)
 		{"webhook", webhook_port(d->webhook)},
 		{"health", d->health_port},
 		{"metrics", d->metrics_port},
+		{"scheduler", advert_port(d)},
 	};
 	FILE *f;
 
@@ -362,6 +375,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	if (d->proxy)
 		proxy_stop(d->proxy);
 	loop_timer_start_in(&d->stop_timer, stop_ms);
+	advert_leave(d, true);
 	http_server_stop(d->server,
 			 stop_ms < STOP_DEADLINE_MS ? (unsigned)stop_ms - STOP_MARGIN_MS
 						    : STOP_DEADLINE_MS,
@@ -388,6 +402,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 		goto fail;
 	if (config->roles & ROLE_PROXY)
 		make_fleet(d);
+	advert_start(d);
 	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
 		goto fail;
 	if ((config->roles & ROLE_WEBHOOK) && webhook_start(d, err) < 0)
@@ -446,6 +461,7 @@ void daemon_free(struct daemon *d)
 	proxy_free(d->proxy);
 	d->proxy = NULL;
 	http_client_free(d->http);
+	advert_stop(d);
 	lead_stop(d);
 	authority_stop(d);
 	certfile_free(d->proxy_ca_file);

@@ -175,6 +175,11 @@ static bool webhooks_ready(const struct daemon *d, struct err *why)
 	return !d->webhook || webhook_ready(d->webhook, why);
 }
 
+static bool scheduler_ready(const struct daemon *d, struct err *why)
+{
+	return advert_ready(d, why);
+}
+
 static const struct part {
 	const char *name;
 	unsigned roles; /* of which it's a part; 0: of every process */
@@ -187,11 +192,14 @@ static const struct part {
 	{"certificates", 0, cert_ready},
 	{"controller", ROLE_CONTROLLER, controller_ready},
 	{"webhook", ROLE_WEBHOOK, webhooks_ready},
+	{"nodes", ROLE_PROXY, scheduler_ready},
 };
 #define N_PARTS (sizeof(parts) / sizeof(parts[0]))
 
 static bool has_part(const struct daemon *d, const struct part *p)
 {
+	if (p->ready == scheduler_ready && !d->advert)
+		return false;
 	if (p->ready == link_ready && (d->config->roles & ROLE_PROXY))
 		return false;
 	return !p->roles || (p->roles & d->config->roles);
@@ -257,6 +265,7 @@ static void handle_readyz(struct http_exchange *ex, void *arg)
 	 * answer, and not when their connections end some day. */
 	http_server_leave(d->server, !ready);
 	webhook_leave(d->webhook, !ready);
+	advert_leave(d, !ready);
 	for (size_t i = 0; i < N_PARTS; i++) {
 		struct err why = ERR_INIT;
 		bool good;

@@ -17,6 +17,8 @@
 #include "loop/backoff.h"
 #include "loop/loop.h"
 #include "net/net.h"
+#include "node/advertise.h"
+#include "node/extender.h"
 #include "partition/controllers.h"
 #include "partition/manager.h"
 #include "partition/remote.h"
@@ -89,6 +91,8 @@ struct daemon {
 	struct loop_work yield_work;     /* another process has taken the tracker */
 	struct loop_timer return_timer;  /* … and when this one tries again */
 	struct backoff superseded;
+
+	struct advert *advert; /* NULL: nothing is advertised, and the scheduler asks nobody */
 
 	struct certfile *proxy_ca_file; /* NULL: none is given */
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
@@ -190,6 +194,20 @@ void register_changed(struct daemon *d);
 bool register_ready(const struct daemon *d, struct err *why);
 void register_again(struct daemon *d); /* by a configuration that has changed */
 void register_stop(struct daemon *d);
+
+/* ---- advert.c ---- */
+
+/* What the role proxy has to do with Nodes: advertised IPUs, and the scheduler's extender. */
+void advert_start(struct daemon *d);
+/* Leading has changed, or the list of controllers is known now. */
+void advert_led(struct daemon *d);
+/* Opens the extender's listener; with one that is open, tls is for the connections to come. */
+int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err);
+bool advert_serves(const struct daemon *d);   /* it has one, or is to have one */
+unsigned advert_port(const struct daemon *d); /* 0: it isn't open */
+bool advert_ready(const struct daemon *d, struct err *why);
+void advert_leave(struct daemon *d, bool leaves); /* http_server_leave */
+void advert_stop(struct daemon *d);
 
 /* ---- reload.c ---- */
 

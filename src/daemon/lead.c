@@ -248,6 +248,7 @@ static void remake_parts(struct daemon *d)
 	if (!acts(d->config))
 		return;
 	observe_fleet_led(d->observe_fleet);
+	advert_led(d);
 	d->following = !d->leading;
 	loop_timer_stop(&d->return_timer);
 	if (!(d->config->roles & ROLE_PROXY)) {

@@ -8,6 +8,7 @@ libdaemon_a_SOURCES = \
 	include/daemon/options.h \
 	include/daemon/daemon.h \
 	src/daemon/internal.h \
+	src/daemon/advert.c \
 	src/daemon/certfile.c \
 	src/daemon/authority.c \
 	src/daemon/config.c \
@@ -26,7 +27,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/sockets.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a libproxy.a $(admission_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a libnode.a $(admission_ldadd)
 
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c

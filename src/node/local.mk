@@ -42,3 +42,24 @@ t_unit_node_checks_test_LDADD = $(node_ldadd)
 
 check_PROGRAMS += t/unit/node_macvlan_test
 t_unit_node_macvlan_test_LDADD = $(node_ldadd)
+
+# The cluster's side: advertised IPUs, and the scheduler's extender. Their tests need the simulated API.
+libnode_a_SOURCES += \
+	include/node/advertise.h \
+	include/node/extender.h \
+	include/node/nodes.h \
+	src/node/advertise.c \
+	src/node/advertiser.c \
+	src/node/extender.c \
+	src/node/extender_http.c \
+	src/node/nodes.c
+advert_ldadd = libnode.a $(pod_ldadd)
+
+advert_tests = t/unit/node_advertise_test t/unit/node_advertiser_test t/unit/node_extender_test
+check_PROGRAMS += $(advert_tests)
+t_unit_node_advertise_test_SOURCES = t/unit/node_advertise_test.c t/unit/tap.h
+t_unit_node_advertise_test_LDADD = $(advert_ldadd)
+t_unit_node_advertiser_test_SOURCES = t/unit/node_advertiser_test.c t/unit/partition_rig.h t/unit/tap.h
+t_unit_node_advertiser_test_LDADD = libnode.a libpod.a $(sim_ldadd)
+t_unit_node_extender_test_SOURCES = t/unit/node_extender_test.c t/unit/tap.h
+t_unit_node_extender_test_LDADD = $(advert_ldadd)

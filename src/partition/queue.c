@@ -26,6 +26,7 @@ struct look {
 	bool asking;
 	int64_t answered_ms; /* mono: when the last one that was asked for here came; 0: none */
 	unsigned reserved;   /* free IPUs that are kept there, by the last pass */
+	unsigned fits[SCHEDULE_SIZES]; /* of partitions_count_fits, those that are there */
 };
 
 static struct look *look_at(struct partitions *p, const char *controller)
@@ -471,6 +472,15 @@ static void go_through(struct partitions *p, struct schedule *schedule, struct g
 	}
 }
 
+static unsigned note_fits(struct partitions *p, const struct schedule *schedule, size_t i,
+			  unsigned k)
+{
+	unsigned fits = schedule_count(schedule, i, UINT32_C(1) << k);
+
+	look_at(p, vipu_fleet_at(p->fleet, i)->name)->fits[k] = fits;
+	return fits;
+}
+
 static void note_outcome(struct partitions *p, const struct schedule *schedule,
 			 const struct gathered *g)
 {
@@ -478,7 +488,7 @@ static void note_outcome(struct partitions *p, const struct schedule *schedule,
 		unsigned fits = 0;
 
 		for (size_t i = 0; i < g->n; i++)
-			fits += schedule_count(schedule, i, UINT32_C(1) << k);
+			fits += note_fits(p, schedule, i, k);
 		p->generation += p->fits[k] != fits;
 		p->fits[k] = fits;
 	}
@@ -607,4 +617,13 @@ unsigned partitions_count_fits(struct partitions *p, uint32_t size)
 	if (!vipu_is_power_of_two(size) || size > UINT32_C(1) << (SCHEDULE_SIZES - 1))
 		return 0;
 	return p->fits[__builtin_ctz(size)];
+}
+
+unsigned partitions_count_fits_on(struct partitions *p, const char *controller, uint32_t size)
+{
+	const struct look *look = map_get(p->looks, str_of(controller));
+
+	if (!look || !vipu_is_power_of_two(size) || size > UINT32_C(1) << (SCHEDULE_SIZES - 1))
+		return 0;
+	return look->fits[__builtin_ctz(size)];
 }

@@ -453,7 +453,9 @@ static int replace_parts(struct sim_draft *d, const struct json *old, struct err
 	if (check_versions(d, old, err) < 0)
 		return -1;
 	keep_metadata(d, old);
-	if (strcmp(sub, "status") == 0) {
+	if (strcmp(sub, "status") == 0 && sim_is_kind(d->req->resource, "Node")) {
+		keep_member(d, old, "spec"); /* its metadata is a kubelet's to change, too */
+	} else if (strcmp(sub, "status") == 0) {
 		struct jmut *status = jmut_get(d->root, "status"), *whole = jmut_copy(d->doc, old);
 
 		if (status)

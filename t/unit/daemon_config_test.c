@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -60,7 +60,8 @@ static char *describe(const struct config *c)
 		c->webhook_cert, c->webhook_key, c->webhook_ca, c->webhook_mutating,
 		c->webhook_validating, c->webhook_url, c->webhook_scope, c->webhook_failure_policy,
 		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
-		c->pods_wait_s, c->slow_turn_ms, c->stop_s);
+		c->pods_wait_s, c->slow_turn_ms, c->stop_s, c->advertise_ipus,
+		c->advertise_on_control_plane, c->scheduler_listen);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -101,11 +102,11 @@ static void test_shipped_file(void)
 	       "30|300|60|4|auto|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 88, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 91, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */

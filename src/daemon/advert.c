@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the role proxy has to do with Nodes: their store, the advertiser in the process that leads,
+ * and the scheduler's extender, on a server of its own, since whole Pods are sent there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/str.h"
+#include "daemon/internal.h"
+
+#define HEADER_MS       5000
+#define BODY_MS         10000 /* the scheduler waits 5 s unless it's told otherwise */
+#define IDLE_MS         120000
+#define MAX_CONNECTIONS 64
+/* A Pod with 5,000 Nodes' names has under 1 MiB, one with 1,000 whole Nodes 16. */
+#define MAX_BODY_BYTES   ((size_t)16 << 20)
+#define MAX_BODIES_BYTES ((size_t)48 << 20)
+
+struct advert {
+	struct daemon *d;
+	struct nodes *nodes;
+	struct advertiser *advertiser; /* NULL while following, or where nothing is advertised */
+	struct extender *extender;     /* NULL without scheduler.listen, as the next three */
+	struct http_server *server;
+	struct tls_config *tls; /* of the listener; NULL: it isn't open */
+	unsigned port;
+};
+
+/* ---- what the extender sees ---- */
+
+/* What answers /query answers here too: a follower's view goes on until there's a better one. */
+static struct partitions *shown_partitions(const struct daemon *d)
+{
+	return d->outgoing ? d->outgoing : d->partitions;
+}
+
+static const char *why_closed(const struct vipu_controller *c)
+{
+	if (c->reach == VIPU_REACH_UNKNOWN)
+		return "hasn't answered yet";
+	if (c->reach == VIPU_REACH_NO)
+		return "doesn't answer";
+	if (c->draining)
+		return "is being drained";
+	return c->cordoned ? "is cordoned" : NULL;
+}
+
+static void fill_controller(void *arg, size_t i, uint32_t ipus, struct extender_controller *ret)
+{
+	const struct daemon *d = arg;
+	const struct vipu_controller *c = vipu_fleet_at(d->fleet, i);
+
+	*ret = (struct extender_controller){
+		.name = c->name,
+		.closed = why_closed(c),
+		.total_ipus = c->capacity.total_ipus,
+		.fits = partitions_count_fits_on(shown_partitions(d), c->name, ipus),
+		.score = extender_score(&c->capacity, ipus),
+	};
+}
+
+/* One that has just begun may have asked nobody yet: it says so, and isn't believed to be full. */
+static bool all_unknown(const struct vipu_fleet *fleet)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < vipu_fleet_len(fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(fleet, i);
+
+		if (c->configured && c->reach != VIPU_REACH_UNKNOWN)
+			return false;
+		any |= c->configured;
+	}
+	return any;
+}
+
+static bool fill_view(void *arg, struct extender_view *view, struct err *err)
+{
+	struct advert *a = arg;
+	struct daemon *d = a->d;
+
+	if (controllers_check(d->controllers, err) < 0)
+		return false;
+	if (!partitions_synced(shown_partitions(d))) {
+		err_set(err, ERR_UNAVAILABLE, 0, "the partition tracker hasn't been read yet");
+		return false;
+	}
+	if (!nodes_synced(a->nodes)) {
+		err_set(err, ERR_UNAVAILABLE, 0, "Nodes haven't been read yet");
+		return false;
+	}
+	if (all_unknown(d->fleet)) {
+		err_set(err, ERR_UNAVAILABLE, 0, "no V-IPU controller has answered yet");
+		return false;
+	}
+	nodes_look(a->nodes);
+	*view = (struct extender_view){.nodes = a->nodes,
+				       .n = vipu_fleet_len(d->fleet),
+				       .controller = fill_controller,
+				       .arg = d};
+	return true;
+}
+
+/* ---- the listener ---- */
+
+bool advert_serves(const struct daemon *d)
+{
+	return d->advert && d->advert->extender;
+}
+
+unsigned advert_port(const struct daemon *d)
+{
+	return d->advert ? d->advert->port : 0;
+}
+
+int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err)
+{
+	struct advert *a = d->advert;
+	struct tls_config *old = a->tls;
+
+	if (old) {
+		http_server_switch_tls(a->server, old, tls);
+	} else {
+		const struct listen_at at = {
+			.name = "scheduler",
+			.key = "scheduler.listen",
+			.addr = d->config->scheduler_listen,
+			.server = a->server,
+			.tls = tls,
+			.handler = extender_handle,
+			.arg = a->extender,
+		};
+
+		if (sockets_listen(&d->sockets, &at, &a->port, err) < 0)
+			return -1;
+	}
+	a->tls = tls_config_ref(tls);
+	tls_config_unref(old);
+	return 0;
+}
+
+void advert_leave(struct daemon *d, bool leaves)
+{
+	if (advert_serves(d))
+		http_server_leave(d->advert->server, leaves);
+}
+
+static void make_server(struct advert *a)
+{
+	const struct http_server_config sc = {
+		.limits = {.max_head_bytes = (size_t)a->d->config->header_bytes,
+			   .max_body_bytes = MAX_BODY_BYTES},
+		.header_ms = HEADER_MS,
+		.body_ms = BODY_MS,
+		.idle_ms = IDLE_MS,
+		.max_connections = MAX_CONNECTIONS,
+		.max_bodies_bytes = MAX_BODIES_BYTES,
+		.name = "scheduler",
+		.on_answered = extender_on_answered,
+	};
+
+	a->extender = extender_new(fill_view, a);
+	a->server = http_server_new(a->d->net, &sc);
+}
+
+/* ---- the advertiser ---- */
+
+static enum advertise_mode mode_of(const struct config *c)
+{
+	return strcmp(c->advertise_ipus, "whole") == 0   ? ADVERTISE_WHOLE
+	       : strcmp(c->advertise_ipus, "share") == 0 ? ADVERTISE_SHARE
+							 : ADVERTISE_OFF;
+}
+
+/* A list that hasn't been read yet isn't one without controllers. */
+static bool may_act(void *arg)
+{
+	const struct daemon *d = arg;
+
+	return controllers_synced(d->controllers) && (!d->lease || kube_lease_held(d->lease));
+}
+
+void advert_led(struct daemon *d)
+{
+	struct advert *a = d->advert;
+	struct advertiser_opts opts;
+
+	if (!a || mode_of(d->config) == ADVERTISE_OFF)
+		return;
+	if (!d->leading) {
+		advertiser_free(a->advertiser);
+		a->advertiser = NULL;
+		return;
+	}
+	if (a->advertiser) {
+		advertiser_look(a->advertiser);
+		return;
+	}
+	opts = (struct advertiser_opts){
+		.loop = d->loop,
+		.kube = d->kube,
+		.fleet = d->fleet,
+		.nodes = a->nodes,
+		.mode = mode_of(d->config),
+		.on_control_plane = d->config->advertise_on_control_plane,
+		.may_act = may_act,
+		.arg = d,
+	};
+	a->advertiser = advertiser_new(&opts);
+}
+
+/* ---- life ---- */
+
+static void on_nodes(void *arg)
+{
+	const struct advert *a = arg;
+
+	advertiser_look(a->advertiser);
+}
+
+/* The extender is of no use without Nodes; the proxy's other work is. */
+bool advert_ready(const struct daemon *d, struct err *why)
+{
+	if (!nodes_synced(d->advert->nodes)) {
+		nodes_error(d->advert->nodes, why);
+		if (why->kind == ERR_NONE)
+			err_set(why, ERR_UNAVAILABLE, 0, "Nodes haven't been read yet");
+	}
+	return true;
+}
+
+void advert_start(struct daemon *d)
+{
+	const struct config *c = d->config;
+	struct advert *a;
+
+	if (!(c->roles & ROLE_PROXY) || (mode_of(c) == ADVERTISE_OFF && !c->scheduler_listen[0]))
+		return;
+	a = xcalloc(1, sizeof(*a));
+	a->d = d;
+	a->nodes = nodes_new(d->kube, d->fleet, on_nodes, a);
+	if (c->scheduler_listen[0])
+		make_server(a);
+	d->advert = a;
+}
+
+void advert_stop(struct daemon *d)
+{
+	struct advert *a = d->advert;
+
+	if (!a)
+		return;
+	if (a->server)
+		http_server_free(a->server);
+	extender_free(a->extender);
+	tls_config_unref(a->tls);
+	advertiser_free(a->advertiser);
+	nodes_free(a->nodes);
+	free(a);
+	d->advert = NULL;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The advertiser against a simulated API server and V-IPU controller: what Nodes show follows the
+ * list of controllers, what is undone is done again ever more slowly, many Nodes are no storm, and
+ * who doesn't lead writes nothing.
+ */
+#include "partition_rig.h"
+
+#include "node/advertise.h"
+#include "vipu/fleet.h"
+
+#define MANY 200
+
+static struct vipu_fleet *fleet;
+static struct nodes *nodes;
+static struct advertiser *advertiser;
+static bool leads;
+
+/* ---- the process ---- */
+
+static void on_nodes(void *arg)
+{
+	(void)arg;
+	advertiser_look(advertiser);
+}
+
+static bool may_act(void *arg)
+{
+	(void)arg;
+	return leads;
+}
+
+static void configure(const char *label, bool cordoned)
+{
+	CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u%s%s", vipu_sim_port(sim),
+					    label[0] ? ":" : "", label);
+	struct vipu_address_list list;
+	struct vipu_fleet_entry entry;
+
+	vipu_address_parse(str_of(text), &list);
+	entry = (struct vipu_fleet_entry){.address = &list.items[0], .cordoned = cordoned};
+	vipu_fleet_configure(fleet, &entry, 1);
+	vipu_address_list_done(&list);
+}
+
+static void process_begin(enum advertise_mode mode)
+{
+	struct advertiser_opts opts = {
+		.loop = loop, .kube = kube, .mode = mode, .may_act = may_act};
+
+	opts.fleet = fleet = vipu_fleet_new(net, NULL);
+	opts.nodes = nodes = nodes_new(kube, fleet, on_nodes, NULL);
+	configure("pod=a", false);
+	advertiser = advertiser_new(&opts);
+}
+
+static void process_end(void)
+{
+	advertiser_free(advertiser);
+	advertiser = NULL;
+	nodes_free(nodes);
+	vipu_fleet_free(fleet);
+}
+
+static void begin(enum advertise_mode mode)
+{
+	rig_begin(16);
+	leads = true;
+	process_begin(mode);
+}
+
+static void end(void)
+{
+	process_end();
+	rig_end();
+}
+
+/* ---- Nodes ---- */
+
+static const struct sim_resource *node_resource(void)
+{
+	return sim_resource_find(STR(""), STR("nodes"));
+}
+
+static void make_node(const char *name, const char *labels, const char *rest)
+{
+	CLEANUP_FREE char *json = xasprintf(
+		"{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"%s\","
+		"\"labels\":{%s}}%s}",
+		name, labels, rest);
+
+	make_object("nodes", json);
+}
+
+static const struct json *node_at(const char *name, const char *group)
+{
+	const struct sim_object *o = sim_objects_get(objects, node_resource(), STR_NULL,
+						     str_of(name));
+
+	return json_at(o ? sim_object_json(o) : NULL, "status", group, "graphcore.ai/ipu", NULL);
+}
+
+/* -1: nothing. */
+static int shows(const char *name)
+{
+	int64_t n = -1;
+
+	if (node_at(name, "capacity") &&
+	    str_to_int(json_str(node_at(name, "capacity")), 0, 100000, &n, NULL) < 0)
+		n = -2;
+	return (int)n;
+}
+
+static void patch_node(const char *name, const char *patch)
+{
+	CLEANUP_JSON struct json_doc *p = NULL;
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	const struct sim_object *o = sim_objects_get(objects, node_resource(), STR_NULL,
+						     str_of(name));
+	struct jmut *root;
+
+	if (!o || json_parse(str_of(patch), &p, NULL) < 0)
+		bail_out("nothing to patch");
+	root = jmut_merge_patch(doc, jmut_copy(doc, sim_object_json(o)), json_root(p));
+	jmut_set_root(doc, root);
+	sim_objects_put(objects, node_resource(), doc, root);
+}
+
+static int64_t writes(void)
+{
+	return api_calls("patch nodes/status");
+}
+
+/* ---- the tests ---- */
+
+static void test_follows(void)
+{
+	begin(ADVERTISE_WHOLE);
+	make_node("one", "\"pod\":\"a\"", "");
+	make_node("other", "\"pod\":\"b\"", "");
+	make_node("theirs", "\"pod\":\"a\"",
+		  ",\"status\":{\"capacity\":{\"graphcore.ai/ipu\":\"8\"}}");
+	ok(WITHIN(20000, shows("one") == 64), "its controller's IPUs");
+	is_int(shows("other"), -1, "nothing on a Node of nobody's");
+	is_int(shows("theirs"), 8, "somebody else's figure is left alone");
+	ok(node_at("one", "allocatable"), "allocatable too");
+	is_int(writes(), 1, "one write");
+	turns(200, 100);
+	is_int(writes(), 1, "and no other while nothing changes");
+	configure("pod=b", false);
+	ok(WITHIN(20000, shows("one") == -1 && shows("other") == 64), "another label: other Nodes");
+	ok(!node_at("one", "allocatable"), "nothing is left of it");
+	configure("pod=b", true);
+	ok(WITHIN(20000, shows("other") == -1), "cordoned: taken away");
+	configure("pod=b", false);
+	ok(WITHIN(20000, shows("other") == 64), "and back");
+	vipu_fleet_configure(fleet, NULL, 0);
+	ok(WITHIN(20000, shows("other") == -1), "gone from the list: taken away");
+	is_int(shows("theirs"), 8, "what is somebody else's stays");
+	end();
+}
+
+static void test_undone(void)
+{
+	int64_t before;
+
+	begin(ADVERTISE_WHOLE);
+	make_node("one", "\"pod\":\"a\"", "");
+	ok(WITHIN(20000, shows("one") == 64), "shown");
+	turns(50, 100);
+	patch_node("one", "{\"status\":{\"capacity\":{\"graphcore.ai/ipu\":\"0\"}}}");
+	ok(WITHIN(20000, shows("one") == 64), "a kubelet that begins anew is made right");
+	before = writes();
+	for (unsigned i = 0; i < 600; i++) {
+		if (shows("one") == 64)
+			patch_node("one",
+				   "{\"status\":{\"capacity\":{\"graphcore.ai/ipu\":\"0\"}}}");
+		turn(1000);
+	}
+	ok(writes() - before >= 2 && writes() - before < 20,
+	   "who undoes it all the time isn't fought: %" PRId64 " writes in ten minutes",
+	   writes() - before);
+	end();
+}
+
+static void test_unreachable(void)
+{
+	begin(ADVERTISE_WHOLE);
+	make_node("one", "\"pod\":\"a\"", "");
+	ok(WITHIN(20000, shows("one") == 64), "shown");
+	vipu_sim_free(sim);
+	sim = NULL;
+	guarded = false;
+	for (unsigned i = 0; i < 250; i++)
+		turn(1000);
+	is_int(shows("one"), 64, "a controller that doesn't answer for four minutes");
+	for (unsigned i = 0; i < 150; i++)
+		turn(1000);
+	is_int(shows("one"), -1, "for more than five: taken away");
+	end();
+}
+
+static void test_restart(void)
+{
+	begin(ADVERTISE_WHOLE);
+	make_node("one", "\"pod\":\"a\"", "");
+	ok(WITHIN(20000, shows("one") == 64), "shown");
+	process_end();
+	leads = false;
+	process_begin(ADVERTISE_WHOLE);
+	vipu_fleet_configure(fleet, NULL, 0);
+	turns(200, 100);
+	is_int(shows("one"), 64, "who mustn't act writes nothing");
+	leads = true;
+	ok(WITHIN(20000, shows("one") == -1),
+	   "the next that leads takes away what an earlier wrote");
+	end();
+}
+
+static void test_many(void)
+{
+	int64_t before, most = 0;
+	unsigned done = 0;
+
+	begin(ADVERTISE_SHARE);
+	for (unsigned i = 0; i < MANY; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%03u", i);
+		make_node(name, "\"pod\":\"a\"", "");
+	}
+	for (unsigned i = 0; i < 300 && done < 64; i++) {
+		before = writes();
+		for (unsigned k = 0; k < 10; k++)
+			turn(100);
+		if (writes() - before > most)
+			most = writes() - before;
+		done = 0;
+		for (unsigned k = 0; k < MANY; k++) {
+			char name[16];
+
+			snprintf(name, sizeof(name), "n%03u", k);
+			done += shows(name) == 1;
+		}
+	}
+	is_int(done, 64, "64 IPUs are dealt out to 64 of 200 Nodes");
+	is_int(shows("n064"), -1, "by name: the 65th has none");
+	ok(most <= 55, "at most 50 Nodes a second: %" PRId64, most);
+	is_int(writes(), 64, "each once");
+	end();
+}
+
+int main(void)
+{
+	test_follows();
+	test_undone();
+	test_unreachable();
+	test_restart();
+	test_many();
+	return done_testing();
+}
