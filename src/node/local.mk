@@ -63,3 +63,14 @@ t_unit_node_advertiser_test_SOURCES = t/unit/node_advertiser_test.c t/unit/parti
 t_unit_node_advertiser_test_LDADD = libnode.a libpod.a $(sim_ldadd)
 t_unit_node_extender_test_SOURCES = t/unit/node_extender_test.c t/unit/tap.h
 t_unit_node_extender_test_LDADD = $(advert_ldadd)
+
+# RDMA devices.
+libnode_a_SOURCES += \
+	src/node/rdma.c src/node/rdma_sysfs.c src/node/rdma_sysfs.h \
+	src/node/rdma_verbs.c src/node/rdma_verbs.h \
+	src/node/uevent.c src/node/uevent.h
+
+# Shows the inventory of RDMA devices, for the tests.
+noinst_PROGRAMS += t/tools/rdma-watch
+t_tools_rdma_watch_SOURCES = t/tools/rdma_watch.c
+t_tools_rdma_watch_LDADD = $(node_ldadd)
