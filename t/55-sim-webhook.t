@@ -415,6 +415,9 @@ subtest 'Pod Security' => sub {
 	is_deeply([$answer->{status}, $answer->{json}{reason}, $answer->{json}{message}], [403, 'Forbidden', "pods \"pod-$n\" is forbidden: "
 		. 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true, hostPID=true), hostPath volumes (volume "v"), '
 		. 'privileged (container "main" must not set securityContext.privileged=true)'], 'baseline, in the API server\'s words');
+	$answer = $make->('baseline', containers => [{%main, securityContext => {capabilities => {add => ['NET_BIND_SERVICE', 'IPC_LOCK']}}}]);
+	is($answer->{json}{message}, "pods \"pod-$n\" is forbidden: " . 'violates PodSecurity "baseline:latest": non-default capabilities '
+		. '(container "main" must not include "IPC_LOCK" in securityContext.capabilities.add)', 'capabilities too');
 	$answer = $make->('restricted');
 	like($answer->{json}{message}, qr/allowPrivilegeEscalation != false \(container "main" must .*unrestricted capabilities .*runAsNonRoot != true .*seccompProfile/,
 		'restricted says all that it wants');

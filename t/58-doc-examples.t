@@ -88,7 +88,7 @@ for my $file (@jobs) {
 good(kubectl('delete', 'ipujobs', '--all'), 'they go');
 
 subtest 'annotated Pods' => sub {
-	for my $file (qw(annotated-pod.yaml annotated-containers.yaml)) {
+	for my $file (qw(annotated-pod.yaml annotated-containers.yaml annotated-rdma.yaml)) {
 		my $result = kubectl('create', '-o', 'name', '-f', "$examples/pods/$file");
 		good($result, "$file is taken");
 		my ($pod) = $result->{out} =~ m{^(pod/\S+)$}m;

@@ -18,7 +18,7 @@ my $folder = test_dir() . '/sim';
 my $sim = start('ipu-sim', args => ['--dir', $folder, '--agents=16']);
 my $token = slurp("$folder/token");
 my $config = spit(test_dir() . '/operator.yaml', "launcher:\n  image: example.com/ipu-launcher:1\n  workerTimeoutSeconds: 77\n"
-	. "worker:\n  hostNetwork: false\n");
+	. "worker:\n  hostNetwork: false\n  rdmaNetwork: fabric/rdma-net\n  rdmaResource: rdma/a\n");
 my $address = '127.0.0.1:' . $sim->port('vipu0');
 my $operator = start('ipu-operator', args => ['--kubeconfig', "$folder/kubeconfig", '--config', $config,
 	'--set', 'operatorNamespace=ipu-operator', '--set', "controllers=$address",
@@ -143,6 +143,14 @@ my @looks = (
 	['a secure controller', [$job, '--controller', 'file'], qr/^kind: ConfigMap\n.*^  ipuof-1\.conf: "<what /ms],
 	['... its Pods get a file', [$job, '--controller=file'], qr/name: IPUOF_CONFIG_PATH\n +value: "\/etc\/ipuof\.conf\.d\/<partition>\.conf"\n/],
 	['no privileges', [$job, '--config', $config], qr/\A(?!.*privileged)(?!.*hostNetwork: true)/s],
+	['the RDMA network, in a namespace of its own', [$job, '--config', $config], qr/^    k8s\.v1\.cni\.cncf\.io\/networks: "?fabric\/rdma-net"?$/m],
+	['... in the Pod\'s', [$job, '--config', $config, '-n', 'fabric'], qr/^    k8s\.v1\.cni\.cncf\.io\/networks: "?rdma-net"?$/m],
+	['... also in an annotated Pod', [$pods, '--config', $config], qr/networks: "?fabric\/rdma-net"?\n.*- "?IPC_LOCK"?$/ms],
+	['... with the device', [$pods, '--config', $config], qr/limits:\n +rdma\/a: 1\n/],
+	['... or without IPC_LOCK', [$pods, '--config', spit(test_dir() . '/no-lock.yaml',
+		"worker: {hostNetwork: false, rdmaNetwork: n, ipcLock: false}\n")], qr/\A(?!.*IPC_LOCK).*networks: "?default\/n"?$/ms],
+	['nothing of it on the host\'s network', [$pods, '--config', spit(test_dir() . '/host.yaml',
+		"worker: {rdmaNetwork: n, rdmaResource: rdma\/a, ipcLock: true}\n")], qr/\A(?!.*(?:IPC_LOCK|networks|rdma)).*hostNetwork: true/s],
 	['the defaults', [$job], qr/^  hostNetwork: true$/m],
 	['a Deployment that asks by annotation', [$pods], qr/^# A Pod of the template as the webhook makes it.*^  generateName: many-\n.*\n    graphcore.ai\/pod: /ms],
 	['... behind a gate', [$pods], qr/^  schedulingGates:\n  - name: graphcore.ai\/partition$/m],
@@ -168,6 +176,8 @@ is("$result->{status} $result->{out}", '1 ', 'what is wrong is not rendered');
 like($result->{err}, qr/^\Q$wrong\E:8:3: error: spec.ipusPerJobInstance: .*power of two/m, '... and is told with its place');
 for my $bad ([2, qr/--controller: must be/, $job, '--controller', 'x'], [2, qr/--config/, $job, '--config', '/nowhere'],
 	[2, qr/operator.yaml:2:16: must be a boolean/, $job, '--config', spit(test_dir() . '/bad-operator.yaml', "worker:\n  hostNetwork: 1\n")],
+	[2, qr/operator.yaml:1:23: must be \[NAMESPACE\/\]NAME/, $job, '--config', spit(test_dir() . '/bad-network-operator.yaml', "worker: {rdmaNetwork: a.b}\n")],
+	[2, qr/operator.yaml:1:24: must be an extended resource/, $job, '--config', spit(test_dir() . '/bad-resource-operator.yaml', "worker: {rdmaResource: cpu}\n")],
 	[1, qr/neither an IPUJob nor/, spit(test_dir() . '/none.yaml', "kind: Pod\n")], [2, qr/manifest is needed/]) {
 	my ($status, $words, @args) = @$bad;
 	$result = render(@args);

@@ -30,10 +30,13 @@ struct config {
 	char *user_key, *access_key;
 	long call_s, active_s, remove_grace_s, orphan_s, waiting_refresh_s, idle_refresh_s;
 	bool host_network;
-	char *privileged, *dns_policy; /* "auto" or a choice */
-	char *launcher_image;          /* "": none */
-	char *launcher_pull;           /* "auto": as Kubernetes does by itself */
-	char *mpi_interface;           /* "": MPI chooses */
+	char *privileged, *dns_policy;      /* "auto" or a choice */
+	char *rdma_network, *rdma_resource; /* "": none */
+	long rdma_amount;
+	char *ipc_lock;       /* "auto" or a choice */
+	char *launcher_image; /* "": none */
+	char *launcher_pull;  /* "auto": as Kubernetes does by itself */
+	char *mpi_interface;  /* "": MPI chooses */
 	long worker_wait_s, backoff_s, backoff_max_s, start_deadline_s;
 	long unreachable_s; /* 0: never */
 	long ranks_end_s;   /* 0: not waited for */

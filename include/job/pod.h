@@ -12,6 +12,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "job/model.h"
+#include "job/rdma.h"
 #include "partition/types.h"
 
 /* ---- building ---- */
@@ -30,6 +31,7 @@ struct job_pod_settings { /* worker.* of the configuration */
 	bool privileged;
 	/* NULL: ClusterFirstWithHostNet with host_network, else the template's */
 	const char *dns_policy;
+	struct job_rdma rdma; /* nothing with host_network */
 	/* launcher.* of the configuration */
 	const char *launcher_image; /* the one that holds ipu-launcher; "": none is configured */
 	const char *launcher_pull;  /* its imagePullPolicy; NULL: Kubernetes' own default */

@@ -62,6 +62,7 @@ enum pod_mode {
 struct pod_inject_settings {
 	enum pod_mode mode;
 	struct job_pod_settings worker; /* network, privileges, DNS, the launcher's image */
+	const char *ns;                 /* the Pod's namespace; NULL: as the Pod itself says */
 	uint32_t reach_ipus; /* of the controller that has most; 0: not known, nothing is refused */
 	const struct partition_policy *policy; /* of the Pod's namespace; NULL: no limits */
 	/* Init mode: */

@@ -301,6 +301,17 @@ static void each_pod(struct securing *s, const struct access_pods *pods,
 	}
 }
 
+/* What of the configuration they come from. */
+static const char *keys_of(const char *ours)
+{
+	const char *lock = strstr(ours, "capabilities.add");
+	bool others = strstr(ours, "hostNetwork") || strstr(ours, "privileged");
+
+	return !lock    ? "worker.hostNetwork, worker.privileged"
+	       : others ? "worker.hostNetwork, worker.privileged, worker.ipcLock"
+			: "worker.ipcLock";
+}
+
 size_t access_pods_secure(const struct admission_review *r, const struct access_pods *pods,
 			  enum admission_level level, struct admission_findings *out)
 {
@@ -310,9 +321,8 @@ size_t access_pods_secure(const struct admission_review *r, const struct access_
 	if (s.ours[0])
 		admission_deny(out, 403,
 			       "jobs can't run in namespace %s: its Pod Security level is %s, and "
-			       "the operator is configured to set %s in their Pods "
-			       "(worker.hostNetwork, worker.privileged)",
-			       r->ns, admission_level_name(level), s.ours);
+			       "the operator is configured to set %s in their Pods (%s)",
+			       r->ns, admission_level_name(level), s.ours, keys_of(s.ours));
 	return s.found;
 }
 

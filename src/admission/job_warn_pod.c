@@ -32,7 +32,8 @@ static void warn_metadata(const struct job_look *l)
 {
 	static const char *const names[] = {"name", "generateName", "namespace"};
 	static const char *const ours[] = {JOB_LABEL_JOB, JOB_LABEL_INSTANCE, JOB_LABEL_ROLE};
-	const struct json *meta = json_at(l->spec, "workers", "template", "metadata", NULL);
+	const struct json *template = json_at(l->spec, "workers", "template", NULL);
+	const struct json *meta = json_get(template, "metadata");
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (json_str(json_get(meta, names[i])).len)
@@ -41,6 +42,13 @@ static void warn_metadata(const struct job_look *l)
 						"and number, and are in its namespace",
 				       names[i]);
 	}
+	if (l->view->pods &&
+	    job_network_look(template, l->job->ns, &l->view->pods->rdma) == JOB_NETWORK_BROKEN)
+		admission_warn(l->out,
+			       POD_META ".annotations[" JOB_ANNOTATION_NETWORKS
+					"]: is kept as it is: it's no list of networks, and the "
+					"RDMA network %s can't be added",
+			       l->view->pods->rdma.network);
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
 		if (is_given(json_get(meta, "labels"), ours[i]))
 			admission_warn(l->out,

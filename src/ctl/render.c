@@ -235,6 +235,13 @@ static int render_instances(struct rendering *r, const struct job *job, const st
 	return 0;
 }
 
+static const char *namespace_of(const struct rendering *r, const struct json *object)
+{
+	const char *own = json_cstr(json_at(object, "metadata", "namespace", NULL));
+
+	return r->o->job_ns ? r->o->job_ns : own && own[0] ? own : "default";
+}
+
 /* What the API server would add to an object. A name that is to be made up gets its end here. */
 static void complete(const struct rendering *r, struct jmut_doc *doc, struct jmut *object)
 {
@@ -244,8 +251,7 @@ static void complete(const struct rendering *r, struct jmut_doc *doc, struct jmu
 	if (!kube_name(jmut_view(object)).len)
 		jmut_set(doc, meta, "name",
 			 jmut_strf(doc, "%.*sxxxxx", STR_ARG(base.len ? base : STR("pod-"))));
-	if (r->o->job_ns || !kube_namespace(jmut_view(object)).len)
-		jmut_set_str(doc, meta, "namespace", r->o->job_ns ? r->o->job_ns : "default");
+	jmut_set_str(doc, meta, "namespace", namespace_of(r, jmut_view(object)));
 	jmut_set_str(doc, meta, "uid", UID);
 	jmut_del(jmut_get(meta, "annotations"), "kubectl.kubernetes.io/last-applied-configuration");
 }
@@ -343,11 +349,14 @@ static int render_one(void *arg, const struct ctl_object *object, struct err *er
 	if (kind == CTL_OBJECT_OTHER)
 		return 0;
 	r->object = object;
-	if (kind == CTL_OBJECT_JOB)
+	if (kind == CTL_OBJECT_JOB) {
 		ctl_judge_job(doc, object->json, &f, &made);
-	else
-		ctl_judge_pod(doc, jmut_view(pod_from(doc, object->json, template)), path, TOKEN,
-			      &r->settings.pods, &f, &made);
+	} else {
+		const struct json *pod = jmut_view(pod_from(doc, object->json, template));
+
+		r->settings.pods.ns = namespace_of(r, pod);
+		ctl_judge_pod(doc, pod, path, TOKEN, &r->settings.pods, &f, &made);
+	}
 	ctl_findings_each(&f, on_finding, r);
 	if (!admission_is_allowed(&f))
 		r->wrong++;

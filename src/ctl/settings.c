@@ -25,6 +25,32 @@ static const char *chosen(const struct json *v)
 	return z && strcmp(z, "auto") != 0 && z[0] ? z : NULL;
 }
 
+static int take_rdma(struct ctl_settings *s, const struct json *worker, struct err *err)
+{
+	const struct json *network = json_get(worker, "rdmaNetwork");
+	const struct json *resource = json_get(worker, "rdmaResource");
+	const struct json *count = json_get(worker, "rdmaResourceCount");
+	const struct json *lock = json_get(worker, "ipcLock");
+	const char *lock_z = json_type(lock) == JSON_BOOL
+				     ? json_bool(lock, false) ? "true" : "false"
+			     : chosen(lock) ? chosen(lock)
+					    : "auto";
+
+	if (check(s->yaml, "/worker/rdmaNetwork", network, JSON_STRING, err) < 0 ||
+	    check(s->yaml, "/worker/rdmaResource", resource, JSON_STRING, err) < 0 ||
+	    check(s->yaml, "/worker/rdmaResourceCount", count, JSON_INT, err) < 0)
+		return -1;
+	if (json_str(network).len && !job_rdma_is_network(json_str(network)))
+		return yaml_error(s->yaml, 0, "/worker/rdmaNetwork", err,
+				  "must be [NAMESPACE/]NAME[@INTERFACE]");
+	if (json_str(resource).len && !job_rdma_is_resource(json_str(resource)))
+		return yaml_error(s->yaml, 0, "/worker/rdmaResource", err,
+				  "must be an extended resource, DOMAIN/NAME");
+	s->pods.worker.rdma = job_rdma_of(s->pods.worker.host_network, json_cstr(network),
+					  json_cstr(resource), json_int(count, 1), lock_z);
+	return 0;
+}
+
 static int take_worker(struct ctl_settings *s, const struct json *root, struct err *err)
 {
 	struct job_pod_settings *w = &s->pods.worker;
@@ -40,7 +66,7 @@ static int take_worker(struct ctl_settings *s, const struct json *root, struct e
 	else if (chosen(privileged))
 		w->privileged = strcmp(chosen(privileged), "true") == 0;
 	w->dns_policy = chosen(json_at(root, "worker", "dnsPolicy", NULL));
-	return 0;
+	return take_rdma(s, json_get(root, "worker"), err);
 }
 
 static int take_all(struct ctl_settings *s, const struct json *root, struct err *err)

@@ -16,6 +16,7 @@
 #include "core/str.h"
 #include "core/yaml.h"
 #include "http/message.h"
+#include "job/rdma.h"
 #include "kube/object.h"
 #include "net/net.h"
 #include "partition/controllers.h"
@@ -50,6 +51,10 @@ const struct key config_keys[] = {
 	{"worker.privileged", KEY_CHOICE, AT(privileged), "auto", 0, 0, "auto|true|false"},
 	{"worker.dnsPolicy", KEY_CHOICE, AT(dns_policy), "auto", 0, 0,
 	 "auto|ClusterFirstWithHostNet|ClusterFirst|Default"},
+	{"worker.rdmaNetwork", KEY_NETWORK, AT(rdma_network), "", 0, 0, NULL},
+	{"worker.rdmaResource", KEY_RESOURCE, AT(rdma_resource), "", 0, 0, NULL},
+	{"worker.rdmaResourceCount", KEY_NUMBER, AT(rdma_amount), "1", 1, 1000, NULL},
+	{"worker.ipcLock", KEY_CHOICE, AT(ipc_lock), "auto", 0, 0, "auto|true|false"},
 	{"launcher.image", KEY_TEXT, AT(launcher_image), "", 0, 0, NULL},
 	{"launcher.imagePullPolicy", KEY_CHOICE, AT(launcher_pull), "auto", 0, 0,
 	 "auto|Always|IfNotPresent|Never"},
@@ -261,6 +266,12 @@ static int check_text(const struct key *key, struct str text, struct err *err)
 			       "%s: must be a network interface or a subnet (ADDRESS/BITS), or "
 			       "several with commas",
 			       key->name);
+	if (key->type == KEY_NETWORK && text.len && !job_rdma_is_network(text))
+		return err_set(err, ERR_INVALID, 0, "%s: must be [NAMESPACE/]NAME[@INTERFACE]",
+			       key->name);
+	if (key->type == KEY_RESOURCE && text.len && !job_rdma_is_resource(text))
+		return err_set(err, ERR_INVALID, 0, "%s: must be an extended resource, DOMAIN/NAME",
+			       key->name);
 	if (key->type == KEY_FOLDERS && !are_all(text, is_folder))
 		return err_set(err, ERR_INVALID, 0,
 			       "%s: must be \"*\", or absolute paths with commas between them",
@@ -409,6 +420,8 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_HTTPS:
 	case KEY_NAMESPACES:
 	case KEY_INTERFACE:
+	case KEY_NETWORK:
+	case KEY_RESOURCE:
 	case KEY_FOLDERS:
 	case KEY_ACCOUNTS:
 		break;

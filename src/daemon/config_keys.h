@@ -22,6 +22,8 @@ enum key_type {
 	KEY_HTTPS, /* where the API server is to find something: no query */
 	KEY_NAMESPACES,
 	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
+	KEY_NETWORK,   /* a network of Multus' */
+	KEY_RESOURCE,  /* an extended resource */
 	KEY_FOLDERS,   /* "*", or absolute paths with commas between */
 	KEY_ACCOUNTS,  /* "*", or names with commas between */
 	KEY_ROLES,

@@ -132,6 +132,8 @@ struct job_pod_settings daemon_pod_settings(const struct config *c)
 		.host_network = c->host_network,
 		.privileged = is_privileged(c),
 		.dns_policy = strcmp(c->dns_policy, "auto") == 0 ? NULL : c->dns_policy,
+		.rdma = job_rdma_of(c->host_network, c->rdma_network, c->rdma_resource,
+				    c->rdma_amount, c->ipc_lock),
 		.launcher_image = c->launcher_image,
 		.launcher_pull = strcmp(c->launcher_pull, "auto") == 0 ? NULL : c->launcher_pull,
 		.mpi_interface = c->mpi_interface[0] ? c->mpi_interface : NULL,

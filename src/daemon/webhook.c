@@ -91,6 +91,7 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 		.proxy_ca = w->proxy_ca,
 		.wait_s = (unsigned)d->config->pods_wait_s,
 		.worker = w->pods,
+		.ns = ns,
 		.reach_ipus = ret->job.largest_ipus,
 		.policy = &w->policy,
 	};

@@ -7,6 +7,7 @@ libjob_a_SOURCES = \
 	include/job/model.h \
 	include/job/status.h \
 	include/job/pod.h \
+	include/job/rdma.h \
 	include/job/files.h \
 	include/job/group.h \
 	include/job/queue.h \
@@ -29,6 +30,7 @@ libjob_a_SOURCES = \
 	src/job/pod_parts.h \
 	src/job/pod_parts.c \
 	src/job/pod_build.c \
+	src/job/rdma.c \
 	src/job/launcher_env.h \
 	src/job/launcher_env.c \
 	src/job/launcher.c \
@@ -65,7 +67,7 @@ libjob_a_CPPFLAGS = $(AM_CPPFLAGS)
 job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
-	t/unit/job_model_test t/unit/job_status_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_launcher_test \
+	t/unit/job_model_test t/unit/job_status_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_rdma_test t/unit/job_launcher_test \
 	t/unit/job_controller_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
@@ -87,9 +89,11 @@ t_unit_job_queue_test_LDADD = $(job_ldadd)
 t_unit_job_groups_test_SOURCES = t/unit/job_groups_test.c t/unit/partition_rig.h t/unit/tap.h
 t_unit_job_groups_test_LDADD = $(sim_ldadd)
 t_unit_job_pod_test_SOURCES = t/unit/job_pod_test.c t/unit/tap.h
+t_unit_job_rdma_test_SOURCES = t/unit/job_rdma_test.c t/unit/tap.h
 t_unit_job_launcher_test_SOURCES = t/unit/job_launcher_test.c t/unit/tap.h
 t_unit_job_launcher_test_LDADD = $(job_ldadd)
 t_unit_job_pod_test_LDADD = $(job_ldadd)
+t_unit_job_rdma_test_LDADD = $(job_ldadd)
 t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/partition_rig.h \
 	t/unit/tap.h
 t_unit_job_controller_test_LDADD = $(sim_ldadd)

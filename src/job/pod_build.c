@@ -151,6 +151,19 @@ static void make_wait(struct jmut_doc *doc, struct jmut *pod_spec, struct jmut *
 	job_mpi_files(doc, pod_spec, container, job, NULL);
 }
 
+/* What a launcher's container hasn't: it runs nothing on IPUs. */
+static int add_rdma(struct jmut_doc *doc, struct jmut *container, const struct job_rdma *rdma,
+		    struct err *err)
+{
+	const char *wrong = job_rdma_apply(doc, container, rdma);
+
+	if (!wrong)
+		return 0;
+	return err_set(err, ERR_INVALID, 0,
+		       "spec.workers.template.spec.containers: %s isn't what it must be in a Pod",
+		       wrong);
+}
+
 int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json *spec,
 		  uint32_t instance, uint32_t worker, const struct job_ipus *ipus,
 		  const struct job_pod_settings *settings, struct err *err)
@@ -163,7 +176,10 @@ int job_pod_build(struct jmut_doc *doc, const struct job *job, const struct json
 		return -1;
 	containers = jmut_get(pod_spec, "containers");
 	for (size_t i = 0; i < jmut_len(containers); i++) {
-		if (job_container_build(doc, jmut_item(containers, i), ipus, settings, err) < 0)
+		struct jmut *container = jmut_item(containers, i);
+
+		if (job_container_build(doc, container, ipus, settings, err) < 0 ||
+		    add_rdma(doc, container, &settings->rdma, err) < 0)
 			return -1;
 	}
 	if (job_has_launcher(job)) {

@@ -231,7 +231,9 @@ int job_pod_begin(struct jmut_doc *doc, const struct json *spec, const struct jo
 void job_pod_finish(struct jmut_doc *doc, struct jmut *pod_spec, const struct job_ipus *ipus,
 		    const struct job_pod_settings *settings)
 {
-	const char *dns = settings->dns_policy;
+	const char *dns = settings->dns_policy,
+		   *ns = json_cstr(
+			   jmut_view(jmut_get(jmut_get(jmut_root(doc), "metadata"), "namespace")));
 	struct jmut *selector = NULL;
 
 	if (!dns && settings->host_network)
@@ -240,6 +242,7 @@ void job_pod_finish(struct jmut_doc *doc, struct jmut *pod_spec, const struct jo
 	jmut_set_str(doc, pod_spec, "restartPolicy", "Never");
 	if (settings->host_network)
 		jmut_set_bool(doc, pod_spec, "hostNetwork", true);
+	(void)job_network_add(doc, jmut_root(doc), ns, &settings->rdma);
 	if (dns)
 		jmut_set_str(doc, pod_spec, "dnsPolicy", dns);
 	if (ipus->label_key)

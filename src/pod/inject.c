@@ -369,6 +369,16 @@ static void set_privileged(const struct injection *in, struct jmut *container, c
 	     path, kept);
 }
 
+static int set_rdma(const struct injection *in, struct jmut *container, const char *path)
+{
+	const char *wrong = job_rdma_apply(in->doc, container, &in->settings->worker.rdma);
+
+	if (!wrong)
+		return 0;
+	return err_set(in->err, ERR_INVALID, 0, "%s.%s: must be %s", path, wrong,
+		       str_has_suffix(str_of(wrong), STR(".add")) ? "a list" : "an object");
+}
+
 /* An author's own that says what ours would say may stand where ours does. */
 static void set_timeout(const struct injection *in, struct jmut *env, const char *path)
 {
@@ -427,6 +437,8 @@ static int inject_containers(const struct injection *in, const struct job_ipus *
 			set_env(in, container, path, ipus);
 			if (in->settings->worker.privileged)
 				set_privileged(in, container, path);
+			if (set_rdma(in, container, path) < 0)
+				return -1;
 		}
 	}
 	return 0;
@@ -439,12 +451,20 @@ static void set_network(const struct injection *in)
 {
 	const struct job_pod_settings *s = &in->settings->worker;
 	const char *dns = s->dns_policy;
+	const char *ns = in->settings->ns ? in->settings->ns
+					  : json_cstr(jmut_view(jmut_get(in->meta, "namespace")));
 	struct str now = text_at(in->spec, "dnsPolicy");
 
 	if (!dns && s->host_network)
 		dns = "ClusterFirstWithHostNet";
 	if (s->host_network)
 		jmut_set_bool(in->doc, in->spec, "hostNetwork", true);
+	if (job_network_add(in->doc, in->pod, ns, &s->rdma) == JOB_NETWORK_BROKEN)
+		warn(in,
+		     "metadata.annotations[" JOB_ANNOTATION_NETWORKS
+		     "]: is kept as it is: it's no list of networks, and the RDMA network %s can't "
+		     "be added",
+		     s->rdma.network);
 	if (!dns || str_eqz(now, dns))
 		return;
 	if (now.len == 0 || str_eqz(now, "ClusterFirst"))

@@ -22,11 +22,13 @@ libpod_a_SOURCES = \
 libpod_a_CPPFLAGS = $(AM_CPPFLAGS)
 pod_ldadd = libpod.a $(job_ldadd)
 
-pod_tests = t/unit/pod_inject_test t/unit/pod_plan_test \
+pod_tests = t/unit/pod_inject_test t/unit/pod_rdma_test t/unit/pod_plan_test \
 	t/unit/pod_plan_all_test t/unit/pod_controller_test
 check_PROGRAMS += $(pod_tests)
 t_unit_pod_inject_test_SOURCES = t/unit/pod_inject_test.c t/unit/tap.h
 t_unit_pod_inject_test_LDADD = $(pod_ldadd)
+t_unit_pod_rdma_test_SOURCES = t/unit/pod_rdma_test.c t/unit/tap.h
+t_unit_pod_rdma_test_LDADD = $(pod_ldadd)
 t_unit_pod_plan_test_SOURCES = t/unit/pod_plan_test.c t/unit/pod_plan_rig.h t/unit/tap.h
 t_unit_pod_plan_test_LDADD = $(pod_ldadd)
 t_unit_pod_controller_test_SOURCES = t/unit/pod_controller_test.c t/unit/pod_rig.h \

@@ -2,8 +2,8 @@
 /*
  * Pod Security Admission, as far as tests need it: what a namespace's label
  * pod-security.kubernetes.io/enforce forbids (baseline: the host's namespaces, privileged,
- * hostPath, hostPorts; restricted: also what must be said of each container), in the API server's
- * words.
+ * hostPath, hostPorts, capabilities; restricted: also what must be said of each container), in the
+ * API server's words.
  */
 #include <stdio.h>
 #include <string.h>
@@ -101,6 +101,35 @@ static bool keeps_capabilities(const struct json *container, const struct json *
 	return true;
 }
 
+/* What containers have anyway. */
+static bool is_common(struct str name)
+{
+	static const char *const common[] = {
+		"AUDIT_WRITE", "CHOWN",  "DAC_OVERRIDE",     "FOWNER",  "FSETID",
+		"KILL",        "MKNOD",  "NET_BIND_SERVICE", "SETFCAP", "SETGID",
+		"SETPCAP",     "SETUID", "SYS_CHROOT",
+	};
+
+	for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++) {
+		if (str_eqz(name, common[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool adds_capabilities(const struct json *container, const struct json *pod)
+{
+	struct json_iter it = json_iter(
+		json_at(container, "securityContext", "capabilities", "add", NULL));
+
+	(void)pod;
+	while (json_next(&it)) {
+		if (!is_common(json_str(it.value)))
+			return true;
+	}
+	return false;
+}
+
 static bool may_be_root(const struct json *container, const struct json *pod)
 {
 	return !json_bool(context(container, "runAsNonRoot"),
@@ -116,7 +145,39 @@ static bool has_no_seccomp(const struct json *container, const struct json *pod)
 	return !str_eqz(type, "RuntimeDefault") && !str_eqz(type, "Localhost");
 }
 
-static void check_baseline(struct buf *out, const struct json *spec)
+/* Each capability that breaks the rule is named, for all containers together. */
+static void check_capabilities(struct buf *out, const struct json *spec, const char *rule)
+{
+	static const char *const lists[] = {"initContainers", "containers"};
+	struct buf must = BUF_INIT(4096);
+	size_t n = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct json_iter it = json_iter(json_get(spec, lists[i]));
+
+		while (json_next(&it)) {
+			struct json_iter add = json_iter(
+				json_get(context(it.value, "capabilities"), "add"));
+
+			while (json_next(&add)) {
+				struct str name = json_str(add.value);
+
+				if (!is_common(name))
+					buf_printf(&must, NULL, "%s\"%.*s\"",
+						   n++ ? ", " : "not include ", STR_ARG(name));
+			}
+		}
+	}
+	buf_printf(&must, NULL, " in securityContext.capabilities.add");
+	if (n) {
+		CLEANUP_FREE char *words = str_dup(buf_str(&must));
+
+		check_containers(out, spec, rule, "container", words, adds_capabilities);
+	}
+	buf_done(&must);
+}
+
+static void check_baseline(struct buf *out, const struct json *spec, bool is_restricted)
 {
 	static const char *const host[] = {"hostNetwork", "hostPID", "hostIPC"};
 	struct finding namespaces = {.out = out, .name = "host namespaces", .close = "=true"};
@@ -136,12 +197,15 @@ static void check_baseline(struct buf *out, const struct json *spec)
 	check_containers(out, spec, "hostPort", "container", "not use hostPorts", has_host_port);
 	check_containers(out, spec, "privileged", "container",
 			 "not set securityContext.privileged=true", is_privileged);
+	if (!is_restricted)
+		check_capabilities(out, spec, "non-default capabilities");
 }
 
 static void check_restricted(struct buf *out, const struct json *spec)
 {
 	check_containers(out, spec, "allowPrivilegeEscalation != false", "container",
 			 "set securityContext.allowPrivilegeEscalation=false", may_escalate);
+	check_capabilities(out, spec, "unrestricted capabilities");
 	check_containers(out, spec, "unrestricted capabilities", "container",
 			 "set securityContext.capabilities.drop=[\"ALL\"]", keeps_capabilities);
 	check_containers(out, spec, "runAsNonRoot != true", "pod or container",
@@ -161,7 +225,7 @@ bool sim_pod_is_secure(const struct json *pod, const struct json *namespace, str
 	bool secure;
 
 	if (level.len && !str_eqz(level, "privileged"))
-		check_baseline(&text, spec);
+		check_baseline(&text, spec, str_eqz(level, "restricted"));
 	if (str_eqz(level, "restricted"))
 		check_restricted(&text, spec);
 	secure = text.len == 0;

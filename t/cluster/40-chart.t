@@ -126,6 +126,10 @@ my %effect = (
 		"$checks metadata annotations cert-manager.io/inject-ca-from" => 'x/y', "$config webhook caFile" => undef ],
 
 	'worker.hostNetwork' => [ $no, "$config worker hostNetwork" => $no ],
+	'worker.rdmaNetwork' => [ 'fabric/rdma-net', "$config worker rdmaNetwork" => 'fabric/rdma-net' ],
+	'worker.rdmaResource' => [ 'rdma/a', "$config worker rdmaResource" => 'rdma/a' ],
+	'worker.rdmaResourceCount' => [ 2, "$config worker rdmaResourceCount" => 2 ],
+	'worker.ipcLock' => [ $no, "$config worker ipcLock" => $no ],
 	'operatorConfig' => [ { queue => { choice => 'bestFit' }, proxy => { details => $no }, log => { level => 6 } },
 		"$config queue choice" => 'bestFit', "$config proxy details" => $no, "$config proxy readTimeoutSeconds" => 30,
 		"$pc env IPUOPERATOR_LOG_LEVEL" => undef ],

@@ -38,7 +38,9 @@ my $digest = '@sha256:' . '0' x 64;
 my %effect = (
 	'one-controller.yaml' => sub ($o) { is($o->{$C}{spec}{replicas}, 1, '... one replica') },
 	'secondary-network.yaml' => sub ($o) {
-		ok(!$o->{'ConfigMap/ipu-operator-config'}{config}{worker}{hostNetwork}, '... no host network');
+		my $worker = $o->{'ConfigMap/ipu-operator-config'}{config}{worker};
+		ok(!$worker->{hostNetwork}, '... no host network');
+		is($worker->{rdmaNetwork}, 'rdma-net', '... but another one');
 	},
 	'production.yaml' => sub ($o) {
 		is($o->{$_}{spec}{replicas}, 2, "... two of $_") for $C, $P;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The injection into annotated Pods: what it makes can be injected again, and stays what it is; a
- * refusal has words. Input: a letter (g, G: gate mode, i, I: init mode; capitals with host network
- * and privileges), then the Pod's JSON.
+ * refusal has words. Input: a letter (g, G, r: gate mode, i, I: init mode; capitals with host
+ * network and privileges, r with an RDMA network and devices), then the Pod's JSON.
  */
 #include "core/json.h"
 #include "fuzz.h"
@@ -24,7 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		.mode = letter == 'i' || letter == 'I' ? POD_MODE_INIT : POD_MODE_GATE,
 		.worker = {.host_network = letter == 'G' || letter == 'I',
 			   .privileged = letter == 'G' || letter == 'I',
+			   .rdma = letter == 'r' ? job_rdma_of(false, "net@r0", "rdma/a", 1, "auto")
+						 : (struct job_rdma){0},
 			   .launcher_image = "l"},
+		.ns = "team",
 		.proxy_url = "https://p",
 		.proxy_ca = "CA"};
 	CLEANUP_JMUT struct jmut_doc *one = jmut_doc_new(), *other = jmut_doc_new();

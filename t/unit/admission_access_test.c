@@ -36,6 +36,9 @@ static struct admission_access *access_;
 	"," spec "}}"
 #define PLAIN    JOB(TEMPLATE(""))
 #define HOSTPATH JOB(TEMPLATE(",\"volumes\":[{\"name\":\"v\",\"hostPath\":{\"path\":\"/etc\"}}]"))
+#define LOCKS                                                                                      \
+	JOB("\"workers\":{\"template\":{\"spec\":{" GOOD ",\"containers\":[{\"name\":\"c\","       \
+	    "\"image\":\"i\",\"securityContext\":{\"capabilities\":{\"add\":[\"IPC_LOCK\"]}}}]}}}")
 
 static void review_of(struct admission_review *r, const char *user, const char *object,
 		      const char *old)
@@ -93,6 +96,7 @@ struct row {
 	unsigned requests;
 	bool off;          /* no dry runs */
 	bool host_network; /* worker.hostNetwork and privileged */
+	bool rdma;         /* worker.rdmaNetwork, and so IPC_LOCK */
 };
 
 /* clang-format off */
@@ -208,6 +212,13 @@ static const struct row rows[] = {
 	{.name = "what the operator itself sets", .object = PLAIN, .off = true, .host_network = true, .requests = 2, .code = 403,
 	 .steps = {YES, {NAMESPACE, 200, NULL, ENFORCE("baseline"), SRV_WHOLE}},
 	 .denied = "jobs can't run in namespace ns: its Pod Security level is baseline, and the operator is configured to set hostNetwork, privileged in their Pods (worker.hostNetwork, worker.privileged)"},
+	{.name = "the capability that the operator adds", .object = PLAIN, .off = true, .rdma = true, .requests = 2, .code = 403,
+	 .steps = {YES, {NAMESPACE, 200, NULL, ENFORCE("baseline"), SRV_WHOLE}},
+	 .denied = "jobs can't run in namespace ns: its Pod Security level is baseline, and the operator is configured to set capabilities.add in their Pods (worker.ipcLock)"},
+	{.name = "the same, which the template has too", .object = LOCKS, .off = true, .rdma = true, .requests = 2,
+	 .steps = {YES, {NAMESPACE, 200, NULL, ENFORCE("baseline"), SRV_WHOLE}},
+	 .problems = T ".spec.containers[0].securityContext.capabilities.add[0] Forbidden must be left out: only capabilities that containers have anyway may be added: the Pod Security level of namespace ns is baseline\n"},
+	{.name = "the same, where it may", .object = PLAIN, .off = true, .rdma = true, .requests = 2, .steps = {YES, FREE}},
 	{.name = "a level that only warns", .object = HOSTPATH, .requests = 3,
 	 .steps = {YES, TAKEN, {NAMESPACE, 200, NULL, LABELS("\"pod-security.kubernetes.io/warn\":\"baseline\""), SRV_WHOLE}},
 	 .warnings = {"violate the Pod Security level baseline, of which namespace ns warns, by: hostPath"}},
@@ -237,11 +248,12 @@ static const struct row rows[] = {
 };
 /* clang-format on */
 
-static void open_all(bool off, bool host_network)
+static void open_with(bool off, bool host_network, bool rdma)
 {
 	struct admission_access_opts opts = {
 		.pods = {.host_network = host_network,
 			 .privileged = host_network,
+			 .rdma = job_rdma_of(!rdma, "rdma-net", NULL, 0, "auto"),
 			 .launcher_image = "l",
 			 .worker_wait_s = 1},
 		.dry_run_pods = !off,
@@ -255,6 +267,11 @@ static void open_all(bool off, bool host_network)
 	if (kube_client_new(&copts, &client, &err) < 0)
 		bail_out(err.msg);
 	access_ = admission_access_new(client, &opts);
+}
+
+static void open_all(bool off, bool host_network)
+{
+	open_with(off, host_network, false);
 }
 
 static void close_all(void)
@@ -326,7 +343,7 @@ static void test_rows(void)
 
 		row_begin("%s", row->name);
 		script(row->steps);
-		open_all(row->off, row->host_network);
+		open_with(row->off, row->host_network, row->rdma);
 		review_of(&r, "ann", row->object, row->old);
 		began = clock_mono_ms();
 		admission_access_start(access_, &r, &f, DEADLINE_MS, on_done, &done, NULL);

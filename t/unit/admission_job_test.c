@@ -163,6 +163,9 @@ static const struct partition_policy quota = {.max_ipus = 16,
 
 static const struct admission_job_view on_plain = {.pods = &plain};
 static const struct admission_job_view on_host = {.pods = &host};
+static const struct job_pod_settings networked = {.launcher_image = "l",
+						  .rdma = {.network = "rdma-net"}};
+static const struct admission_job_view with_rdma = {.pods = &networked};
 static const struct admission_job_view no_image = {.pods = &bare};
 static const struct admission_job_view of_64 = {.largest_ipus = 64};
 static const struct admission_job_view of_48 = {.largest_ipus = 48};
@@ -335,6 +338,8 @@ static const struct row rows[] = {
 	{"pod-restart", POD("'restartPolicy':'OnFailure'"), IN_POD("restartPolicy")},
 	{"pod-dns", POD("'dnsPolicy':'Default'"), IN_POD("dnsPolicy"), &on_host},
 	{"pod-network", POD("'hostNetwork':false"), IN_POD("hostNetwork"), &on_host},
+	{"pod-networks", TEMPLATE("'metadata':{'annotations':{'k8s.v1.cni.cncf.io/networks':'[rdma-net'}}"),
+	 IN_META("annotations[k8s.v1.cni.cncf.io/networks]"), &with_rdma},
 	{"pod-privileged", MAIN("'securityContext':{'privileged':false}"),
 	 IN_MAIN("securityContext.privileged"), &on_host},
 	{"pod-node", POD("'nodeName':'n'"), IN_POD("nodeName")},

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -61,7 +61,8 @@ static char *describe(const struct config *c)
 		c->webhook_validating, c->webhook_url, c->webhook_scope, c->webhook_failure_policy,
 		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
 		c->pods_wait_s, c->slow_turn_ms, c->stop_s, c->advertise_ipus,
-		c->advertise_on_control_plane, c->scheduler_listen);
+		c->advertise_on_control_plane, c->scheduler_listen,
+		c->rdma_network, c->rdma_resource, c->rdma_amount, c->ipc_lock);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -102,11 +103,11 @@ static void test_shipped_file(void)
 	       "30|300|60|4|auto|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 91, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 95, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -176,6 +177,16 @@ static const struct value values[] = {
 	 "worker.privileged=false", "|1|false|auto|"},
 	{"worker: {dnsPolicy: Default}", "IPUOPERATOR_WORKER_DNS_POLICY=Default",
 	 "worker.dnsPolicy=Default", "|auto|Default|"},
+	{"worker: {rdmaNetwork: fabric/rdma-net@rdma0}",
+	 "IPUOPERATOR_WORKER_RDMA_NETWORK=fabric/rdma-net@rdma0",
+	 "worker.rdmaNetwork=fabric/rdma-net@rdma0", "|fabric/rdma-net@rdma0||1|auto|"},
+	{"worker: {rdmaResource: rdma/rdma_shared_device_a}",
+	 "IPUOPERATOR_WORKER_RDMA_RESOURCE=rdma/rdma_shared_device_a",
+	 "worker.rdmaResource=rdma/rdma_shared_device_a", "||rdma/rdma_shared_device_a|1|auto|"},
+	{"worker: {rdmaResourceCount: 2}", "IPUOPERATOR_WORKER_RDMA_RESOURCE_COUNT=2",
+	 "worker.rdmaResourceCount=2", "|||2|auto|"},
+	{"worker: {ipcLock: false}", "IPUOPERATOR_WORKER_IPC_LOCK=false", "worker.ipcLock=false",
+	 "|||1|false|"},
 	{"launcher: {image: 'reg.example:5000/l@sha256:0'}",
 	 "IPUOPERATOR_LAUNCHER_IMAGE=reg.example:5000/l@sha256:0",
 	 "launcher.image=reg.example:5000/l@sha256:0", "||reg.example:5000/l@sha256:0|auto||300|"},
@@ -372,6 +383,13 @@ static const struct {
 	{"policy:\n  namespaces:\n    a: {maxIpu: 3}\n",
 	 ":3:17: policy.namespaces: there is no such key"},
 	{"policy:\n  namespaces:\n    a: {maxIpus: '3'}\n", ":3:19: maxIpus: must be from"},
+	{"worker: {rdmaNetwork: a/b/c}\n",
+	 ":1:23: worker.rdmaNetwork: must be [NAMESPACE/]NAME[@INTERFACE]"},
+	{"worker: {rdmaNetwork: 'a,b'}\n", "worker.rdmaNetwork: must be [NAMESPACE/]NAME"},
+	{"worker: {rdmaResource: rdma}\n",
+	 "worker.rdmaResource: must be an extended resource, DOMAIN/NAME"},
+	{"worker: {rdmaResourceCount: 0}\n", "worker.rdmaResourceCount: must be from 1 to 1000"},
+	{"worker: {ipcLock: maybe}\n", "worker.ipcLock: must be one of auto, true, false"},
 	{"launcher: {mpiInterface: 'eth0, eth1'}\n",
 	 ":1:27: launcher.mpiInterface: must be a network interface or a subnet"},
 	{"launcher: {mpiInterface: 10.5.0.0/33}\n", "launcher.mpiInterface: must be"},

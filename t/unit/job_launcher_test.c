@@ -406,6 +406,25 @@ static void test_resources(void)
 	row_end();
 }
 
+/* It talks to the workers by what they talk by, and uses no devices. */
+static void test_rdma(void)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct job_pod_settings how = settings;
+	char spec[512];
+	struct jmut *pod;
+
+	how.host_network = how.privileged = false;
+	how.rdma = job_rdma_of(false, "fabric/rdma-net", "rdma/x", 1, "auto");
+	snprintf(spec, sizeof(spec), PLAIN, "", ", resources: {limits: {rdma/x: 1}}", "");
+	pod = build_with(doc, &job, spec, 0, &ipus, &how);
+	is_yaml(json_at(jmut_view(pod), "metadata", "annotations", JOB_ANNOTATION_NETWORKS, NULL),
+		"fabric/rdma-net", "it's in the network");
+	ok(!jmut_get(main_container(pod), "resources"), "it asks for no device");
+	ok(!jmut_get(main_container(pod), "securityContext"), "and may lock no memory");
+	ok(!jmut_get(jmut_get(pod, "spec"), "hostNetwork"), "nor is it on the host's network");
+}
+
 static void test_one_worker_and_files(void)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new(), *files = jmut_doc_new();
@@ -716,6 +735,7 @@ int main(void)
 	test_interactive();
 	test_environment();
 	test_resources();
+	test_rdma();
 	test_one_worker_and_files();
 	test_bad();
 	test_supports();

@@ -238,6 +238,68 @@ static void test_settings(void)
 	row_end();
 }
 
+static void test_rdma(void)
+{
+	static const struct job_pod_settings how = {
+		.rdma = {.network = "n", .resource = "rdma/a", .amount = 1, .ipc_lock = true}};
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct err err = ERR_INIT;
+
+	ok(build(doc,
+		 "{workers: {template: {spec: {initContainers: [{name: i}], containers: [{name: c, "
+		 "env: null, resources: {limits: {cpu: 2}}}, {name: side, resources: {limits: {rdma/a: "
+		 "4}}}]}}}}",
+		 &literal, &how, &err) == 0,
+	   "built");
+	for (size_t i = 0; i < 2; i++)
+		jmut_del(jmut_item(jmut_get(jmut_get(jmut_root(doc), "spec"), "containers"), i),
+			 "env");
+	is_yaml(jmut_view(jmut_get(jmut_root(doc), "spec")),
+		"restartPolicy: Never\n"
+		"initContainers: [{name: i}]\n"
+		"containers:\n"
+		"- name: c\n"
+		"  resources: {limits: {cpu: 2, rdma/a: 1}, requests: {rdma/a: 1}}\n"
+		"  securityContext: {capabilities: {add: [IPC_LOCK]}}\n"
+		"- name: side\n"
+		"  resources: {limits: {rdma/a: 4}}\n"
+		"  securityContext: {capabilities: {add: [IPC_LOCK]}}\n",
+		"devices for each container, and neither network nor privileges of the host's");
+}
+
+static void test_network(void)
+{
+	static const struct {
+		const char *name, *spec, *network, *want; /* NULL: none */
+	} rows[] = {
+		{"a network", "", "fabric/n", "fabric/n"},
+		{"of the job's namespace", "", "n", "n"},
+		{"none for its host's network",
+		 ", spec: {hostNetwork: true, containers: [{name: c}]}", "n", NULL},
+		{"beside the template's",
+		 ", metadata: {annotations: {k8s.v1.cni.cncf.io/networks: a}}", "fabric/n",
+		 "a,fabric/n"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		const struct job_pod_settings how = {.rdma = {.network = rows[i].network}};
+		const struct json *annotations;
+		struct err err = ERR_INIT;
+		char spec[512];
+
+		row_begin("%s", rows[i].name);
+		snprintf(spec, sizeof(spec), "{workers: {template: {x: y%s%s}}}",
+			 strstr(rows[i].spec, "spec:") ? "" : ", spec: {containers: [{name: c}]}",
+			 rows[i].spec);
+		ok(build(doc, spec, &literal, &how, &err) == 0, "built");
+		annotations = json_at(jmut_view(jmut_root(doc)), "metadata", "annotations", NULL);
+		is_str(json_cstr(json_get(annotations, JOB_ANNOTATION_NETWORKS)), rows[i].want,
+		       "the annotation");
+	}
+	row_end();
+}
+
 /* ---- the three sources of values ---- */
 
 static void test_values(void)
@@ -692,6 +754,8 @@ int main(void)
 {
 	test_whole();
 	test_settings();
+	test_rdma();
+	test_network();
 	test_values();
 	test_waiting();
 	test_popdist();

@@ -24,7 +24,7 @@
     "operatorNamespace" $ns
     "controllersConfigMap" (printf "%s-vipu-controllers" $full)
     "vipu" (dict "serverAddr" .Values.vipuServerAddr "serverPort" .Values.vipuServerPort "clusterName" .Values.vipuClusterName)
-    "worker" (dict "hostNetwork" .Values.worker.hostNetwork)
+    "worker" (deepCopy .Values.worker)
     "launcher" (dict "image" (include "ipu-operator.launcherImage" .) "imagePullPolicy" .Values.global.launcherImagePullPolicy)
     "tracker" (dict "configMap" $proxy.proxyPartitionTrackerConfigMap)
     "leaderElection" (dict "name" $full)
