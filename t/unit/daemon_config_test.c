@@ -61,8 +61,8 @@ static char *describe(const struct config *c)
 		c->webhook_validating, c->webhook_url, c->webhook_scope, c->webhook_failure_policy,
 		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
 		c->pods_wait_s, c->slow_turn_ms, c->stop_s, c->advertise_ipus,
-		c->advertise_on_control_plane, c->scheduler_listen,
-		c->rdma_network, c->rdma_resource, c->rdma_amount, c->ipc_lock);
+		c->advertise_on_control_plane, c->scheduler_listen, c->rdma_network,
+		c->rdma_resource, c->rdma_amount, c->ipc_lock);
 }
 
 /* ---- the file that comes with the project ---- */
