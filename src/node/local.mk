@@ -13,6 +13,7 @@ libnode_a_SOURCES = \
 	include/node/verdict.h \
 	src/node/checks.c \
 	src/node/cidr.c \
+	src/node/fabric.c \
 	src/node/facts.c \
 	src/node/files.c \
 	src/node/files.h \
@@ -73,6 +74,11 @@ libnode_a_SOURCES += \
 	src/node/rdma.c src/node/rdma_sysfs.c src/node/rdma_sysfs.h \
 	src/node/rdma_verbs.c src/node/rdma_verbs.h \
 	src/node/uevent.c src/node/uevent.h
+
+# Shows the facts of a node's fabric as they change, for the tests.
+noinst_PROGRAMS += t/tools/fabric-watch
+t_tools_fabric_watch_SOURCES = t/tools/fabric_watch.c
+t_tools_fabric_watch_LDADD = $(node_ldadd)
 
 # Shows the inventory of RDMA devices, for the tests.
 noinst_PROGRAMS += t/tools/rdma-watch
