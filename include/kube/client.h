@@ -80,6 +80,9 @@ enum kube_verb {
 enum kube_patch {
 	KUBE_PATCH_MERGE, /* RFC 7386 */
 	KUBE_PATCH_JSON,  /* RFC 6902 */
+	/* Lists whose items have a key of their own are merged by it (Kubernetes: Update API
+	 * Objects in Place Using kubectl patch); of built-in kinds alone. */
+	KUBE_PATCH_STRATEGIC,
 };
 
 enum kube_propagation {

@@ -131,10 +131,13 @@ static int write_body(const struct kube_request *r, struct buf *out, struct err 
 
 static const char *content_type(const struct kube_request *r)
 {
-	if (r->verb == KUBE_PATCH)
-		return r->patch == KUBE_PATCH_JSON ? "application/json-patch+json"
-						   : "application/merge-patch+json";
-	return "application/json";
+	static const char *const of_patch[] = {
+		[KUBE_PATCH_MERGE] = "application/merge-patch+json",
+		[KUBE_PATCH_JSON] = "application/json-patch+json",
+		[KUBE_PATCH_STRATEGIC] = "application/strategic-merge-patch+json",
+	};
+
+	return r->verb == KUBE_PATCH ? of_patch[r->patch] : "application/json";
 }
 
 static enum http_method method_of(enum kube_verb verb)

@@ -42,6 +42,16 @@ t_unit_node_netlink_test_LDADD = $(node_ldadd)
 check_PROGRAMS += t/unit/node_verdict_test
 t_unit_node_verdict_test_LDADD = $(node_ldadd)
 
+# What is published of them.
+libnode_a_SOURCES += \
+	include/node/publish.h \
+	include/node/publisher.h \
+	src/node/publish.c \
+	src/node/publisher.c
+check_PROGRAMS += t/unit/node_publish_test t/unit/node_publisher_test
+t_unit_node_publish_test_LDADD = $(node_ldadd)
+t_unit_node_publisher_test_LDADD = libnode.a $(sim_ldadd)
+
 check_PROGRAMS += t/unit/node_checks_test
 t_unit_node_checks_test_LDADD = $(node_ldadd)
 

@@ -509,12 +509,13 @@ static int apply_patch(struct sim_draft *d, const struct json *old, struct err *
 	if (sim_parse_body(d->req, &patch, err) < 0)
 		return -1;
 	d->root = jmut_copy(d->doc, old);
-	if (str_eqz(type, "application/merge-patch+json") ||
-	    (str_eqz(type, "application/strategic-merge-patch+json") &&
-	     sim_patch_is_plain(json_root(patch)))) {
+	if (str_eqz(type, "application/merge-patch+json")) {
 		d->root = jmut_merge_patch(d->doc, d->root, json_root(patch));
 		return 0;
 	}
+	if (str_eqz(type, "application/strategic-merge-patch+json") &&
+	    !sim_is_kind(d->req->resource, "IPUJob"))
+		return sim_strategic_patch(d->doc, d->root, json_root(patch), err);
 	if (str_eqz(type, "application/json-patch+json")) {
 		if (sim_json_patch(d->doc, &d->root, json_root(patch), err) < 0) {
 			err->code = 422;
@@ -524,8 +525,8 @@ static int apply_patch(struct sim_draft *d, const struct json *old, struct err *
 	}
 	return err_set(err, ERR_UNSUPPORTED, 415,
 		       "the body of the request was in an unknown format - accepted media types "
-		       "include: application/json-patch+json, application/merge-patch+json (and "
-		       "application/strategic-merge-patch+json without lists)");
+		       "include: application/json-patch+json, application/merge-patch+json, "
+		       "application/strategic-merge-patch+json of built-in kinds");
 }
 
 /* The replicas that a body for the scale subresource asks for, into the job's own field. */

@@ -217,15 +217,99 @@ int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *
 	return 0;
 }
 
-bool sim_patch_is_plain(const struct json *patch)
+/* ---- strategic merge patch ---- */
+
+/* Of an item of a list, by the key that its items are told apart by. */
+static struct jmut *find_item(struct jmut *list, const char *key, struct str value)
+{
+	struct json_iter it = json_iter(jmut_view(list));
+
+	while (json_next(&it)) {
+		if (str_eq(json_str(json_get(it.value, key)), value))
+			return jmut_of(it.value);
+	}
+	return NULL;
+}
+
+static int merge_object(struct jmut_doc *doc, struct jmut *target, const struct json *patch,
+			struct err *err);
+
+static int merge_list(struct jmut_doc *doc, struct jmut *target, struct str name,
+		      const char *item_key, const struct json *patch, struct err *err)
+{
+	CLEANUP_FREE char *key = str_dup(name);
+	struct jmut *list = jmut_need_array(doc, target, key);
+	struct json_iter it = json_iter(patch);
+
+	while (json_next(&it)) {
+		struct str value = json_str(json_get(it.value, item_key));
+		struct jmut *item = find_item(list, item_key, value);
+
+		if (!value.len)
+			return err_set(err, ERR_INVALID, 400,
+				       "map: %.*s does not contain declared merge key: %s",
+				       STR_ARG(name), item_key);
+		if (!item) {
+			item = jmut_object(doc);
+			jmut_push(doc, list, item);
+		}
+		if (merge_object(doc, item, it.value, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int merge_member(struct jmut_doc *doc, struct jmut *target, struct str name,
+			const struct json *value, struct err *err)
+{
+	if (name.len && name.p[0] == '$')
+		return err_set(err, ERR_UNSUPPORTED, 415,
+			       "strategic merge patch: %.*s isn't simulated", STR_ARG(name));
+	switch (json_type(value)) {
+	case JSON_NULL:
+		jmut_deln(target, name);
+		return 0;
+	case JSON_OBJECT: {
+		struct jmut *inner = jmut_getn(target, name);
+
+		if (json_type(jmut_view(inner)) != JSON_OBJECT) {
+			inner = jmut_object(doc);
+			jmut_setn(doc, target, name, inner);
+		}
+		return merge_object(doc, inner, value, err);
+	}
+	case JSON_ARRAY:
+		if (str_eqz(name, "conditions"))
+			return merge_list(doc, target, name, "type", value, err);
+		if (!str_eqz(name, "taints")) /* those are replaced */
+			return err_set(
+				err, ERR_UNSUPPORTED, 415,
+				"strategic merge patch: how the list %.*s is merged isn't simulated",
+				STR_ARG(name));
+		break;
+	default:
+		break;
+	}
+	jmut_setn(doc, target, name, jmut_copy(doc, value));
+	return 0;
+}
+
+static int merge_object(struct jmut_doc *doc, struct jmut *target, const struct json *patch,
+			struct err *err)
 {
 	struct json_iter it = json_iter(patch);
 
-	if (json_type(patch) == JSON_ARRAY)
-		return false;
-	while (json_type(patch) == JSON_OBJECT && json_next(&it)) {
-		if ((it.key.len && it.key.p[0] == '$') || !sim_patch_is_plain(it.value))
-			return false;
+	while (json_next(&it)) {
+		if (merge_member(doc, target, it.key, it.value, err) < 0)
+			return -1;
 	}
-	return true;
+	return 0;
+}
+
+int sim_strategic_patch(struct jmut_doc *doc, struct jmut *root, const struct json *patch,
+			struct err *err)
+{
+	if (json_type(patch) != JSON_OBJECT)
+		return err_set(err, ERR_INVALID, 400, "a strategic merge patch is an object");
+	return merge_object(doc, root, patch, err);
 }

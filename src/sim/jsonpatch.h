@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON Patch (RFC 6902), for the simulated API server.
+ * JSON Patch (RFC 6902) and what is needed of strategic merge patch, for the simulated API server.
  */
 #ifndef IPU_SIM_JSONPATCH_H
 #define IPU_SIM_JSONPATCH_H
-
-#include <stdbool.h>
 
 #include "core/err.h"
 #include "core/json.h"
@@ -15,7 +13,10 @@
 int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *patch,
 		   struct err *err);
 
-/* A strategic merge patch that says the same as a merge patch: without lists and directives. */
-bool sim_patch_is_plain(const struct json *patch);
+/* A strategic merge patch of *root (Kubernetes: Update API Objects in Place Using kubectl patch):
+ * conditions are merged by their type, taints replaced; other lists and directives aren't known:
+ * ERR_UNSUPPORTED. */
+int sim_strategic_patch(struct jmut_doc *doc, struct jmut *root, const struct json *patch,
+			struct err *err);
 
 #endif
