@@ -151,6 +151,17 @@ my %effect = (
 	'metrics.dashboard.enabled' => [ $yes, 'ConfigMap/ipu-operator-dashboard data ipu-operator.json' =>
 		sub ($text) { @{ (eval { json_decode($text) } // {})->{panels} // [] } > 3 } ],
 	'metrics.dashboard.labels' => [ { a => 'b' }, $board, 'ConfigMap/ipu-operator-dashboard metadata labels a' => 'b' ],
+	'ipuVisibility.advertise' => [ 'share', "$config advertise ipus" => 'share', "$config advertise onControlPlane" => $no,
+		'ClusterRole/ipu-operator-vipu-proxy rules' => sub ($rules) { grep { "@{ $_->{resources} }" eq 'nodes/status' } @$rules } ],
+	'ipuVisibility.advertiseOnMaster' => [ $yes, "$config advertise onControlPlane" => $yes, "$config advertise ipus" => 'whole' ],
+	'extendedScheduler.enabled' => [ $yes, "$config scheduler listen" => ':8446', "$pc ports scheduler containerPort" => 8446,
+		'Service/ipu-operator-vipu-proxy spec ports scheduler port' => 8446,
+		'ClusterRole/ipu-operator-vipu-proxy rules' => sub ($rules) {
+			my @nodes = grep { "@{ $_->{resources} }" =~ /^nodes/ } @$rules;
+			return @nodes == 1 && "@{ $nodes[0]{verbs} }" eq 'list watch';
+		} ],
+	'networkPolicy.schedulerFrom' => [ [@peer], { 'networkPolicy.enabled' => $yes, 'extendedScheduler.enabled' => $yes },
+		'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 2 from' => [@peer] ],
 	'networkPolicy.enabled' => [ $yes, 'NetworkPolicy/ipu-operator-vipu-proxy spec policyTypes' => ['Ingress'] ],
 	'networkPolicy.apiServerCidrs' => [ ['10.0.0.0/24'], $policy,
 		'NetworkPolicy/ipu-operator-controller-manager spec ingress 0 from 0 ipBlock cidr' => '10.0.0.0/24' ],
@@ -192,7 +203,7 @@ for my $of ([ 'controller', 'controller-manager', $C, $cp, $cc ], [ 'vipuProxy',
 }
 
 # Values for those that are accepted and do nothing.
-my %without_effect = ('vipuProxy.page' => 'full', 'ipuVisibility.advertiseOnMaster' => $yes, 'extendedScheduler.enabled' => $yes,
+my %without_effect = ('vipuProxy.page' => 'full',
 	'global.kubectlVersion' => 'v1.30.0', (map { ("admissionWebhooks.patch.image.$_->[0]" => $_->[1]) } [ repository => 'a' ],
 	[ tag => 'v1.3.0' ], [ pullPolicy => 'Never' ]), 'admissionWebhooks.patch.priorityClassName' => 'a',
 	'admissionWebhooks.patch.podAnnotations' => { a => 'b' }, 'admissionWebhooks.patch.nodeSelector' => { a => 'b' },
@@ -490,7 +501,7 @@ subtest 'bad values' => sub {
 		[ [qw(--set fullnameOverride=GC)], qr{/fullnameOverride} ],
 		[ [ '--set', 'global.vipuControllers[0].addres=a' ], qr{/global/vipuControllers/0.*'addres' not allowed}s ],
 		[ [ '--kube-version', '1.29.0' ], qr/kubeVersion/ ],
-		(map { [ [ '--set', "proxyPort=$_" ], qr/vipuProxy\.proxyPort: $_ is taken/ ] } 8081, 8444, 8445),
+		(map { [ [ '--set', "proxyPort=$_" ], qr/vipuProxy\.proxyPort: $_ is taken/ ] } 8081, 8444 .. 8446),
 		(map { [ [ '--set', "admissionWebhooks.port=$_" ], qr/admissionWebhooks\.port: $_ is taken/ ] } 8081, 8444),
 		[ [qw(--set topology=combined,admissionWebhooks.port=8445)], qr/admissionWebhooks\.port: 8445 is taken/ ],
 		[ [qw(--set topology=combined,admissionWebhooks.port=8080)], qr/8080 is vipuProxy\.proxyPort too/ ],
@@ -498,7 +509,7 @@ subtest 'bad values' => sub {
 		[ [qw(--set topology=combined,autoscaling.enabled=true)], qr/autoscaling\.enabled: .*combined; set controller\.replicas/ ],
 		(map { [ [ '--set', "operatorConfig.$_->[0]=:9999" ], qr/operatorConfig\.\Q$_->[0]\E: the Pods' ports.*; $_->[1]/ ] }
 			[ 'proxy.listen', 'set vipuProxy\.proxyPort' ], [ 'proxy.tlsListen', 'its port' ], [ 'health.listen', 'its port' ],
-			[ 'webhook.listen', 'set admissionWebhooks\.port' ], [ 'metrics.listen', 'its port' ]),
+			[ 'webhook.listen', 'set admissionWebhooks\.port' ], [ 'metrics.listen', 'its port' ], [ 'scheduler.listen', 'set extendedScheduler' ]),
 	) {
 		my ($arguments, $why) = @$_;
 		my $done = $chart->try_render(@$arguments);
@@ -541,9 +552,11 @@ subtest 'notes' => sub {
 	};
 	like($notes->(), qr/WARNING: no V-IPU controller/, 'no controller: a warning');
 	unlike($notes->(qw(--set vipuServerAddr=a)), qr/WARNING/, 'with one, none');
-	my $more = $notes->(qw(--set extendedScheduler.enabled=true --set vipuProxy.page=full --set fullnameOverride=zz));
-	like($more, qr/extendedScheduler\.enabled has no effect.*/s, 'what has no effect is said');
-	like($more, qr/vipuProxy\.page has no effect/, 'each');
+	my $more = $notes->(qw(--set extendedScheduler.enabled=true --set vipuProxy.page=full --set ipuVisibility.advertise=share --set fullnameOverride=zz));
+	like($more, qr/vipuProxy\.page has no effect/, 'what has no effect is said');
+	like($more, qr/show them as graphcore\.ai\/ipu \(share\)/, 'what Nodes show');
+	like($more, qr/^ +kind: KubeSchedulerConfiguration\n.*serverName: zz-vipu-proxy\.ops\.svc\n/ms, 'how the scheduler is told');
+	unlike($notes->(), qr/KubeScheduler|graphcore\.ai\/ipu\b/, 'or nothing of both');
 	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
 	my @lines = $more =~ /^ +ipuctl (.*?) +#/mg;
 	cmp_ok(scalar @lines, '>', 0, 'ipuctl is named');

@@ -38,6 +38,14 @@
         "idleTimeoutSeconds" $proxy.proxyIdleTimeoutSeconds)
     "webhook" $webhook
     "metrics" (dict "listen" ":8444" "secure" true) -}}
+{{- $visible := .Values.ipuVisibility -}}
+{{- $advertised := $visible.advertise | default (ternary "whole" "none" $visible.advertiseOnMaster) -}}
+{{- if ne $advertised "none" -}}
+{{- $_ := set $config "advertise" (dict "ipus" $advertised "onControlPlane" $visible.advertiseOnMaster) -}}
+{{- end -}}
+{{- if .Values.extendedScheduler.enabled -}}
+{{- $_ := set $config "scheduler" (dict "listen" ":8446") -}}
+{{- end -}}
 {{- mergeOverwrite $config (deepCopy .Values.operatorConfig) | toYaml -}}
 {{- end }}
 

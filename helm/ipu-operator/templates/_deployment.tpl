@@ -98,6 +98,9 @@ spec:
             {{- if $isProxy }}
             - {name: http, containerPort: {{ int $root.Values.vipuProxy.proxyPort }}}
             - {name: partitions, containerPort: 8445}
+            {{- if $root.Values.extendedScheduler.enabled }}
+            - {name: scheduler, containerPort: 8446}
+            {{- end }}
             {{- end }}
           {{- if $isProxy }}
           {{- /* /stats and /query are served until no node sends them here any more. */}}

@@ -74,11 +74,11 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- $isCombined := eq .topology "combined" -}}
 {{- $proxyPort := int .vipuProxy.proxyPort -}}
 {{- $webhookPort := int .admissionWebhooks.port -}}
-{{- if has $proxyPort (list 8081 8444 8445) -}}
-{{- fail (printf "vipuProxy.proxyPort: %d is taken in the Pods: 8081 is health's, 8444 the metrics', 8445 the partitions'" $proxyPort) -}}
+{{- if has $proxyPort (list 8081 8444 8445 8446) -}}
+{{- fail (printf "vipuProxy.proxyPort: %d is taken in the Pods: 8081 is health's, 8444 the metrics', 8445 the partitions', 8446 the scheduler's" $proxyPort) -}}
 {{- end -}}
-{{- if or (has $webhookPort (list 8081 8444)) (and $isCombined (eq $webhookPort 8445)) -}}
-{{- fail (printf "admissionWebhooks.port: %d is taken in the Pods: 8081 is health's, 8444 the metrics', 8445 the partitions'" $webhookPort) -}}
+{{- if or (has $webhookPort (list 8081 8444)) (and $isCombined (has $webhookPort (list 8445 8446))) -}}
+{{- fail (printf "admissionWebhooks.port: %d is taken in the Pods: 8081 is health's, 8444 the metrics', 8445 the partitions', 8446 the scheduler's" $webhookPort) -}}
 {{- end -}}
 {{- if and $isCombined (eq $webhookPort $proxyPort) -}}
 {{- fail (printf "admissionWebhooks.port: %d is vipuProxy.proxyPort too, and with topology combined both are the same Pods'" $webhookPort) -}}
@@ -86,12 +86,19 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- if eq (int .vipuProxy.service.port) 443 -}}
 {{- fail "vipuProxy.service.port: 443 is that Service's port for partitions" -}}
 {{- end -}}
+{{- if and .extendedScheduler.enabled (eq (int .vipuProxy.service.port) 8446) -}}
+{{- fail "vipuProxy.service.port: 8446 is that Service's port for the scheduler" -}}
+{{- end -}}
+{{- if and .ipuVisibility.advertiseOnMaster (eq .ipuVisibility.advertise "none") -}}
+{{- fail "ipuVisibility.advertiseOnMaster: nothing is advertised anywhere with advertise none" -}}
+{{- end -}}
 {{- if and $isCombined .autoscaling.enabled -}}
 {{- fail "autoscaling.enabled: there's no Deployment of the proxy to scale with topology combined; set controller.replicas" -}}
 {{- end -}}
 {{- $config := .operatorConfig -}}
 {{- range $path, $use := dict "proxy.listen" "set vipuProxy.proxyPort" "webhook.listen" "set admissionWebhooks.port"
-    "proxy.tlsListen" "its port is 8445" "health.listen" "its port is 8081" "metrics.listen" "its port is 8444" -}}
+    "proxy.tlsListen" "its port is 8445" "health.listen" "its port is 8081" "metrics.listen" "its port is 8444"
+    "scheduler.listen" "set extendedScheduler.enabled" -}}
 {{- $part := get $config (splitList "." $path | first) -}}
 {{- if and (kindIs "map" $part) (hasKey $part (splitList "." $path | last)) -}}
 {{- fail (printf "operatorConfig.%s: the Pods' ports, probes and Services are the chart's; %s" $path $use) -}}
