@@ -53,6 +53,40 @@ subtest 'the form of lines' => sub {
 	}
 };
 
+# Each of these is slow in a process of its own, and told by what it was about.
+subtest 'slow turns' => sub {
+	my $secret = 'c2VjcmV0';
+	my $token = slurp("$folder/token");
+	my $job = {apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => {name => 'slow-job'},
+		spec => {jobInstances => 1, ipusPerJobInstance => '1', workers => {template => {spec => {containers => [{name => 'w', image => 'i'}]}}}}};
+	my $jobs = $sim->url('api-plain', '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+	is(http(POST => $jobs, headers => {authorization => "Bearer $token"}, json => $job)->{status}, 201, 'a job for them');
+	for my $row (
+		['timer:health.c:on_tick', qr/longest=timer:health\.c:on_tick longest_ms=\d+\b/],
+		['GET:/readyz', qr{longest=\S+ longest_ms=\d+ about="GET /readyz" about_ms=\d+\b}],
+		['GET:/partitions', qr{longest=\S+ longest_ms=\d+ about="GET /partitions" about_ms=\d+\b}],
+		['work queue:ipujob', qr{longest=work:workqueue\.c:run_ready longest_ms=\d+ about="work queue ipujob default/slow-job" about_ms=\d+\b}],
+		['watch:ipujobs', qr{longest=\S+ longest_ms=\d+ about="watch ipujobs" about_ms=\d+\b}],
+		['answer to:list', qr{longest=\S+ longest_ms=\d+ about="answer to list \w+" about_ms=\d+\b}],
+		['answer to:GetVersion', qr{longest=\S+ longest_ms=\d+ about="answer to GetVersion 127\.0\.0\.1:\d+" about_ms=\d+\b}],
+	) {
+		my ($place, $pattern) = @$row;
+		my $daemon = start('ipu-operator', env => {IPU_FAULT => "slow:$place"}, args => [@settings,
+			map { ('--set', $_) } 'leaderElection.enabled=false', 'health.stuckSeconds=2']);
+		my $url = $daemon->url('health', '/readyz') =~ s{/readyz\z}{}r;
+		ok(eval { wait_until("slow:$place", sub {
+			http(GET => "$url/readyz?token=$secret", headers => {authorization => "Bearer $secret"});
+			http(GET => $daemon->url('proxy', "/partitions?token=$secret"), headers => {authorization => "Bearer $secret"});
+			http(PATCH => "$jobs/slow-job", headers => {authorization => "Bearer $token", 'content-type' => 'application/merge-patch+json'},
+				json => {metadata => {annotations => {'example.com/x' => rand()}}});
+			grep { /a turn of the event loop took long: .*$pattern/ } split /\n/, $daemon->err;
+		}) }, "slow:$place is told with what it was about") or diag(join "\n", grep { /took long/ } split /\n/, $daemon->err);
+		unlike($daemon->err, qr/$secret|\Q$token\E/, '... without a token or a query');
+		$daemon->stop;
+	}
+	http(DELETE => "$jobs/slow-job", headers => {authorization => "Bearer $token"});
+};
+
 my $traced = '0af7651916cd43dd8448eb211c80319c';
 my $parent = "00-$traced-b7ad6b7169203331-01";
 

@@ -272,10 +272,13 @@ subtest 'IPU-seconds, and a process that gets nowhere' => sub {
 	move_clock(0);
 	local $sim = start('ipu-sim', args => [ '--dir', "$dir/other", '--agents=4', '--pod-run-ms=0' ]);
 	local $admin = slurp("$dir/other/token");
-	my $timed = start('ipu-operator', env => { IPU_CLOCK_PAGE => "$dir/clock" }, args => [ '--kubeconfig', "$dir/other/kubeconfig",
-		map { ('--set', $_) } 'operatorNamespace=default', 'leaderElection.enabled=false', 'health.stuckSeconds=3',
-		'controllers=127.0.0.1:' . $sim->port('vipu0'), 'proxy.tlsListen=',
-		map { "$_=127.0.0.1:0" } qw(proxy.listen health.listen metrics.listen) ]);
+	my $on_clock = sub (%env) {
+		return start('ipu-operator', env => { IPU_CLOCK_PAGE => "$dir/clock", %env }, args => [ '--kubeconfig', "$dir/other/kubeconfig",
+			map { ('--set', $_) } 'operatorNamespace=default', 'leaderElection.enabled=false', 'health.stuckSeconds=1',
+			'controllers=127.0.0.1:' . $sim->port('vipu0'), 'proxy.tlsListen=',
+			map { "$_=127.0.0.1:0" } qw(proxy.listen health.listen metrics.listen) ]);
+	};
+	my $timed = $on_clock->();
 	my $look = sub ($series) { return value(read_page(http('GET', $timed->url(metrics => '/metrics'))->{content}, 0), $series) };
 	my $health = sub ($seconds = 10) { return http('GET', $timed->url(health => '/healthz'), seconds => $seconds) };
 	my $used = 'ipu_operator_ipu_seconds_total{namespace="default"}';
@@ -295,15 +298,38 @@ subtest 'IPU-seconds, and a process that gets nowhere' => sub {
 	$timed->signal('CONT');
 	wait_until('it goes on: it\'s healthy', sub { $health->()->{status} == 200 });
 
+	# A tenth of stuckSeconds at a time, so that no tick of the judge's is left out.
+	my $now_ms = 3_600_000;
+	my $moves = sub ($daemon, $seconds) {
+		for (1 .. 10 * $seconds) {
+			move_clock($now_ms += 100);
+			my $answer = http('GET', $daemon->url(health => '/healthz'));
+			return $answer if $answer->{status} != 200;
+		}
+		return;
+	};
 	http('POST', $sim->url('admin', '/sim/api/faults'), json => { kind => 'hang', verb => 'patch', count => 0 });
 	api('DELETE', "$jobs/timed", {});
-	my $answer = wait_until('a look that hangs is told', sub { my $a = $health->(); $a->{status} == 503 ? $a : 0 });
-	like($answer->{content}, qr/work queue ipujob: nothing has moved/, '... with its name');
-	is($look->('ipu_operator_loop_stuck'), 1, '... as a metric, too');
+	wait_until('a look at the job hangs', sub { $look->('controller_runtime_active_workers{controller="ipujob"}') == 1 });
+	is($moves->($timed, 45), undef, 'an API server that hangs is no reason, for longer than a call may take');
+	cmp_ok($look->('controller_runtime_reconcile_errors_total{controller="ipujob"}'), '>=', 1, '... a call of which has failed by then');
 	http('DELETE', $sim->url('admin', '/sim/api/faults'));
-	move_clock(3_700_000);
-	wait_until('it gets on: it\'s healthy', sub { $health->()->{status} == 200 });
+	move_clock($now_ms += 100_000);
+	wait_until('it gets on: the job goes', sub { api('GET', "$jobs/timed")->{status} == 404 });
+	is($health->()->{status}, 200, '... it was healthy all the time');
 	$timed->stop(status => 0);
+
+	my $lost = $on_clock->(IPU_FAULT => 'lose:work queue:ipujob');
+	wait_until('one that will lose the end of its looks is ready', sub { http('GET', $lost->url(health => '/readyz'))->{status} == 200 });
+	is($moves->($lost, 5), undef, 'it has nothing to do: it\'s healthy');
+	make_job('lost', 1);
+	wait_until('a look is lost', sub {
+		value(read_page(http('GET', $lost->url(metrics => '/metrics'))->{content}, 0), 'controller_runtime_active_workers{controller="ipujob"}') == 1;
+	});
+	my $stuck = wait_until('a queue that gets nowhere is told', sub { $moves->($lost, 1) });
+	like($stuck->{content}, qr/work queue ipujob: nothing has moved there for 31 s/, '... with its name');
+	is(value(read_page(http('GET', $lost->url(metrics => '/metrics'))->{content}, 0), 'ipu_operator_loop_stuck'), 1, '... as a metric, too');
+	$lost->stop(status => 0);
 	$sim->stop(status => 0);
 };
 

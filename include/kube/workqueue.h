@@ -23,6 +23,7 @@ struct kube_workqueue_opts {
 	unsigned max_running;     /* keys at the same time; 0: no limit */
 	unsigned backoff_base_ms; /* 0: 500 */
 	unsigned backoff_max_ms;  /* 0: 5 minutes */
+	unsigned step_s; /* so long a step of a run may take, by the deadlines of what it calls */
 };
 
 /*
@@ -48,6 +49,10 @@ void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key);
 /* The run of key has ended. err NULL: well, the failures are forgotten. Else it comes again after
  * its back-off (or after err.retry_after_ms, if that's longer). Returns the delay, 0 when well. */
 int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const struct err *err);
+
+/* A run got on: one of several calls that it waits for has ended. Without it, a run that makes its
+ * calls one after the other would look stuck (loop/pulse.h). */
+void kube_workqueue_step(struct kube_workqueue *q);
 
 /* The key is gone for good: forgets waits and failures. A run of it may still be going on. */
 void kube_workqueue_forget(struct kube_workqueue *q, struct str key);

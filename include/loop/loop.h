@@ -112,10 +112,17 @@ void loop_work_cancel(struct loop_work *w);
 /* Hands memory to the reaper: free_fn(p) runs between events and nowhere else. */
 void loop_reap(struct loop *loop, void *p, void (*free_fn)(void *p));
 
+/* What the present callback is about from here on, for the slow-turn report: a request and its
+ * route, a queue and its key. Until the next one, or the callback's end. kind and name: static,
+ * never a peer's; detail is copied (the first LOOP_DETAIL_SIZE - 1 bytes), NULL: none. Costs a look
+ * at the clock; nothing is formatted unless the turn was slow. */
+#define LOOP_DETAIL_SIZE 128
+void loop_about(struct loop *loop, const char *kind, const char *name, const char *detail);
+
 /* Time that callbacks took: the longest turn since the last call, for the loop-lag metric. */
 int64_t loop_longest_turn_us(struct loop *loop);
-/* A turn longer than this (default 100 ms) is logged, with which callback took longest, once a
- * second at most; 0 turns it off. */
+/* A turn longer than this (default 100 ms) is logged, with which callback took longest and what of
+ * that it was about, once a second at most; 0 turns it off. */
 void loop_set_slow_turn_ms(struct loop *loop, unsigned ms);
 uint64_t loop_slow_turns(const struct loop *loop); /* how many there have been */
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/config.h"
@@ -101,6 +102,7 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);
+	fault_set(getenv("IPU_FAULT"));
 	if (o.help) {
 		options_print_help();
 	} else if (o.version) {

@@ -118,6 +118,8 @@ void http_route(struct http_exchange *pub, const struct http_route *routes, void
 		if (!whole && !matches(ex, r->pattern))
 			continue;
 		if (!whole && serves(r, pub->method)) {
+			loop_about(pub->server->loop, http_method_name(pub->method), r->pattern,
+				   NULL);
 			r->handler(pub, arg);
 			return;
 		}

@@ -119,6 +119,7 @@ void job_look_for(struct job_call *call, const struct kube_resource *resource,
 	}
 	call->found = resource;
 	call->on_own = on_own;
+	kube_workqueue_step(ctx->c->queue);
 	kube_call_start(ctx->c->opts.kube, &req, on_object_found, call, &ctx->scope);
 }
 

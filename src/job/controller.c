@@ -238,6 +238,7 @@ void job_call_ended(struct job_ctx *ctx, const struct err *err)
 {
 	const struct job_item *item;
 
+	kube_workqueue_step(ctx->c->queue);
 	if (err && ctx->first_err.kind == ERR_NONE)
 		ctx->first_err = *err;
 	if (--ctx->calls > 0)
@@ -612,6 +613,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.loop = opts->loop,
 		.name = "ipujob",
 		.backoff_max_ms = 60000,
+		.step_s = KUBE_DEADLINE_MS / 1000,
 	};
 
 	c->opts = *opts;

@@ -119,6 +119,7 @@ static void look_at_own(struct job_call *call, const struct json *object)
 	job_support_build(doc, job, call->support, instances_in(ctx, call->support), object);
 	req.ns = job->ns;
 	req.json = jmut_root(doc);
+	kube_workqueue_step(ctx->c->queue);
 	kube_call_start(ctx->c->opts.kube, &req, on_updated, call, &ctx->scope);
 }
 
@@ -149,6 +150,7 @@ static void create(struct job_call *call, const struct job *job, const struct js
 	if (like)
 		job_support_take_secrets(doc, like);
 	req.json = jmut_root(doc);
+	kube_workqueue_step(ctx->c->queue);
 	kube_call_start(ctx->c->opts.kube, &req, on_created, call, &ctx->scope);
 }
 

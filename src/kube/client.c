@@ -167,6 +167,7 @@ struct call {
 	struct buf body;
 	int status;
 	bool is_path, reads;
+	const char *verb, *resource;
 	kube_call_fn *cb;
 	void *arg;
 };
@@ -223,6 +224,7 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct kube_response r = {.status = status, .json = json, .raw = body};
 	struct err why = ERR_INIT;
+	loop_about(c->client->loop, "answer to", c->verb, c->resource);
 	if (err) {
 		finish(c, err, status > 0 && status / 100 != 2 ? &r : NULL);
 		return;
@@ -246,6 +248,12 @@ static void on_early(struct loop_work *work, void *arg)
 	finish(c, &c->early, NULL);
 }
 
+/* As the metrics have it. */
+static const char *resource_name(const struct kube_request *r)
+{
+	return r->resource ? r->resource->plural : "other";
+}
+
 static int prepare(struct kube_client *client, const struct kube_request *r,
 		   struct kube_xfer_req *ret, struct err *err)
 {
@@ -259,7 +267,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 	}
 	*ret = (struct kube_xfer_req){
 		.verb = kube_verb_name(r->verb),
-		.resource = r->resource ? r->resource->plural : "other",
+		.resource = resource_name(r),
 		.method = method_of(r->verb),
 		.target = buf_steal(&target, &len),
 		.content_type = body.len > 0 ? content_type(r) : NULL,
@@ -283,6 +291,8 @@ struct op *kube_call_start(struct kube_client *client, const struct kube_request
 	c->client = client;
 	c->cb = cb;
 	c->arg = arg;
+	c->verb = kube_verb_name(r->verb);
+	c->resource = resource_name(r);
 	c->is_path = r->path && r->path[0];
 	c->reads = r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run;
 	buf_init(&c->body, r->max_response_bytes ? r->max_response_bytes : KUBE_MAX_RESPONSE_BYTES);

@@ -129,6 +129,7 @@ static void on_body(void *arg, struct str chunk)
 	enum kube_items_event event;
 	if (l->late.kind != ERR_NONE)
 		return;
+	loop_about(l->client->loop, "answer to", "list", l->opts.resource->plural);
 	do {
 		int rc = kube_items_next(&l->items, &chunk, &event, &piece, &l->late);
 		if (rc == 0 && event == KUBE_ITEMS_OBJECT)

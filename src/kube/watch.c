@@ -390,6 +390,7 @@ static void on_stream_body(void *arg, struct str chunk)
 	struct kube_piece piece;
 	w->heard_ms = clock_mono_ms();
 	pulse_beat(&w->pulse);
+	loop_about(w->client->loop, "watch", w->opts.resource->plural, NULL);
 	while (!w->op.ended && w->stream_err.kind == ERR_NONE &&
 	       kube_lines_next(&w->lines, &chunk, &piece)) {
 		CLEANUP_JSON struct json_doc *doc = NULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/map.h"
 #include "core/metrics.h"
 #include "loop/backoff.h"
@@ -211,6 +212,7 @@ static void run_ready(struct loop_work *work, void *arg)
 		it->began_us = clock_mono_us();
 		metric_observe(m.queued, &q->name, (double)(it->began_us - it->ready_us) / 1e6);
 		pulse_beat(&q->pulse);
+		loop_about(q->loop, "work queue", q->name, it->key);
 		/* The item may be gone when this returns. */
 		q->run(q->arg, str_of(it->key));
 	}
@@ -233,7 +235,7 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 {
 	struct item *it = map_get(q->items, key);
 	int64_t delay = 0;
-	if (!it || !it->running)
+	if (!it || !it->running || fault_lose("work queue", q->name))
 		return 0;
 	count_run(q, it, err);
 	pulse_beat(&q->pulse);
@@ -258,6 +260,11 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	else if (!loop_timer_active(&it->timer))
 		item_drop(it);
 	return delay;
+}
+
+void kube_workqueue_step(struct kube_workqueue *q)
+{
+	pulse_beat(&q->pulse);
 }
 
 /* ---- adding ---- */
@@ -363,7 +370,7 @@ struct kube_workqueue *kube_workqueue_new(const struct kube_workqueue_opts *opts
 	q->items = map_new();
 	list_init(&q->ready);
 	loop_work_init(&q->work, q->loop, run_ready, q);
-	pulse_start(&q->pulse, "work queue", q->name, 0);
+	pulse_start(&q->pulse, "work queue", q->name, opts->step_s);
 	metrics_open();
 	begin_series(&q->name);
 	metrics_on_collect(collect, q);

@@ -7,10 +7,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "core/trace.h"
@@ -21,10 +24,18 @@
 #define SLOW_TURN_DEFAULT_MS 100
 #define SLOW_TURN_LOG_MS     1000
 #define WAIT_FOR_EVER        UINT_MAX
+#define PART_LEAST_US        1000 /* shorter parts of a callback aren't remembered */
 
 struct reap_entry {
 	void *p;
 	void (*free_fn)(void *p);
+};
+
+/* Of a callback, since loop_about said what it's about. */
+struct part {
+	const char *kind, *name; /* kind NULL: none */
+	char detail[LOOP_DETAIL_SIZE];
+	int64_t us; /* when it began; of those remembered: how long it took */
 };
 
 struct loop {
@@ -39,11 +50,13 @@ struct loop {
 	int status;
 	int64_t turn_began_us;
 	/* Within the turn: */
-	int64_t ended_us; /* the last callback */
-	unsigned ran;     /* callbacks */
+	int64_t ended_us;               /* the last callback */
+	unsigned ran;                   /* callbacks */
+	struct part part, longest_part; /* of the callback that runs */
 	struct {
 		const char *kind, *name;
 		int64_t us;
+		struct part part;
 	} slowest;
 	uint64_t slow_turns;
 	int64_t longest_us;
@@ -71,6 +84,37 @@ static void on_polled(struct ev_loop *ev, struct ev_check *w, int revents)
 	loop->turn_began_us = loop->ended_us = real_us();
 	loop->ran = 0;
 	loop->slowest.us = 0;
+	loop->part.kind = loop->longest_part.kind = NULL;
+}
+
+static void end_part(struct loop *loop, int64_t now_us)
+{
+	struct part *part = &loop->part, *longest = &loop->longest_part;
+	int64_t took_us = now_us - part->us;
+
+	if (part->kind && took_us >= PART_LEAST_US && (!longest->kind || took_us > longest->us)) {
+		*longest = *part;
+		longest->us = took_us;
+	}
+	part->kind = NULL;
+}
+
+void loop_about(struct loop *loop, const char *kind, const char *name, const char *detail)
+{
+	struct part *part = &loop->part;
+	size_t len = detail ? strnlen(detail, LOOP_DETAIL_SIZE - 1) : 0;
+
+	if (part->kind == kind && part->name == name && len == 0 && !part->detail[0])
+		return;
+	int64_t now_us = real_us();
+	end_part(loop, now_us);
+	part->kind = kind;
+	part->name = name;
+	part->us = now_us;
+	if (len > 0)
+		memcpy(part->detail, detail, len);
+	part->detail[len] = '\0';
+	fault_slow(kind, name);
 }
 
 /* What was called has returned. It may be gone: its name was asked for before. */
@@ -78,13 +122,19 @@ static void note(struct loop *loop, const char *kind, const char *name)
 {
 	int64_t now_us = real_us(), took_us = now_us - loop->ended_us;
 
+	end_part(loop, now_us);
 	loop->ended_us = now_us;
 	loop->ran++;
-	if (took_us <= loop->slowest.us)
-		return;
-	loop->slowest.us = took_us;
-	loop->slowest.kind = kind;
-	loop->slowest.name = name;
+	if (took_us > loop->slowest.us) {
+		loop->slowest.us = took_us;
+		loop->slowest.kind = kind;
+		loop->slowest.name = name;
+		if (loop->longest_part.kind)
+			loop->slowest.part = loop->longest_part;
+		else
+			loop->slowest.part.kind = NULL;
+	}
+	loop->longest_part.kind = NULL;
 }
 
 int loop_new(struct loop **ret, struct err *err)
@@ -147,6 +197,7 @@ static void run_timers(struct loop *loop)
 			return;
 		const char *name = t->name;
 		timer_heap_remove(&loop->timers, t);
+		fault_slow("timer", name);
 		t->cb(t, t->arg);
 		note(loop, "timer", name);
 	}
@@ -167,6 +218,7 @@ static void run_work(struct loop *loop)
 		struct trace *trace = w->trace, *before = trace_enter(trace);
 		list_unlink(&w->link);
 		w->trace = NULL;
+		fault_slow("work", name);
 		w->cb(w, w->arg);
 		trace_leave(before);
 		trace_unref(trace);
@@ -190,6 +242,24 @@ static unsigned wait_limit_ms(struct loop *loop, unsigned max_wait_ms)
 	return delay_ms < max_wait_ms ? (unsigned)delay_ms : max_wait_ms;
 }
 
+static void report_slow(const struct loop *loop, int64_t took_us)
+{
+	const struct part *part = &loop->slowest.part;
+	char about[LOOP_DETAIL_SIZE + 160] = "";
+
+	if (loop->slowest.us && part->kind)
+		snprintf(about, sizeof(about), " about=\"%s %s%s%s\" about_ms=%lld", part->kind,
+			 part->name, part->detail[0] ? " " : "", part->detail,
+			 (long long)(part->us / 1000));
+	log_warn("loop", NULL,
+		 "a turn of the event loop took long: took_ms=%lld callbacks=%u longest=%s:%s "
+		 "longest_ms=%lld%s",
+		 (long long)(took_us / 1000), loop->ran,
+		 loop->slowest.us ? loop->slowest.kind : "none",
+		 loop->slowest.us ? loop->slowest.name : "-", (long long)(loop->slowest.us / 1000),
+		 about);
+}
+
 static void note_turn(struct loop *loop)
 {
 	int64_t took_us = real_us() - loop->turn_began_us;
@@ -199,14 +269,7 @@ static void note_turn(struct loop *loop)
 		return;
 	loop->slow_turns++;
 	if (log_limit_ok(&loop->slow_limit, SLOW_TURN_LOG_MS))
-		log_warn(
-			"loop", NULL,
-			"a turn of the event loop took long: took_ms=%lld callbacks=%u longest=%s:%s "
-			"longest_ms=%lld",
-			(long long)(took_us / 1000), loop->ran,
-			loop->slowest.us ? loop->slowest.kind : "none",
-			loop->slowest.us ? loop->slowest.name : "-",
-			(long long)(loop->slowest.us / 1000));
+		report_slow(loop, took_us);
 }
 
 void loop_turn(struct loop *loop, unsigned max_wait_ms)
@@ -283,6 +346,7 @@ static void on_io(struct ev_loop *ev, struct ev_io *w, int revents)
 	struct loop *loop = io->loop;
 	const char *name = io->name;
 
+	fault_slow("io", name);
 	io->cb(io, revents & (EV_READ | EV_WRITE), io->arg);
 	note(loop, "io", name);
 }

@@ -175,6 +175,7 @@ static void end_pass(struct pod_ctx *ctx, const struct err *err)
 
 void pod_call_ended(struct pod_ctx *ctx, const struct err *err)
 {
+	kube_workqueue_step(ctx->c->queue);
 	if (err && ctx->first_err.kind == ERR_NONE)
 		ctx->first_err = *err;
 	if (--ctx->calls == 0)
@@ -400,6 +401,7 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 		.loop = opts->loop,
 		.name = "pod",
 		.backoff_max_ms = 60000,
+		.step_s = KUBE_DEADLINE_MS / 1000,
 	};
 
 	c->opts = *opts;

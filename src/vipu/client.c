@@ -164,6 +164,8 @@ static void on_answer(void *arg, const struct err *err, struct str reply)
 		return;
 	if (call->grpc)
 		count(call, err);
+	loop_about(call->client->loop, "answer to", vipu_method_name(call->method),
+		   call->client->name);
 	retire(call);
 	switch (call->method) {
 	case VIPU_GET_VERSION:

@@ -6,11 +6,14 @@
 #include "kube/workqueue.h"
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/metrics.h"
 #include "core/rand.h"
+#include "loop/pulse.h"
 #include "tap.h"
 
 #define KEY(z) str_of(z)
+#define STEP_S 30
 
 struct fixture {
 	struct loop *loop;
@@ -50,6 +53,7 @@ static void setup(struct fixture *f, unsigned budget, unsigned max_running)
 		.max_running = max_running,
 		.backoff_base_ms = 1000,
 		.backoff_max_ms = 8000,
+		.step_s = STEP_S,
 	};
 	f->q = kube_workqueue_new(&opts, run, f);
 }
@@ -298,6 +302,47 @@ static void test_forget_and_pause(void)
 	teardown(&f);
 }
 
+static void seconds(unsigned n)
+{
+	while (n-- > 0)
+		pulses_tick();
+}
+
+/* A run that waits for calls isn't stuck before a call's deadline; one whose end is lost is. */
+static void test_pulse(void)
+{
+	struct fixture f;
+
+	setup(&f, 0, 0);
+	f.finish = false;
+	kube_workqueue_add(f.q, KEY("a"));
+	turns(&f, 1);
+	for (int i = 0; i < 3; i++) {
+		seconds(STEP_S);
+		ok(!pulses_stuck(1, 1000), "a call that lasts to its deadline");
+		kube_workqueue_step(f.q);
+	}
+	fault_set("lose:work queue:other");
+	kube_workqueue_done(f.q, KEY("a"), NULL);
+	seconds(100);
+	ok(!pulses_stuck(1, 1000), "it has ended");
+
+	fault_set("lose:work queue:test");
+	kube_workqueue_add(f.q, KEY("a"));
+	turns(&f, 1);
+	kube_workqueue_done(f.q, KEY("a"), NULL);
+	fault_set(NULL);
+	is_uint(kube_workqueue_running(f.q), 1, "an end that isn't heard of");
+	seconds(STEP_S); /* the first of which saw it begin */
+	ok(!pulses_stuck(1, 1000), "not yet");
+	seconds(2);
+	ok(pulses_stuck(1, 1000) != NULL, "it's stuck");
+	kube_workqueue_done(f.q, KEY("a"), NULL);
+	seconds(1);
+	ok(!pulses_stuck(1, 1000), "it gets on");
+	teardown(&f);
+}
+
 int main(void)
 {
 	test_order();
@@ -308,5 +353,6 @@ int main(void)
 	test_polite();
 	test_after();
 	test_forget_and_pause();
+	test_pulse();
 	return done_testing();
 }

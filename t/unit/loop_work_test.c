@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "core/trace.h"
@@ -224,6 +225,78 @@ static void on_slow(struct loop_work *work, void *arg)
 	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
+/* Three parts: the second took longest. */
+static void on_slow_parts(struct loop_work *work, void *arg)
+{
+	char key[] = "default/job-1";
+	(void)arg;
+	loop_about(work->loop, "GET", "/path/{name}", NULL);
+	on_slow(work, NULL);
+	loop_about(work->loop, "work queue", "ipujob", key);
+	key[0] = '!'; /* it was copied */
+	on_slow(work, NULL);
+	on_slow(work, NULL);
+	loop_about(work->loop, "watch", "pods", NULL);
+	on_slow(work, NULL);
+}
+
+/* What the loop says of one turn with this in it. */
+static const char *say_slow(loop_work_fn *cb, char *text, size_t size)
+{
+	struct loop_work work;
+	ssize_t n;
+
+	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		bail_out("no pipe");
+	log_init(LOG_INFO, LOG_TEXT, pipe_fds[1]);
+	clock_advance(2000); /* it's told once a second at most */
+	loop_set_slow_turn_ms(loop, 5);
+	loop_work_init_as(&work, loop, cb, NULL, "it");
+	loop_work_post(&work);
+	loop_turn(loop, 0);
+	loop_set_slow_turn_ms(loop, 0);
+	n = read(pipe_fds[0], text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	log_init(LOG_INFO, LOG_TEXT, 2);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	return text;
+}
+
+static void on_nothing(struct loop_work *work, void *arg)
+{
+	(void)work, (void)arg;
+}
+
+static void on_turn_about(struct loop_work *work, void *arg)
+{
+	(void)arg;
+	loop_about(work->loop, "watch", "nodes", NULL);
+}
+
+static void test_about(void)
+{
+	char text[512];
+
+	has_str(say_slow(on_slow_parts, text, sizeof(text)),
+		"longest=work:it longest_ms=", "the callback");
+	has_str(text, " about=\"work queue ipujob default/job-1\" about_ms=",
+		"what the longest part of it was about");
+	say_slow(on_slow, text, sizeof(text));
+	has_str(text, "longest=work:it", "one that says nothing of what it's about");
+	ok(!strstr(text, "about="), "isn't said to be about what the one before was");
+
+	fault_set("lose:work:it,slow:work:other");
+	is_str(say_slow(on_nothing, text, sizeof(text)), "", "a fault elsewhere");
+	fault_set("slow:work:other,slow:work:it");
+	has_str(say_slow(on_nothing, text, sizeof(text)),
+		"longest=work:it longest_ms=", "a fault here");
+	fault_set("slow:watch:nodes");
+	has_str(say_slow(on_turn_about, text, sizeof(text)),
+		" about=\"watch nodes\" about_ms=", "in what it's about");
+	fault_set(NULL);
+}
+
 static void test_slow_turn(void)
 {
 	struct loop_work work;
@@ -265,6 +338,7 @@ int main(void)
 	test_io_and_order();
 	test_signal();
 	test_slow_turn();
+	test_about();
 	trace[0] = '\0';
 	loop_reap(loop, xcalloc(1, 16), free_traced);
 	loop_free(loop);
