@@ -2,6 +2,8 @@
 /*
  * For tests: shows what a node knows of its fabric, a JSON line at each change, until it is told to
  * end; with --once only when all has been looked at. SIGHUP reads the list of controllers again.
+ * With --to=ADDRESS it shows once how that is reached by a machine whose RDMA ports are those named
+ * by --port=DEVICE/NUMBER=LINK, with "!" behind one that is down.
  * Owns everything it starts. Uses core, loop, net, vipu, node.
  */
 #include <getopt.h>
@@ -16,14 +18,19 @@
 #include "loop/loop.h"
 #include "net/net.h"
 #include "node/fabric.h"
+#include "node/reach.h"
 
 #define LINE_BYTES ((size_t)16 << 20)
 #define LIST_BYTES ((size_t)1 << 20)
+#define MAX_PORTS  16
 
 struct options {
 	const char *list_file; /* a file with the flat list of controllers */
 	const char *dns;
+	const char *to;
 	bool once;
+	struct rdma_device devices[MAX_PORTS];
+	size_t n_devices;
 	struct fabric_opts fabric;
 };
 
@@ -188,6 +195,56 @@ static void on_hup(struct loop_signal *s, int signum, void *arg)
 	vipu_address_list_done(&list);
 }
 
+/* "mlx5_0/1=eth1", "mlx5_0/1=eth1!": a device of its own for each. */
+static void add_port(struct options *o, const char *text)
+{
+	struct str device, rest, number, link;
+	struct rdma_device *d = &o->devices[o->n_devices++];
+	int64_t n;
+
+	if (o->n_devices > MAX_PORTS || !str_cut(str_of(text), '/', &device, &rest) ||
+	    !str_cut(rest, '=', &number, &link) || str_to_int(number, 1, 255, &n, NULL) < 0)
+		die("bad usage", NULL);
+	d->ports = xcalloc(1, sizeof(*d->ports));
+	d->n_ports = 1;
+	d->ports->number = (unsigned)n;
+	d->ports->state = str_has_suffix(link, STR("!")) ? RDMA_PORT_DOWN : RDMA_PORT_ACTIVE;
+	link.len -= d->ports->state == RDMA_PORT_DOWN;
+	snprintf(d->name, sizeof(d->name), "%.*s", STR_ARG(device));
+	snprintf(d->ports->netdev, sizeof(d->ports->netdev), "%.*s", STR_ARG(link));
+}
+
+static void on_links(void *arg)
+{
+	(void)arg;
+}
+
+static int print_reach(struct loop *loop, struct options *o)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct rdma_inventory rdma = {.devices = o->devices, .n_devices = o->n_devices};
+	struct links *links = links_new(loop, on_links, NULL);
+	struct buf out = BUF_INIT(LINE_BYTES);
+	struct fabric_reach reach;
+	struct net_addr addr;
+	struct nl_ip to = {.family = AF_INET};
+	int link;
+
+	if (net_addr_parse(o->to, 0, &addr) < 0 || addr.sa.sa_family != AF_INET)
+		die("bad usage", NULL);
+	memcpy(to.bytes, &addr.in.sin_addr, 4);
+	(void)reach_find(links, &to, 0, &rdma, &reach, &link);
+	if (jmut_write(reach_json(doc, &reach), JSON_COMPACT, &out, NULL) < 0)
+		die("a line is too long", NULL);
+	printf("%.*s\n", STR_ARG(buf_str(&out)));
+	buf_done(&out);
+	links_free(links);
+	for (size_t i = 0; i < o->n_devices; i++)
+		free(o->devices[i].ports);
+	loop_free(loop);
+	return 0;
+}
+
 static void parse_options(int argc, char **argv, struct options *ret)
 {
 	static const struct option names[] = {
@@ -197,6 +254,8 @@ static void parse_options(int argc, char **argv, struct options *ret)
 		{"dns", required_argument, NULL, 'd'},
 		{"host-ms", required_argument, NULL, 'h'},
 		{"once", no_argument, NULL, 'o'},
+		{"to", required_argument, NULL, 't'},
+		{"port", required_argument, NULL, 'p'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -221,6 +280,12 @@ static void parse_options(int argc, char **argv, struct options *ret)
 		case 'o':
 			ret->once = true;
 			break;
+		case 't':
+			ret->to = optarg;
+			break;
+		case 'p':
+			add_port(ret, optarg);
+			break;
 		default:
 			die("bad usage", NULL);
 		}
@@ -237,6 +302,10 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv, &options);
 	log_init(LOG_DEBUG, LOG_TEXT, STDERR_FILENO);
+	if (getenv("IPU_CLOCK_PAGE") && clock_use_page(getenv("IPU_CLOCK_PAGE"), &err) < 0)
+		die("starting", &err);
+	if (options.to && loop_new(&w.loop, &err) == 0)
+		return print_reach(w.loop, &options);
 	if (loop_new(&w.loop, &err) < 0 || net_new(w.loop, &net, &err) < 0 ||
 	    net_set_dns_servers(net, options.dns, &err) < 0)
 		die("starting", &err);
