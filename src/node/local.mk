@@ -94,3 +94,12 @@ t_tools_fabric_watch_LDADD = $(node_ldadd)
 noinst_PROGRAMS += t/tools/rdma-watch
 t_tools_rdma_watch_SOURCES = t/tools/rdma_watch.c
 t_tools_rdma_watch_LDADD = $(node_ldadd)
+
+# A stand-in for libibverbs that tests preload: without sanitizers, whose runtime is the program's.
+noinst_PROGRAMS += t/tools/ibv-standin.so
+t_tools_ibv_standin_so_SOURCES = t/tools/ibv_standin.c
+t_tools_ibv_standin_so_CPPFLAGS = $(AM_CPPFLAGS) $(IBVERBS_CFLAGS)
+t_tools_ibv_standin_so_CFLAGS = $(IPU_STD_CFLAGS) $(IPU_WARN_CFLAGS) $(IPU_WERROR_CFLAGS) \
+	$(IPU_PATH_CFLAGS) -fPIC
+t_tools_ibv_standin_so_LDFLAGS = -shared
+t_tools_ibv_standin_so_LDADD =

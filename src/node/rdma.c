@@ -38,6 +38,7 @@ struct handle {
 	struct ibv_context *context; /* NULL: closed */
 	struct loop_io io;           /* its events, while it is open */
 	bool listed;                 /* in the scan that goes on */
+	bool good;                   /* it answered last time */
 	bool fatal;
 	int64_t hold_until_ms; /* not opened again before that */
 };
@@ -208,6 +209,7 @@ static void say_why_not_listed(const struct scan *s, struct rdma_device *d)
 /* ---- one device ---- */
 
 static void on_event(struct loop_io *io, int revents, void *arg);
+static void settle(struct rdma *r);
 
 static int handle_open(struct handle *h, struct ibv_device *device, struct err *err)
 {
@@ -258,12 +260,16 @@ static void read_device(struct rdma *r, const struct scan *s, const struct entry
 	if (handle_open(h, e->device, &d->error) == 0) {
 		if (rdma_verbs_query(h->context, path, d, left_out, &d->error) == 0) {
 			d->opened = true;
+			h->good = true;
 			h->fatal = false;
 			return;
 		}
 		handle_close(h);
-		h->hold_until_ms = clock_mono_ms() + GONE_HOLD_MS;
 	}
+	/* Try again soon; but what goes on failing waits for the slow timer. */
+	if (h->good)
+		settle(r);
+	h->good = false;
 	d->fatal = h->fatal;
 	read_closed(path, d, left_out);
 }
@@ -323,6 +329,11 @@ static void read_inventory(struct rdma *r, struct rdma_inventory *ret)
 		list_errno = errno ? errno : ENOMEM;
 	for (int i = 0; list && i < n; i++)
 		scan_add_device(s, list[i]);
+	/* Out of memory or descriptors: that closes nothing. */
+	for (size_t i = 0; !list && list_errno != ENOSYS && i < r->n_handles; i++) {
+		if (r->handles[i]->context)
+			scan_add(s, r->handles[i]->name, r->handles[i]->context->device);
+	}
 	snprintf(folder, sizeof(folder), "%s/class/infiniband", s->root);
 	rdma_sysfs_each(folder, scan_add_sysfs, s);
 	qsort(s->entries, s->n, sizeof(s->entries[0]), compare_entries);
@@ -426,11 +437,16 @@ static void look(struct rdma *r)
 		loop_timer_start_at(&r->timer, due);
 }
 
-/* The same, and again while things settle. */
-static void look_and_settle(struct rdma *r)
+/* Again and again for a few seconds. */
+static void settle(struct rdma *r)
 {
 	r->settle = 0;
 	loop_timer_start_in(&r->timer, settle_ms[0]);
+}
+
+static void look_and_settle(struct rdma *r)
+{
+	settle(r);
 	look(r);
 }
 
@@ -482,7 +498,6 @@ struct rdma *rdma_new(struct loop *loop, rdma_changed_fn *cb, void *arg)
 	r->loop = loop;
 	r->cb = cb;
 	r->arg = arg;
-	r->settle = N_SETTLE;
 	loop_work_init(&r->scan, loop, on_scan, r);
 	loop_timer_init(&r->timer, loop, on_timer, r);
 	/* First the messages, then the look: nothing falls between. */
@@ -490,7 +505,7 @@ struct rdma *rdma_new(struct loop *loop, rdma_changed_fn *cb, void *arg)
 		log_info("rdma", NULL, "%s: new devices are noticed after %d s at most", err.msg,
 			 RESCAN_MS / 1000);
 	read_inventory(r, &r->inventory);
-	loop_timer_start_in(&r->timer, RESCAN_MS);
+	settle(r); /* at boot devices come while we do */
 	return r;
 }
 

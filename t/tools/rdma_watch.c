@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shows what node/rdma.h knows, for the tests: the inventory as lines of text at the start and
- * after every change, each ended by a line ".". Commands by lines on standard input: "rescan",
- * "show", "quit"; the end of it is the program's. Uses core, loop, node.
+ * after every change, each ended by a line ".". USR1 rescans, USR2 shows it again, TERM ends.
+ * --once: ends at once. Uses core, loop, node.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "loop/loop.h"
@@ -61,44 +63,40 @@ static void on_changed(void *arg)
 	show();
 }
 
-static void on_input(struct loop_io *io, int revents, void *arg)
+static void on_signal(struct loop_signal *s, int signum, void *arg)
 {
-	char line[64];
-	ssize_t n = read(STDIN_FILENO, line, sizeof(line) - 1);
-
-	(void)io;
-	(void)revents;
+	(void)s;
 	(void)arg;
-	if (n <= 0) {
-		loop_stop(the_loop, 0);
-		return;
-	}
-	line[n] = '\0';
-	if (strcmp(line, "rescan\n") == 0)
+	if (signum == SIGUSR1)
 		rdma_rescan(the_rdma);
-	else if (strcmp(line, "show\n") == 0)
+	else if (signum == SIGUSR2)
 		show();
 	else
-		loop_stop(the_loop, strcmp(line, "quit\n") == 0 ? 0 : 2);
+		loop_stop(the_loop, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	struct loop_io input;
+	struct loop_signal rescan, again, term;
 	struct err err = ERR_INIT;
-	int status;
+	const char *page = getenv("IPU_CLOCK_PAGE");
+	int status = 0;
 
 	log_init(LOG_DEBUG, LOG_TEXT, STDERR_FILENO);
-	if (loop_new(&the_loop, &err) < 0) {
+	if ((page && clock_use_page(page, &err) < 0) || loop_new(&the_loop, &err) < 0) {
 		fprintf(stderr, "%s\n", err.msg);
 		return 1;
 	}
+	loop_signal_start(&rescan, the_loop, SIGUSR1, on_signal, NULL);
+	loop_signal_start(&again, the_loop, SIGUSR2, on_signal, NULL);
+	loop_signal_start(&term, the_loop, SIGTERM, on_signal, NULL);
 	the_rdma = rdma_new(the_loop, on_changed, NULL);
 	show();
-	loop_io_init(&input, the_loop, STDIN_FILENO, on_input, NULL);
-	loop_io_watch(&input, EV_READ);
-	status = loop_run(the_loop);
-	loop_io_stop(&input);
+	if (argc < 2 || strcmp(argv[1], "--once") != 0)
+		status = loop_run(the_loop);
+	loop_signal_stop(&rescan);
+	loop_signal_stop(&again);
+	loop_signal_stop(&term);
 	rdma_free(the_rdma);
 	loop_free(the_loop);
 	return status;

@@ -1,0 +1,248 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The inventory of RDMA devices (node/rdma.h, shown by t/tools/rdma-watch): on a machine of the
+# stand-in's, whose devices come, go, fail and send events; with the real libibverbs on a sysfs of the
+# test's own; by hot-plug messages that the kernel sends; and with soft-RoCE where the kernel has it.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use File::Path qw(make_path remove_tree);
+use IpuTest;
+use RdmaStandin;
+use Test::More;
+use Time::HiRes qw(time);
+
+watchdog(200);
+my $dir = test_dir();
+my $count = 0;
+
+sub machine ($text) { return RdmaStandin->new("$dir/machine-" . ++$count)->machine($text) }
+
+# What it shows, inventory by inventory.
+sub shown ($watch) {
+	my ($out, @shown) = ($watch->out // '');
+	push @shown, $1 while $out =~ /\G(.*?)\n\.\n/gs;
+	return @shown;
+}
+
+sub watch ($machine, %option) {
+	my $watch = start('rdma-watch', path => program('t/tools/rdma-watch'), ports => 0, %option,
+		env => {$machine->env, %{$option{env} // {}}});
+	wait_until('the first inventory', sub { shown($watch) });
+	return $watch;
+}
+
+# Waits until the last one matches; returns it.
+sub sees ($watch, $pattern, %option) {
+	return wait_until("the inventory to match $pattern", sub { my $last = (shown($watch))[-1]; $last =~ $pattern ? $last : undef }, %option);
+}
+
+sub once ($machine, %env) {
+	my $result = run([program('t/tools/rdma-watch'), '--once'], env => {$machine->env, %env});
+	is($result->{status}, 0, 'it ends well') or diag($result->{err});
+	return $result->{out} =~ s/\n\.\n\z//r;
+}
+
+# netdevs are looked up by name: lo is on every machine.
+my $two_ports = <<'END';
+device mlx5_0 guid=0c42:a103:0016:054c firmware=16.35.2000
+port 1 state=active layer=ethernet width=2 speed=32 mtu=1024
+gid 0 fe80::e42:a1ff:fe16:54c type=v1 netdev=lo
+gid 1 fe80::e42:a1ff:fe16:54c type=v2 netdev=lo
+gid 3 ::ffff:10.5.212.7 type=v2 netdev=lo
+port 2 state=down layer=infiniband width=2 speed=128 mtu=4096
+gid 0 fe80::1 type=ib
+END
+
+subtest 'what is known of a device' => sub {
+	my $machine = machine($two_ports)->sysfs('class/infiniband/mlx5_0/device/driver' => \'../../../bus/pci/drivers/mlx5_core');
+	is(once($machine), <<'END' =~ s/\n\z//r, 'all of it');
+status ok
+device mlx5_0 open guid 0c42:a103:0016:054c firmware 16.35.2000 driver mlx5_core
+ port 1 active Ethernet 100000 Mb/s mtu 1024 netdev lo
+  gid 0 RoCE v1 fe80::e42:a1ff:fe16:54c lo
+  gid 1 RoCE v2 fe80::e42:a1ff:fe16:54c lo
+  gid 3 RoCE v2 ::ffff:10.5.212.7 lo
+ port 2 down InfiniBand 400000 Mb/s mtu 4096 netdev -
+  gid 0 IB fe80::1 -
+END
+};
+
+# A file of the device's, and its ports' as the kernel writes them.
+sub device_files ($device, %file) {
+	return map { ("class/infiniband/$device/$_" => ref $file{$_} ? $file{$_} : "$file{$_}\n") } keys %file;
+}
+my @mlx5_files = device_files('mlx5_0', node_guid => '0c42:a103:0016:054c', fw_ver => '16.35.2000',
+	'device/driver' => \'../../../bus/pci/drivers/mlx5_core', 'device/net/enp1s0f0/dev_port' => 0,
+	'device/net/aa0/dev_port' => 0, 'device/net/aa0/phys_port_name' => 'pf0vf0', 'device/net/enp1s0f1/dev_port' => 1,
+	'ports/1/state' => '4: ACTIVE', 'ports/1/link_layer' => 'Ethernet', 'ports/1/rate' => '100 Gb/sec (4X EDR)',
+	'ports/1/gids/0' => 'fe80:0000:0000:0000:0e42:a1ff:fe16:054c', 'ports/1/gid_attrs/types/0' => 'IB/RoCE v1',
+	'ports/1/gid_attrs/ndevs/0' => 'enp1s0f0',
+	'ports/1/gids/1' => '0000:0000:0000:0000:0000:0000:0000:0000',
+	'ports/1/gids/2' => '0000:0000:0000:0000:0000:ffff:0a05:d407', 'ports/1/gid_attrs/types/2' => 'RoCE v2',
+	'ports/1/gid_attrs/ndevs/2' => 'enp1s0f0',
+	'ports/2/state' => '1: DOWN', 'ports/2/link_layer' => 'Ethernet', 'ports/2/rate' => '2.5 Gb/sec (1X SDR)');
+my $mlx5_by_sysfs = <<'END';
+ port 1 active Ethernet 100000 Mb/s mtu 0 netdev enp1s0f0
+  gid 0 RoCE v1 fe80::e42:a1ff:fe16:54c enp1s0f0
+  gid 2 RoCE v2 ::ffff:10.5.212.7 enp1s0f0
+ port 2 down Ethernet 2500 Mb/s mtu 0 netdev enp1s0f1
+END
+my $known = 'guid 0c42:a103:0016:054c firmware 16.35.2000 driver mlx5_core';
+
+subtest 'no device, no driver, no permission' => sub {
+	my @uverbs = ('class/infiniband_verbs/abi_version' => "6\n");
+	my @uverbs0 = ('class/infiniband_verbs/uverbs0/ibdev' => "mlx5_0\n");
+	for my $row (
+		['nothing in the kernel', 'fail ibv_get_device_list ENOSYS', [],
+			qr/^status no driver: no RDMA driver is loaded: .*modprobe/],
+		['a driver without a device', '', \@uverbs, qr/^status no device: this machine has no RDMA device$/],
+		['out of memory', 'fail ibv_get_device_list ENOMEM', \@uverbs,
+			qr/^status failed: listing RDMA devices: Cannot allocate memory$/],
+		['the file mode forbids it', 'device mlx5_0 node=EACCES', \@mlx5_files, qr{^status no permission: mlx5_0: no permission: /dev/infiniband/uverbs0: run as root.*
+device mlx5_0 closed $known: no permission: .*\n\Q$mlx5_by_sysfs\E}],
+		['the container forbids it', 'device mlx5_0 node=EPERM', [], qr{^status no permission: .*container's device rules.*RDMA resource}],
+		['no node', 'device mlx5_0 node=ENOENT', [], qr{^status failed: mlx5_0: /dev/infiniband/uverbs0 isn't there: in a container, mount}],
+		['not ready', "device mlx5_0\nport 1\nfail ibv_open_device EAGAIN", [], qr{^status failed: mlx5_0: uverbs0: the device isn't ready: }],
+		['no answer', "device mlx5_0\nport 1\nfail ibv_query_device EIO", [], qr{^status failed: mlx5_0: asking mlx5_0: Input/output error}],
+		['one of two', "device mlx5_0 node=EACCES\ndevice mlx5_1 guid=1:2:3:4 firmware=1\nport 1", [],
+			qr{^status ok\ndevice mlx5_0 closed .*: no permission: /dev/infiniband/uverbs0.*\ndevice mlx5_1 open guid 0001:0002:0003:0004 firmware 1 driver -\n}],
+		['no ib_uverbs', '', [@uverbs, @mlx5_files], qr{^status no driver: mlx5_0: .*modprobe ib_uverbs
+device mlx5_0 closed $known: .*\n\Q$mlx5_by_sysfs\E}],
+		['a node that is not given to the container', '', [@uverbs, @uverbs0, @mlx5_files],
+			qr{^status failed: mlx5_0: /dev/infiniband/uverbs0 isn't there: in a container, mount}],
+	) {
+		my ($what, $text, $files, $pattern) = @$row;
+		like(once(machine($text)->sysfs(@$files)) . "\n", $pattern, $what);
+	}
+};
+
+subtest 'what the verbs do not say comes from sysfs' => sub {
+	my $text = "device mlx5_0 guid=0c42:a103:0016:054c firmware=16.35.2000\nport 1 speed=32\nport 2 state=down width=1 speed=1\n";
+	my $machine = machine($text)->sysfs(@mlx5_files);
+	like(once($machine), qr/^ port 1 active .* netdev enp1s0f0\n port 2 down .* netdev enp1s0f1$/m,
+		'the interface of a port without GIDs, and not that of a virtual function');
+	$machine->machine("${text}fail ibv_query_gid_table EOPNOTSUPP\n");
+	like(once($machine), qr/^ port 1 active Ethernet 100000 Mb.s mtu 4096 netdev enp1s0f0
+  gid 0 RoCE v1 fe80::e42:a1ff:fe16:54c enp1s0f0
+  gid 2 RoCE v2 ::ffff:10.5.212.7 enp1s0f0
+ port 2 /m, 'the GIDs');
+	$machine->machine("${text}fail ibv_query_port EINVAL\n");
+	like(once($machine), qr/^status ok\n.*\n port 1 active Ethernet 100000 Mb.s mtu 0 .*\n port 2 down Ethernet 2500 Mb.s /, 'a port');
+	my $fast = machine("device mlx5_0\nport 1 speed=128\nport 2 width=64 speed=1\nport 3 width=2 speed=128\n")
+		->sysfs(device_files('mlx5_0', 'ports/1/rate' => '800 Gb/sec (4X XDR)', 'ports/2/rate' => '12.5 Gb/sec (5X SDR)'));
+	like(once($fast), qr/^ port 1 .* 800000 .*\n port 2 .* 12500 .*\n port 3 .* 400000 /m,
+		'a speed beyond eight bits, a width that nobody knows');
+	my $renamed = machine("device mlx5_0 guid=0c42:a103:0016:054c\nport 1")->sysfs(
+		'class/infiniband_verbs/uverbs0/ibdev' => "rocep1s0\n", 'class/infiniband/rocep1s0/fw_ver' => "1\n");
+	my $said = once($renamed);
+	like($said, qr/^device rocep1s0 open /m, 'the name that udev gave it, which libibverbs does not hear of');
+	unlike($said, qr/mlx5_0/, '... and it is shown once');
+};
+
+subtest 'limits' => sub {
+	my $machine = machine(join '', (map { "device d$_\n" } 1 .. 70), "device big ports=10\nport 1 table=300\n",
+		map { "gid $_ fe80::$_\n" } 1 .. 100);
+	my $said = once($machine);
+	is(scalar(() = $said =~ /^device /mg), 64, '64 devices of 71');
+	like($said, qr/^left out 7$/m, '... and the rest is counted');
+	$said = once(machine(join '', "device big ports=10\nport 1 table=300\n", map { "gid $_ fe80::$_\n" } 1 .. 100));
+	is(scalar(() = $said =~ /^ port /mg), 8, '8 ports of 10');
+	is(scalar(() = $said =~ /^  gid /mg), 64, '64 GIDs of 100');
+	like($said, qr/^left out 38$/m, '... and the rest is counted');
+	like(once(machine("device d10\ndevice d9\ndevice d1\n")), qr/^device d1 .*\ndevice d9 .*\ndevice d10 /m, 'by name, numbers as numbers');
+	like(once(machine("device odd firmware=1\x{1}\xe9x\nport 1")), qr/firmware 1\?\?x driver/, 'odd bytes');
+};
+
+subtest 'events' => sub {
+	my $machine = machine($two_ports);
+	my $watch = watch($machine);
+	like((shown($watch))[0], qr/^ port 1 active/m, 'at first');
+	my $begun = time();
+	$machine->machine($two_ports =~ s/port 1 state=active/port 1 state=down/r)->event('mlx5_0', port_err => 1);
+	sees($watch, qr/^ port 1 down/m);
+	cmp_ok(time() - $begun, '<', 1, 'a port that goes down is seen within a second');
+	$machine->machine($two_ports)->event('mlx5_0', port_active => 1);
+	sees($watch, qr/^ port 1 active/m);
+	$machine->machine($two_ports . "gid 5 fe80::5 type=ib\n")->event('mlx5_0', gid_change => 2);
+	sees($watch, qr/^  gid 5 IB fe80::5 -$/m);
+	is(scalar(shown($watch)), 4, 'each was told once');
+
+	$machine->machine($two_ports)->event('mlx5_0', map { (qw(gid_change port_active lid_change pkey_change sm_change
+		client_reregister port_err))[$_ % 7] => 1 + $_ % 2 } 1 .. 500);
+	unlike(sees($watch, qr/^  gid 0 IB fe80::1 -\z/m), qr/gid 5/, 'five hundred at once');
+	# An event for which nothing changed isn't told: the next change shows that it was taken.
+	$machine->event('mlx5_0', port_err => 9, gid_change => 1);
+	$machine->machine($two_ports . "gid 6 fe80::6 type=ib\n")->event('mlx5_0', gid_change => 2);
+	sees($watch, qr/gid 6/);
+	is(scalar(shown($watch)), 6, 'a burst is told once, nothing new not at all');
+	$watch->stop;
+};
+
+# core/clock.h: struct clock_page, both clocks moved by an offset. Written in place: it's mapped.
+sub clock_page ($path, $offset_ms) {
+	my $page = pack('a8q<4x24', "\0IPUCLK1", $offset_ms, 0, 0, 0);
+	return spit($path, $page) if !-e $path;
+	open(my $out, '+<:raw', $path) or die "$path: $!\n";
+	syswrite($out, $page) == length $page or die "$path: $!\n";
+	return $path;
+}
+
+subtest 'a device that fails, and one that is pulled' => sub {
+	my $page = clock_page("$dir/clock-fatal", 0);
+	my $machine = machine($two_ports . "device mlx5_1 uverbs=uverbs1\nport 1\n")->sysfs(@mlx5_files);
+	my $watch = watch($machine, env => {IPU_CLOCK_PAGE => $page});
+	$machine->event('mlx5_0', port_err => 1, device_fatal => 0);
+	my $last = sees($watch, qr/^device mlx5_0 closed fatal $known: the device reported a fatal error/m);
+	like($last, qr/^ port 1 down Ethernet/m, 'its ports are down, whatever sysfs shows');
+	like($last, qr/^status ok\n.*^device mlx5_1 open/ms, 'the other one is not touched');
+	ok(!$machine->is_open('mlx5_0') && $machine->is_open('mlx5_1'), 'it was closed');
+	clock_page($page, 5500);
+	like(sees($watch, qr/^device mlx5_0 open/m), qr/^ port 1 active/m, 'after five seconds it is opened again');
+	ok($machine->is_open('mlx5_0'), '... really');
+
+	$machine->machine("device mlx5_1 uverbs=uverbs1\nport 1\n");
+	remove_tree($machine->sysfs_path('class'));
+	$machine->event('mlx5_0', device_fatal => 0, gone => 0);
+	unlike(sees($watch, qr/^status ok\ndevice mlx5_1/), qr/mlx5_0/, 'what the kernel says of a card that is pulled');
+	$machine->machine("device mlx5_1 uverbs=uverbs1\nport 1\ndevice mlx5_0 uverbs=uverbs0\nport 1");
+	$watch->signal('USR1');
+	sees($watch, qr/^device mlx5_0 open/m);
+	$machine->event('mlx5_1', gone => 0);
+	like(sees($watch, qr/^device mlx5_1 closed.*: the device was taken away/m), qr/^device mlx5_0 open/m, 'no events any more');
+	sees($watch, qr/^device mlx5_1 open/m);
+	pass('... and it is tried again');
+	$machine->machine("device mlx5_0 instance=2\nport 1 state=down\n");
+	$watch->signal('USR1');
+	like(sees($watch, qr/^ port 1 down/m), qr/^device mlx5_0 open/m, 'another device of the same name');
+	$machine->machine("device mlx5_0 instance=2\nport 1 state=armed\n")->event('mlx5_0', port_err => 1);
+	sees($watch, qr/^ port 1 armed/m);
+	pass('... whose events come');
+	$machine->machine("device mlx5_0 instance=2\nport 1 state=active\n");
+	clock_page($page, 5500 + 31000);
+	sees($watch, qr/^ port 1 active/m);
+	pass('a change without an event is seen within half a minute');
+	$watch->stop;
+};
+
+subtest 'any call fails, once' => sub {
+	for my $function (qw(get_device_list open_device query_device query_port query_gid_table get_async_event)) {
+		for my $nth (1 .. 3) {
+			my $machine = machine($two_ports . "fail ibv_$function EIO $nth\n");
+			my $watch = watch($machine);
+			for my $turn (1 .. 4) {
+				wait_until('the device to be open', sub { $machine->is_open('mlx5_0') || !$watch->signal('USR1') }, seconds => 60);
+				$machine->machine($two_ports . "gid 1$turn fe80::1$turn type=ib\nfail ibv_$function EIO $nth\n")->event('mlx5_0', gid_change => 2);
+				sees($watch, qr/gid 1$turn/, seconds => 60);
+			}
+			$machine->machine($two_ports);
+			$watch->signal('USR1');
+			sees($watch, qr/^status ok\ndevice mlx5_0 open (?:(?!fe80::1\d).)*\z/s, seconds => 60);
+			$watch->stop;
+		}
+	}
+};
+
+done_testing();
