@@ -33,7 +33,7 @@ my $tracker_name = 'ipu-partitions-tracker';
 
 # ---- the files ----
 
-# The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale", "split"), in the order of
+# The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale", "split", "networks"), in the order of
 # their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words. Each is a
 # subtest. Options: share, [N, OF]: every OF-th of them, from the N-th on; all that are named, in the first share. only, a list
 # of names: those, wherever they run otherwise.
@@ -62,8 +62,8 @@ sub runs_on ($name, $text) {
 	my ($kind, $places, $reason) = $text =~ /^# Runs: (both|real) \(([a-z, ]+)\)(?:: (\S.*))?$/m
 		or die "$name: no line \"# Runs: both (sim, nodes)\" or \"# Runs: real (nodes): reason\"\n";
 	my %runs = map { $_ => 1 } split /, /, $places;
-	my $real = $runs{nodes} || $runs{scale} || $runs{split};
-	die "$name: $_ isn't a place to run\n" for grep { !/^(sim|nodes|scale|split)$/ } keys %runs;
+	my $real = grep { $_ ne 'sim' } keys %runs;
+	die "$name: $_ isn't a place to run\n" for grep { !/^(sim|nodes|scale|split|networks)$/ } keys %runs;
 	die "$name: both means the simulator and a real Kubernetes\n"
 		if $kind eq 'both' && !($runs{sim} && $real);
 	die "$name: real alone needs its reason, and isn't for the simulator\n"

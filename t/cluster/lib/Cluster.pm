@@ -21,14 +21,14 @@ my @all;
 
 # Brings a cluster up: up('nodes') or up('scale', nodes => 20). Skips the whole test, with the reason,
 # where something of the machine is missing; dies when it should work and doesn't. Options: nodes;
-# timeout (seconds, 180); with, a list of further modules to build ('helm').
+# networks, Pods get those that they name; timeout (seconds, 180); with, a list of further modules to build ('helm').
 sub up ($class, $shape, %option) {
 	$class->check($shape, @{ $option{with} // [] });
 	my $timeout = $option{timeout} // 180;
 	pipe(my $held, my $mine) or die "pipe: $!\n";
 	my $dir = '/var/tmp/ipu-operator-cluster-' . $$ . ($counter++ ? "-$counter" : '');
 	my $self = bless { dir => $dir, life => $mine, shape => $shape }, $class;
-	my @nodes = $option{nodes} ? ('--nodes', $option{nodes}) : ();
+	my @nodes = ($option{nodes} ? ('--nodes', $option{nodes}) : (), $option{networks} ? '--networks' : ());
 	push @all, $self;
 	my $result = run([ "$here/cluster", 'up', $shape, '--dir', $dir, '--timeout', $timeout, @nodes,
 		'--hold-fd', keep_open($held) ], seconds => $timeout + 60, name => 'cluster-up');

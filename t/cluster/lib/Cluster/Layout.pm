@@ -20,6 +20,7 @@ use constant {
 	API_SERVICE_ADDRESS => '10.96.0.1',
 	DNS_ADDRESS => '10.96.0.10',
 	DOMAIN => 'cluster.local',
+	FABRIC_LINK => 'rdma0',
 };
 
 # The real nodes: name, address, its Pods' subnet.
@@ -57,6 +58,16 @@ sub node_batch ($node, @nodes) {
 	);
 	push @lines, map { "route add $_->{pods} via $_->{address}" }
 		grep { $_->{name} ne $node->{name} } @nodes;
+	return join '', map { "$_\n" } @lines;
+}
+
+# A second network, as RDMA has: a bridge without an address, and a link of each node on it.
+sub fabric_batch (@nodes) {
+	my @lines = ('link add name fabric type bridge', 'link set fabric up');
+	for my $node (@nodes) {
+		push @lines, "link add name $node->{name}-rdma type veth peer name " . FABRIC_LINK . " netns $node->{name}",
+			"link set $node->{name}-rdma master fabric up";
+	}
 	return join '', map { "$_\n" } @lines;
 }
 

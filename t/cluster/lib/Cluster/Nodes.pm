@@ -13,9 +13,10 @@ use JSON::PP;
 our $pause_image = 'localhost/pause:test';
 my $plugins = '/usr/lib/cni';
 
-# $control: the Cluster::Control that starts and watches programs.
-sub new ($class, $control, @nodes) {
-	return bless { control => $control, dir => $control->{dir}, nodes => \@nodes }, $class;
+# $control: the Cluster::Control that starts and watches programs. $networks: the folder of our own CNI plugin; then the nodes
+# have one more link, and Pods the networks that they name. Else undef.
+sub new ($class, $control, $networks, @nodes) {
+	return bless { control => $control, dir => $control->{dir}, networks => $networks, nodes => \@nodes }, $class;
 }
 
 sub make_network ($self) {
@@ -32,6 +33,18 @@ sub make_network ($self) {
 		run('ip', '-n', $node->{name}, '-batch', "$tmp/network");
 		run(enter($node), 'sysctl', '-qw', 'net.ipv4.ip_forward=1');
 	}
+	return if !$self->{networks};
+	write_file("$tmp/network", Cluster::Layout::fabric_batch(@{ $self->{nodes} }));
+	run('ip', '-batch', "$tmp/network");
+	run('ip', '-n', $_->{name}, 'link', 'set', Cluster::Layout::FABRIC_LINK, 'up') for @{ $self->{nodes} };
+}
+
+# What follows the plugins of a Pod's first interface.
+sub further_plugins ($self) {
+	return () if !$self->{networks};
+	make_path("$self->{dir}/networks");
+	return { type => 'networks', kubectl => "$self->{control}{bin}/kubectl", kubeconfig => "$self->{dir}/inside.kubeconfig",
+		stateDir => "$self->{dir}/networks" };
 }
 
 # `ip netns exec` would give a program mounts of its own, and containerd must see the kubelet's.
@@ -49,9 +62,11 @@ sub start_containerd ($self, $node) {
 				dataDir => "$home/cni-data", ranges => [ [ { subnet => $node->{pods} } ] ],
 				routes => [ { dst => '0.0.0.0/0' } ] } },
 			{ type => 'portmap', capabilities => { portMappings => JSON::PP::true } },
+			$self->further_plugins,
 		],
 	});
 	my $snapshotter = $self->snapshotter;
+	my $bin_dirs = join ', ', map { "\"$_\"" } $plugins, $self->{networks} // ();
 	write_file("$home/containerd.toml", <<"END");
 version = 3
 root = "$home/containerd"
@@ -76,7 +91,7 @@ sandbox = "$pause_image"
 restrict_oom_score_adj = true
 disable_apparmor = true
 [plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = ["$plugins"]
+bin_dirs = [$bin_dirs]
 conf_dir = "$home/cni"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
