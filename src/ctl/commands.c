@@ -215,6 +215,18 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"may see them. MANIFEST.txt in it lists what is there, and what couldn't be had. Look through\n" \
 	"it before you give it away.\n"
 
+#define ABOUT_RDMA_CHECK                                                                                \
+	"Looks at this machine's RDMA driver, devices, ports and GIDs, at the way to each V-IPU\n"      \
+	"controller, at locked memory, hugepages and the CNI folder; at Multus, Whereabouts and the\n"  \
+	"network's definition in the cluster, at its Node and the operator's configuration; and with\n" \
+	"--test-pod, for which it waits 120 s at most (--wait), out of a Pod in the namespace (-n).\n"  \
+	"Each check passes, warns or fails, and says what to do; -o wide says it of skipped ones\n"     \
+	"too. Run it as root on a head node. Exit status 1 when something failed.\n"
+
+#define ABOUT_RDMA_MACVLAN                                                                            \
+	"Prints a MacvlanNetwork for NVIDIA's network operator, made for this machine: run it on a\n" \
+	"head node. Its comments say where each value comes from.\n"
+
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
@@ -254,6 +266,14 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_run_explain},
 	{"top", "", "who has IPUs, how many and for how long, as it changes", ABOUT_TOP, 0, 0,
 	 CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_TOP, false, ctl_run_top},
+	{"rdma check", "", "whether this machine and the cluster are fit for IPU work over RDMA",
+	 ABOUT_RDMA_CHECK, 0, 0,
+	 CTL_TAKES_OUTPUT | CTL_TAKES_RDMA | CTL_TAKES_RDMA_POD | CTL_TAKES_NAMESPACE |
+		 CTL_TAKES_CONFIG_MAP | CTL_TAKES_WAIT,
+	 false, ctl_run_rdma_check, .alone = true},
+	{"rdma macvlan", "", "the manifest of Pods' network on this machine's RDMA interface",
+	 ABOUT_RDMA_MACVLAN, 0, 0, CTL_TAKES_RDMA | CTL_TAKES_MACVLAN | CTL_TAKES_CONFIG_MAP, false,
+	 ctl_run_rdma_macvlan, .alone = true},
 	{"support-bundle", "", "all that an expert needs, without secrets, as one archive",
 	 ABOUT_BUNDLE, 0, 0, CTL_TAKES_BUNDLE, true, ctl_run_bundle},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",

@@ -36,18 +36,24 @@ static void put(struct gathering *g, const char *name, const struct json *value,
 	jmut_set(g->doc, g->facts, name, fact);
 }
 
-/* Returns err's kind: ERR_NONE where it was had. */
-static enum err_kind ask_kube(struct gathering *g, const char *name, const struct kube_request *r)
+enum err_kind ctl_fact_ask(struct ctl_link *link, struct jmut_doc *facts_doc, struct jmut *facts,
+			   const char *name, const struct kube_request *request)
 {
+	struct gathering g = {link, facts_doc, facts};
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct err err = ERR_INIT;
 
-	if (ctl_link_kube(g->link, r, &doc, &err) < 0) {
-		put(g, name, NULL, &err);
+	if (ctl_link_kube(link, request, &doc, &err) < 0) {
+		put(&g, name, NULL, &err);
 		return err.kind;
 	}
-	put(g, name, json_root(doc), NULL);
+	put(&g, name, json_root(doc), NULL);
 	return ERR_NONE;
+}
+
+static enum err_kind ask_kube(struct gathering *g, const char *name, const struct kube_request *r)
+{
+	return ctl_fact_ask(g->link, g->doc, g->facts, name, r);
 }
 
 static enum err_kind get(struct gathering *g, const char *name, const struct kube_resource *what,

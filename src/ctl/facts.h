@@ -16,6 +16,10 @@
 int ctl_facts_gather(struct ctl_link *link, const struct ctl_options *o, const char *ns,
 		     const char *name, bool is_pod, struct jmut_doc *doc, struct err *err);
 
+/* One more of them. Returns the error's kind, ERR_NONE where it was had. */
+enum err_kind ctl_fact_ask(struct ctl_link *link, struct jmut_doc *doc, struct jmut *facts,
+			   const char *name, const struct kube_request *request);
+
 const struct json *ctl_fact(const struct json *facts, const char *name); /* NULL: not had */
 int ctl_fact_code(const struct json *facts, const char *name);           /* 0: no error */
 struct str ctl_fact_error(const struct json *facts, const char *name);

@@ -35,6 +35,7 @@ struct ctl_link {
 	struct http_client *http;
 
 	struct kube_config *config;
+	bool lacks_config; /* there is none at all, and none was named */
 	struct kube_exec_helper *helper;
 	struct kube_client *kube;
 
@@ -111,6 +112,7 @@ static int choose(struct ctl_link *l, bool needs_kube, struct err *err)
 
 	if ((!o->server || needs_kube) && load_config(l, &why) < 0 &&
 	    (!may_lack || why.code != ENOENT || l->config)) {
+		l->lacks_config = why.code == ENOENT && !l->config && !o->kubeconfig && !o->context;
 		why.code = 0;
 		if (needs_kube)
 			err_wrap(&why, "the Kubernetes API is needed for this");
@@ -151,18 +153,39 @@ static int connect_parts(struct ctl_link *l, struct err *err)
 	return 0;
 }
 
-int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link **ret,
-		 struct err *err)
+static int new(const struct ctl_options *o, bool needs_kube, bool *ret_lacks, struct ctl_link **ret,
+	       struct err *err)
 {
 	struct ctl_link *l = xcalloc(1, sizeof(*l));
 
 	l->o = o;
 	scope_init(&l->scope);
 	if (choose(l, needs_kube, err) < 0 || connect_parts(l, err) < 0) {
+		*ret_lacks = l->lacks_config;
 		ctl_link_free(l);
 		return -1;
 	}
 	*ret = l;
+	return 0;
+}
+
+int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link **ret,
+		 struct err *err)
+{
+	bool lacks;
+
+	return new (o, needs_kube, &lacks, ret, err);
+}
+
+int ctl_link_new_if_any(const struct ctl_options *o, struct ctl_link **ret, struct err *err)
+{
+	bool lacks = false;
+
+	if (new (o, true, &lacks, ret, err) == 0)
+		return 0;
+	if (!lacks)
+		return -1;
+	*ret = NULL;
 	return 0;
 }
 

@@ -24,6 +24,8 @@ struct ctl_link;
  * link. Errors: ERR_INVALID with code 0, what a person must mend. */
 int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link **ret,
 		 struct err *err);
+/* The same with needs_kube, but for a machine without any kubeconfig: *ret is NULL. */
+int ctl_link_new_if_any(const struct ctl_options *o, struct ctl_link **ret, struct err *err);
 void ctl_link_free(struct ctl_link *link); /* NULL is fine */
 
 /* One request to the proxy, within --timeout: GET, or POST of body where that isn't STR_NULL.

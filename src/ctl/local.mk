@@ -23,6 +23,14 @@ libctl_a_SOURCES = \
 	src/ctl/manifest.c \
 	src/ctl/options.h \
 	src/ctl/options.c \
+	src/ctl/rdma.h \
+	src/ctl/rdma.c \
+	src/ctl/rdma_cluster.c \
+	src/ctl/rdma_facts.c \
+	src/ctl/rdma_inside.c \
+	src/ctl/rdma_macvlan.c \
+	src/ctl/rdma_pod.c \
+	src/ctl/rdma_pod_rules.c \
 	src/ctl/redact.h \
 	src/ctl/redact.c \
 	src/ctl/render.c \
@@ -70,7 +78,7 @@ fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = src/ctl/completion/ipuctl.fish
 dist_bin_SCRIPTS = src/ctl/completion/kubectl_complete-ipu
 
-ctl_ldadd = libctl.a $(admission_ldadd)
+ctl_ldadd = libctl.a libnode.a $(admission_ldadd) $(IBVERBS_LIBS)
 
 bin_PROGRAMS += ipuctl
 ipuctl_SOURCES = src/ctl/main.c
@@ -87,3 +95,7 @@ t_unit_ctl_explain_test_LDADD = $(ctl_ldadd)
 check_PROGRAMS += t/unit/ctl_bundle_test
 t_unit_ctl_bundle_test_SOURCES = t/unit/ctl_bundle_test.c t/unit/tap.h
 t_unit_ctl_bundle_test_LDADD = $(ctl_ldadd)
+
+check_PROGRAMS += t/unit/ctl_rdma_test
+t_unit_ctl_rdma_test_SOURCES = t/unit/ctl_rdma_test.c t/unit/tap.h
+t_unit_ctl_rdma_test_LDADD = $(ctl_ldadd)

@@ -11,7 +11,7 @@
 
 #include "core/str.h"
 
-enum kind { KIND_TEXT, KIND_SECONDS, KIND_FLAG, KIND_FILES };
+enum kind { KIND_TEXT, KIND_MAY_BE_EMPTY, KIND_SECONDS, KIND_FLAG, KIND_FILES };
 
 #define AT(member) offsetof(struct ctl_options, member)
 #define DAY_S      86400
@@ -43,18 +43,61 @@ static const struct known {
 	 'f', KIND_FILES, 0, CTL_TAKES_FILES},
 	{"namespace", "NAME", "of jobs and Pods (default: the kubeconfig's)", 'n', KIND_TEXT,
 	 AT(job_ns), CTL_TAKES_NAMESPACE},
+	/* rdma */
+	{"network", "NAME", "the additional network of Pods (default rdma-net)", 0, KIND_TEXT,
+	 AT(network), CTL_TAKES_RDMA},
+	{"network-namespace", "NAME", "where it is defined (default: default)", 0, KIND_TEXT,
+	 AT(network_ns), CTL_TAKES_RDMA},
+	{"root", "FOLDER", "where the machine's file system is seen (default: /)", 0, KIND_TEXT,
+	 AT(root), CTL_TAKES_RDMA},
+	{"node", "NAME", "the Node that is looked at (default: this machine's)", 0, KIND_TEXT,
+	 AT(node), CTL_TAKES_RDMA_POD},
+	{"resource", "NAME", "the Node's RDMA resource (default: the operator's, or any rdma/...)",
+	 0, KIND_TEXT, AT(resource), CTL_TAKES_RDMA_POD},
+	{"test-pod", NULL, "make a Pod with the network, look out of it, and remove it", 0,
+	 KIND_FLAG, AT(test_pod), CTL_TAKES_RDMA_POD},
+	{"image", "NAME", "the test Pod's; has ipuctl (default: the operator's)", 0, KIND_TEXT,
+	 AT(image), CTL_TAKES_RDMA_POD},
+	{"user", "UID", "the test Pod's user (default: root)", 0, KIND_SECONDS, AT(user),
+	 CTL_TAKES_RDMA_POD},
+	{"inside", NULL, "print what this network namespace has; the test Pod runs this", 0,
+	 KIND_FLAG, AT(inside), CTL_TAKES_RDMA_POD},
+	{"interface", "NAME", "the RDMA interface (default: which reaches the controller)", 0,
+	 KIND_TEXT, AT(interface), CTL_TAKES_MACVLAN},
+	{"subnet", "CIDR", "where Pods get addresses (default: the interface's)", 0, KIND_TEXT,
+	 AT(subnet), CTL_TAKES_MACVLAN},
+	{"exclude", "CIDR[,CIDR]...",
+	 "which of it they don't get; '' for none (default: the first 128\n"
+	 "addresses, or the first half of a small subnet)",
+	 0, KIND_MAY_BE_EMPTY, AT(exclude), CTL_TAKES_MACVLAN},
+	{"mtu", "BYTES", "of Pods' interface (default: the interface's)", 0, KIND_SECONDS, AT(mtu),
+	 CTL_TAKES_MACVLAN},
+	{"mode", "MODE", "bridge (default), private, vepa or passthru", 0, KIND_TEXT, AT(mode),
+	 CTL_TAKES_MACVLAN},
+	{"attachment", NULL,
+	 "a NetworkAttachmentDefinition instead, for clusters without\n"
+	 "NVIDIA's network operator",
+	 0, KIND_FLAG, AT(attachment), CTL_TAKES_MACVLAN},
+	{"apply", NULL, "write it to the cluster, instead of printing it", 0, KIND_FLAG, AT(apply),
+	 CTL_TAKES_MACVLAN},
 	{"controller", "FORM",
 	 "api (Pods ask the V-IPU controller; default) or file (they get a\n"
 	 "file): the controller's ipuofConfig",
-	 0, KIND_TEXT, AT(controller), CTL_TAKES_RENDER},
+	 0, KIND_TEXT, AT(controller), CTL_TAKES_RENDER | CTL_TAKES_RDMA},
+	{"controller", "HOST:PORT[,...]",
+	 "the V-IPU controllers (default: those of --config, else of the\n"
+	 "cluster's ConfigMap)",
+	 0, KIND_TEXT, AT(controller), CTL_TAKES_RDMA},
 	{"config", "FILE", "the operator's configuration (default: its defaults)", 0, KIND_TEXT,
-	 AT(config), CTL_TAKES_RENDER},
+	 AT(config), CTL_TAKES_RENDER | CTL_TAKES_RDMA},
 	{"once", NULL, "print it once, as where standard output is no terminal", 0, KIND_FLAG,
 	 AT(once), CTL_TAKES_TOP},
 	{"interval", "SECONDS", "look again after so long (default 2)", 0, KIND_SECONDS,
 	 AT(interval_s), CTL_TAKES_TOP},
 	{"dry-run", NULL, "list what would be taken, and ask nobody", 0, KIND_FLAG, AT(dry_run),
-	 CTL_TAKES_BUNDLE},
+	 CTL_TAKES_BUNDLE | CTL_TAKES_MACVLAN},
+	{"dry-run", NULL, "with --apply: the API server looks at it, and changes nothing", 0,
+	 KIND_FLAG, AT(dry_run), CTL_TAKES_MACVLAN},
 	{"log-mib", "NUMBER", "at most so much of each container's log (default 2)", 0,
 	 KIND_SECONDS, AT(log_mib), CTL_TAKES_BUNDLE},
 	{"force", NULL, "take names that the operator doesn't know", 0, KIND_FLAG, AT(force),
@@ -96,13 +139,14 @@ static void print_help_text(const char *text)
 	}
 }
 
-/* Of two rows of one name the one that says more of this command. */
+/* Of two rows of one name the second one, where it is about this command. */
 static bool is_shown(size_t i, unsigned takes)
 {
 	const struct known *k = &known[i];
 	bool doubled = i + 1 < KNOWN && strcmp(k->name, known[i + 1].name) == 0;
+	unsigned own = k->takes & (doubled ? ~known[i + 1].takes : ~0U);
 
-	return !k->takes || (k->takes & takes && !(doubled && takes == CTL_TAKES_BUNDLE));
+	return !k->takes || own & takes;
 }
 
 void ctl_options_print(unsigned takes)
@@ -134,7 +178,8 @@ static int take_value(struct ctl_options *o, const struct known *k, const char *
 	o->given |= UINT64_C(1) << (k - known);
 	switch (k->kind) {
 	case KIND_TEXT:
-		if (!value[0])
+	case KIND_MAY_BE_EMPTY:
+		if (!value[0] && k->kind == KIND_TEXT)
 			return err_set(err, ERR_INVALID, 0, "--%s: must not be empty", k->name);
 		*(const char **)(void *)at = value;
 		return 0;

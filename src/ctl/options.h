@@ -33,6 +33,9 @@ enum {
 	CTL_TAKES_BUNDLE = 256, /* -o FILE, --dry-run and --log-mib */
 	CTL_TAKES_FORCE = 512,
 	CTL_TAKES_CHECK = 1024,
+	CTL_TAKES_RDMA = 2048,     /* controllers, and which network */
+	CTL_TAKES_RDMA_POD = 4096, /* node, resource and the test Pod */
+	CTL_TAKES_MACVLAN = 8192,  /* what goes into the manifest, and whether it's applied */
 };
 
 enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
@@ -48,6 +51,11 @@ struct ctl_options {
 	enum ctl_output output;                     /* the same, where it is a format */
 	const char *controller, *config;            /* of render; NULL: not given */
 	unsigned interval_s, log_mib;               /* 0: not given */
+	/* Of rdma check and rdma macvlan; NULL, 0 and false: not given. */
+	const char *network, *network_ns, *root, *node, *resource, *image;
+	const char *interface, *subnet, *exclude, *mode; /* exclude may be "" */
+	unsigned mtu, user;
+	bool test_pod, inside, attachment, apply;
 	const char *color_word;
 	enum ctl_color color;
 	bool no_headers, watch, check, force, once, dry_run, help, version;

@@ -117,14 +117,16 @@ const struct node_rule node_rules[N_RULES + 1] = {
 
 /* ---- the driver and its devices ---- */
 
-/* Providers of cards: one of them is enough, and any may be missing. */
-static bool is_card(const char *module)
+/* Cards' own modules and what other uses of RDMA need may be missing. */
+static bool is_needed(const char *module)
 {
-	size_t len = strlen(module);
+	static const char *const needed[] = {"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm"};
 
-	return (len > 3 && strcmp(module + len - 3, "_ib") == 0) ||
-	       (len > 5 && strcmp(module + len - 5, "_core") == 0 &&
-		strcmp(module, "ib_core") != 0);
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		if (strcmp(module, needed[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
 static void check_driver(const struct fabric_facts *facts, struct node_findings *f)
@@ -143,7 +145,7 @@ static void check_driver(const struct fabric_facts *facts, struct node_findings 
 	for (size_t i = 0; i < facts->host.n_modules; i++) {
 		const struct fabric_module *m = &facts->host.modules[i];
 
-		if (m->loaded || is_card(m->name) || len >= sizeof(missing))
+		if (m->loaded || !is_needed(m->name) || len >= sizeof(missing))
 			continue;
 		len += (size_t)snprintf(missing + len, sizeof(missing) - len, "%s%s",
 					len ? ", " : "", m->name);
@@ -270,7 +272,8 @@ static void check_gids(const struct fabric_facts *facts, const struct fabric_rea
 		const struct rdma_gid *gid = &p->gids[i];
 
 		if (is_gid_of(gid, r->source) &&
-		    (!gid->netdev[0] || strcmp(gid->netdev, r->link) == 0)) {
+		    (!gid->netdev[0] || strcmp(gid->netdev, r->link) == 0 ||
+		     strcmp(gid->netdev, r->rdma_link) == 0)) {
 			FIND(f, GID_ROCE, name, "GID %u is RoCE v2 of %s on %s", gid->index,
 			     r->source, r->link);
 			return;
@@ -327,8 +330,8 @@ static void check_reach(const struct fabric_facts *facts, const struct fabric_re
 		return;
 	}
 	if (!r->up) {
-		FIND(f, ROUTE_LINK_DOWN, r->controller, "the way leads through %s, which is down",
-		     r->link);
+		FIND(f, ROUTE_LINK_DOWN, r->controller, "the way leads through %s, which %s",
+		     r->link, r->enabled ? "has no carrier" : "is down");
 	} else if (r->gateway[0]) {
 		FIND(f, ROUTE_GATEWAY, r->controller, "%s through %s, by gateway %s, from %s",
 		     r->address, r->link, r->gateway, r->source);
@@ -357,29 +360,41 @@ static void format_bytes(uint64_t bytes, char ret_z[32])
 	snprintf(ret_z, 32, "%" PRIu64 " %s", bytes, units[unit]);
 }
 
+/* What systemctl calls it: of k3s it's k3s or k3s-agent, which the unit's file or drop-in tells. */
+static void unit_of(const struct fabric_runtime *r, char ret_z[NODE_TEXT_SIZE])
+{
+	const char *end = strstr(r->unit, ".service"), *begin = end;
+
+	while (begin && begin > r->unit && begin[-1] != '/')
+		begin--;
+	if (begin && begin < end)
+		snprintf(ret_z, NODE_TEXT_SIZE, "%.*s", (int)(end - begin), begin);
+	else
+		snprintf(ret_z, NODE_TEXT_SIZE, "%s", r->name);
+}
+
 static void check_runtime(const struct fabric_runtime *r, struct node_findings *f)
 {
 	bool is_docker = strcmp(r->name, "docker") == 0;
 	bool unit_fine = r->unit_sets_memlock && r->unit_memlock_bytes == FABRIC_UNLIMITED;
-	/* What docker is told for its containers counts, whatever the daemon itself may lock. */
-	uint64_t bytes = is_docker && r->unit_sets_memlock ? r->unit_memlock_bytes
-							   : r->memlock_bytes;
-	char limit[32];
+	uint64_t bytes = r->default_ulimit ? r->unit_memlock_bytes : r->memlock_bytes;
+	char limit[32], name[NODE_TEXT_SIZE];
 
+	unit_of(r, name);
 	if (!r->running) {
 		if (r->installed)
-			FIND(f, RUNTIME_STOPPED, r->name, "it doesn't run");
+			FIND(f, RUNTIME_STOPPED, name, "it doesn't run");
 		return;
 	}
 	format_bytes(bytes, limit);
 	if (bytes == FABRIC_UNLIMITED)
-		FIND(f, RUNTIME_UNLIMITED, r->name, "process %d: %s%s%s", r->pid, limit,
+		FIND(f, RUNTIME_UNLIMITED, name, "process %d: %s%s%s", r->pid, limit,
 		     r->unit_sets_memlock ? ", by " : "", r->unit_sets_memlock ? r->unit : "");
 	else if (unit_fine)
-		FIND(f, RUNTIME_OLD, r->name, "process %d has %s, though %s says unlimited", r->pid,
+		FIND(f, RUNTIME_OLD, name, "process %d has %s, though %s says unlimited", r->pid,
 		     limit, r->unit[0] ? r->unit : "its unit");
 	else
-		FIND(f, is_docker ? RUNTIME_DOCKER : RUNTIME_LIMITED, r->name,
+		FIND(f, is_docker ? RUNTIME_DOCKER : RUNTIME_LIMITED, name,
 		     "process %d has %s of locked memory%s%s", r->pid, limit,
 		     r->unit[0] ? "; its unit is " : "", r->unit);
 }
@@ -394,8 +409,11 @@ static void check_limits(const struct fabric_host *h, struct node_findings *f)
 	     "this process may lock %s%s", limit,
 	     h->memlock_bytes == FABRIC_UNLIMITED ? "" : " of memory");
 	before = f->n;
-	for (size_t i = 0; i < h->n_runtimes; i++)
-		check_runtime(&h->runtimes[i], f);
+	for (size_t i = 0; i < h->n_runtimes; i++) {
+		/* No container is a child of a kubelet's. */
+		if (strcmp(h->runtimes[i].name, "kubelet") != 0)
+			check_runtime(&h->runtimes[i], f);
+	}
 	if (f->n == before)
 		FIND(f, RUNTIME_NONE, "", "no container runtime is seen here");
 	if (h->hugepages_total)

@@ -186,6 +186,11 @@ static void link_down(struct world *w)
 {
 	w->reach[0].up = false;
 }
+static void no_carrier(struct world *w)
+{
+	w->reach[0].up = false;
+	w->reach[0].enabled = true;
+}
 static void no_route(struct world *w)
 {
 	err_set(&w->reach[0].error, ERR_NOT_FOUND, 0, "Network is unreachable");
@@ -212,6 +217,13 @@ static void runtime(struct world *w, const char *name, bool unit, uint64_t unit_
 	w->runtime.memlock_bytes = 65536;
 	w->runtime.unit_sets_memlock = unit;
 	w->runtime.unit_memlock_bytes = unit_bytes;
+	snprintf(w->runtime.unit, sizeof(w->runtime.unit), "/usr/lib/systemd/system/%s.service",
+		 name);
+}
+static void agent(struct world *w)
+{
+	runtime(w, "k3s", false, 0);
+	strcpy(w->runtime.unit, "/etc/systemd/system/k3s-agent.service.d/10-x.conf");
 }
 static void limited(struct world *w)
 {
@@ -231,7 +243,12 @@ static void docker(struct world *w)
 }
 static void docker_told(struct world *w)
 {
+	w->runtime.default_ulimit = true;
 	runtime(w, "docker", true, FABRIC_UNLIMITED);
+}
+static void kubelet(struct world *w)
+{
+	runtime(w, "kubelet", false, 0);
 }
 static void stopped(struct world *w)
 {
@@ -297,6 +314,7 @@ static const struct {
 	{by_gateway, "route", "gateway", "pod001:8090", "by gateway 10.5.212.254"},
 	{is_local, "route", "local", "pod001:8090", "10.5.212.116 is an address of this machine"},
 	{link_down, "route", "link-down", "pod001:8090", "enp65s0f0, which is down"},
+	{no_carrier, "route", "link-down", "pod001:8090", "enp65s0f0, which has no carrier"},
 	{no_route, "route", "none", "pod001:8090", "Network is unreachable"},
 	{no_controller, "route", "no-controller", "", "no V-IPU controller"},
 	{no_change, "rdma-link", "there", "pod001:8090", "enp65s0f0 is mlx5_0/1"},
@@ -309,9 +327,11 @@ static const struct {
 	{docker_told, "runtime-memlock", "unlimited", "docker", "unlimited"},
 	{not_restarted, "runtime-memlock", "not-restarted", "containerd", "812 has 64 KiB, though"},
 	{limited, "runtime-memlock", "limited", "k3s", "has 64 KiB of locked memory"},
+	{agent, "runtime-memlock", "limited", "k3s-agent", "10-x.conf"},
 	{limited_by_unit, "runtime-memlock", "limited", "containerd", "its unit is /usr/lib"},
 	{docker, "runtime-memlock", "limited-docker", "docker", "64 KiB"},
 	{stopped, "runtime-memlock", "stopped", "containerd", "doesn't run"},
+	{kubelet, "runtime-memlock", "none", "", "no container runtime"},
 	{no_runtime, "runtime-memlock", "none", "", "no container runtime"},
 	{no_change, "hugepages", "some", "", "60 of 64 free, 2048 KiB each"},
 	{no_pages, "hugepages", "none", "", "none are needed"},

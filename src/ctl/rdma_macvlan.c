@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rdma macvlan: the manifest of the Pods' network on this machine's RDMA interface, printed or
+ * written to the cluster. Written twice it's the same object: what others have put into its labels
+ * and annotations stays.
+ */
+#include <string.h>
+
+#include "core/yaml.h"
+#include "ctl/commands.h"
+#include "ctl/rdma.h"
+#include "kube/object.h"
+#include "loop/backoff.h"
+#include "node/macvlan.h"
+
+#define MAX_TRIES 5
+#define MAX_TEXT  ((size_t)1 << 20)
+
+static const struct kube_resource network_resource = {"mellanox.com", "v1alpha1", "macvlannetworks",
+						      "MacvlanNetwork", false};
+static const struct kube_resource attachment_resource = {"k8s.cni.cncf.io", "v1",
+							 "network-attachment-definitions",
+							 "NetworkAttachmentDefinition", true};
+
+struct target {
+	struct ctl_link *link;
+	const struct ctl_options *o;
+	const struct kube_resource *resource;
+	const char *ns, *name;
+};
+
+/* ---- applying ---- */
+
+static struct jmut *merge(struct jmut_doc *doc, const struct json *ours, const struct json *there)
+{
+	struct jmut *root = jmut_copy(doc, there ? there : ours);
+
+	if (there) {
+		jmut_set(doc, root, "spec", jmut_copy(doc, json_get(ours, "spec")));
+		jmut_del(root, "status");
+	}
+	return root;
+}
+
+/* One look and one write. *ret_did: what became of it, as kubectl says it. */
+static int write_once(const struct target *t, const struct json *ours, const char **ret_did,
+		      struct err *err)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_JSON struct json_doc *there = NULL, *written = NULL;
+	struct kube_request r = {
+		.verb = KUBE_GET, .resource = t->resource, .ns = t->ns, .name = t->name};
+
+	if (ctl_link_kube(t->link, &r, &there, err) < 0 && err->kind != ERR_NOT_FOUND)
+		return -1;
+	if (there && json_equal(json_get(json_root(there), "spec"), json_get(ours, "spec"))) {
+		*ret_did = "unchanged";
+		return 0;
+	}
+	r.verb = there ? KUBE_UPDATE : KUBE_CREATE;
+	r.name = there ? t->name : NULL;
+	r.json = merge(doc, ours, there ? json_root(there) : NULL);
+	r.field_manager = "ipuctl";
+	r.dry_run = t->o->dry_run;
+	if (ctl_link_kube(t->link, &r, &written, err) < 0)
+		return -1;
+	*ret_did = there ? "configured" : "created";
+	return 0;
+}
+
+/* A 404 of a creation: the cluster doesn't know such objects, or not the namespace. */
+static int explain(const struct target *t, struct err *err)
+{
+	if (err->kind == ERR_NOT_FOUND && t->ns && strstr(err->msg, "namespaces"))
+		return err_wrap(err, "--network-namespace");
+	if (err->kind == ERR_NOT_FOUND && !t->ns)
+		return err_set(err, ERR_NOT_FOUND, err->code,
+			       "the cluster doesn't know MacvlanNetworks (mellanox.com/v1alpha1): "
+			       "install NVIDIA's network operator, or use --attachment");
+	if (err->kind == ERR_NOT_FOUND)
+		return err_set(err, ERR_NOT_FOUND, err->code,
+			       "the cluster doesn't know NetworkAttachmentDefinitions "
+			       "(k8s.cni.cncf.io/v1): install Multus");
+	return err_wrap(err, "%s %s", t->resource->kind, t->name);
+}
+
+/* Somebody else's change in between is no error: look again, at most so often. */
+static int apply(const struct target *t, const struct json *ours, struct err *err)
+{
+	struct backoff backoff = BACKOFF_INIT(50, 1000);
+	CLEANUP_FREE char *line = NULL;
+	const char *did = NULL;
+
+	for (int tries = 1; write_once(t, ours, &did, err) < 0; tries++) {
+		if ((err->kind != ERR_CONFLICT && err->kind != ERR_EXISTS) || tries == MAX_TRIES)
+			return explain(t, err);
+		ctl_link_pause(t->link, (unsigned)backoff_next_ms(&backoff, err));
+	}
+	line = xasprintf("%s/%s %s%s\n",
+			 t->ns ? "network-attachment-definition.k8s.cni.cncf.io"
+			       : "macvlannetwork.mellanox.com",
+			 t->name, did, t->o->dry_run ? " (server dry run)" : "");
+	return ctl_write_out(str_of(line), err);
+}
+
+/* ---- the command ---- */
+
+static int print(const struct macvlan_plan *plan, const struct json *object, struct err *err)
+{
+	struct buf out = BUF_INIT(MAX_TEXT);
+	int result = -1;
+
+	if (macvlan_write_comments(plan, &out, err) == 0 && yaml_write(object, &out, err) == 0)
+		result = ctl_write_out(buf_str(&out), err);
+	buf_done(&out);
+	return result;
+}
+
+static int run(const struct ctl_options *o, const struct ctl_rdma *r, struct err *err)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct macvlan_wishes wishes = {
+		.network = o->network,
+		.network_namespace = o->network_ns,
+		.link = o->interface,
+		.subnet = o->subnet,
+		.exclude = o->exclude,
+		.mtu = o->mtu,
+		.mode = o->mode,
+	};
+	struct target t = {.link = r->link,
+			   .o = o,
+			   .resource = o->attachment ? &attachment_resource : &network_resource,
+			   .ns = o->attachment ? ctl_rdma_network_ns(o) : NULL,
+			   .name = ctl_rdma_network(o)};
+	struct macvlan_plan plan;
+	const struct json *object;
+
+	if (macvlan_plan(r->local, &wishes, &plan, err) < 0)
+		return -1;
+	object = jmut_view(macvlan_object(&plan, o->attachment, doc));
+	return o->apply ? apply(&t, object, err) : print(&plan, object, err);
+}
+
+int ctl_run_rdma_macvlan(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	struct ctl_rdma r;
+	int result;
+
+	(void)link;
+	if (kube_check_name("--network", str_of(ctl_rdma_network(o)), true, err) < 0 ||
+	    kube_check_name("--network-namespace", str_of(ctl_rdma_network_ns(o)), false, err) < 0)
+		return -1;
+	if (o->dry_run && !o->apply)
+		return err_set(err, ERR_INVALID, 0,
+			       "--dry-run: is for --apply; without it nothing is changed anyway");
+	if (ctl_rdma_gather(o, &r, err) < 0)
+		return -1;
+	result = o->apply && !r.link
+			 ? err_set(err, ERR_INVALID, 0, "--apply: a kubeconfig is needed for this")
+			 : run(o, &r, err);
+	ctl_rdma_done(&r);
+	return result;
+}
