@@ -42,10 +42,12 @@ static void clean(char *z)
 		bool is_bad = n == 0 || c < 0x20 || c == 0x7f ||
 			      (c == 0xc2 && (unsigned char)rest.p[1] < 0xa0);
 
-		if (is_bad)
+		if (is_bad) {
 			*end++ = c == '\n' ? ' ' : '?';
-		else
-			memmove(end, rest.p, n), end += n;
+		} else {
+			memmove(end, rest.p, n);
+			end += n;
+		}
 		n = n ? n : 1;
 		rest = (struct str){rest.p + n, rest.len - n};
 	}
