@@ -84,6 +84,8 @@ libnode_a_SOURCES += \
 	src/node/rdma.c src/node/rdma_sysfs.c src/node/rdma_sysfs.h \
 	src/node/rdma_verbs.c src/node/rdma_verbs.h \
 	src/node/uevent.c src/node/uevent.h
+check_PROGRAMS += t/unit/node_rdma_test
+t_unit_node_rdma_test_LDADD = $(node_ldadd)
 
 # Shows the facts of a node's fabric as they change, for the tests.
 noinst_PROGRAMS += t/tools/fabric-watch

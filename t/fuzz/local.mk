@@ -22,7 +22,8 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
 	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz \
-	t/fuzz/node_host_fuzz t/fuzz/node_netlink_fuzz t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
+	t/fuzz/node_host_fuzz t/fuzz/node_netlink_fuzz t/fuzz/node_rdma_fuzz t/fuzz/node_uevent_fuzz \
+	t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
 	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/trace_fuzz t/fuzz/vipu_address_fuzz \
 	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz
@@ -71,6 +72,10 @@ t_fuzz_node_host_fuzz_SOURCES = t/fuzz/node_host_fuzz.c t/fuzz/fuzz.h
 t_fuzz_node_host_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
 t_fuzz_node_netlink_fuzz_SOURCES = t/fuzz/node_netlink_fuzz.c t/fuzz/fuzz.h
 t_fuzz_node_netlink_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
+t_fuzz_node_rdma_fuzz_SOURCES = t/fuzz/node_rdma_fuzz.c t/fuzz/fuzz.h
+t_fuzz_node_rdma_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
+t_fuzz_node_uevent_fuzz_SOURCES = t/fuzz/node_uevent_fuzz.c t/fuzz/fuzz.h
+t_fuzz_node_uevent_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
 t_fuzz_partition_entry_fuzz_SOURCES = t/fuzz/partition_entry_fuzz.c t/fuzz/fuzz.h
 t_fuzz_partition_entry_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
 t_fuzz_pod_inject_fuzz_SOURCES = t/fuzz/pod_inject_fuzz.c t/fuzz/fuzz.h
