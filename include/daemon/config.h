@@ -16,7 +16,7 @@
 
 #define CONFIG_PATH "/etc/ipu-operator/operator.yaml"
 
-enum config_role { ROLE_CONTROLLER = 1, ROLE_PROXY = 2, ROLE_WEBHOOK = 4 };
+enum config_role { ROLE_CONTROLLER = 1, ROLE_PROXY = 2, ROLE_WEBHOOK = 4, ROLE_NODE = 8 };
 
 struct config {
 	char *operator_ns;
@@ -77,6 +77,12 @@ struct config {
 	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */
 	long stuck_s;
 	long connections, header_bytes, body_bytes;
+	char *node_name; /* "": $NODE_NAME, or the host's */
+	char *node_rdma; /* "route", "any" or "none" */
+	bool node_labels;
+	char *node_taint; /* "": none */
+	long node_calm_s;
+	char *node_root, *node_cni; /* "": as the machine has it */
 };
 
 /* path NULL: CONFIG_PATH, which may be absent. sets: "KEY=VALUE" of flags, in order. environ_: as

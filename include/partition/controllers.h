@@ -32,6 +32,10 @@ struct controllers;
 /* Is this an entry that this version can use? ERR_INVALID says what is wrong with it. */
 int controllers_check_entry(const struct vipu_address *a, struct err *err);
 
+/* The list as it is now, from the loop: for who only needs to know where controllers are. Borrowed.
+ */
+typedef void controllers_list_fn(void *arg, const struct vipu_address_list *list);
+
 /* All copied. */
 struct controllers_config {
 	const char *ns; /* of the ConfigMap and the Secrets */
@@ -42,6 +46,8 @@ struct controllers_config {
 	const char *file;
 	const char *config_map;
 	const char *user_key, *access_key; /* of gRPC metadata; NULL: vipu/client.h's */
+	controllers_list_fn *on_list;      /* NULL: nobody */
+	void *on_list_arg;
 };
 
 /* Called from the loop, once: every source has been read, and the fleet is configured. A source
@@ -49,7 +55,9 @@ struct controllers_config {
  * known, and controllers must not be taken for gone. (A ConfigMap need not be there.) */
 typedef void controllers_synced_fn(void *arg);
 
-/* recorder: NULL for no Events. Configures the fleet from the loop, not before it returns. */
+/* recorder: NULL for no Events. fleet: NULL for the list alone; then neither Secrets nor the
+ * ConfigMap's annotations are looked at, and on_synced may be NULL. Configures the fleet from the
+ * loop, not before it returns. */
 struct controllers *controllers_new(struct kube_client *kube, struct vipu_fleet *fleet,
 				    struct kube_recorder *recorder,
 				    const struct controllers_config *config,

@@ -16,13 +16,12 @@
 #include "core/str.h"
 #include "core/yaml.h"
 #include "http/message.h"
-#include "job/rdma.h"
 #include "kube/object.h"
 #include "net/net.h"
+#include "node/publish.h"
 #include "partition/controllers.h"
 #include "config_keys.h"
 
-#define PEER_PORT  8445 /* proxy.tlsListen's */
 #define ENV_PREFIX "IPUOPERATOR_"
 
 #define AT(field) offsetof(struct config, field)
@@ -130,6 +129,13 @@ const struct key config_keys[] = {
 	{"templates.privileged", KEY_BOOL, AT(template_privileged), "true", 0, 0, NULL},
 	{"templates.serviceAccounts", KEY_ACCOUNTS, AT(template_accounts), "*", 0, 0, NULL},
 	{"templates.nodeNames", KEY_BOOL, AT(template_nodes), "true", 0, 0, NULL},
+	{"node.name", KEY_NAME_OR_NONE, AT(node_name), "", 0, 0, NULL},
+	{"node.rdma", KEY_CHOICE, AT(node_rdma), "route", 0, 0, "route|any|none"},
+	{"node.labels", KEY_BOOL, AT(node_labels), "true", 0, 0, NULL},
+	{"node.taint", KEY_LABEL_OR_NONE, AT(node_taint), PUBLISH_TAINT, 0, 0, NULL},
+	{"node.calmSeconds", KEY_NUMBER, AT(node_calm_s), "10", 0, 3600, NULL},
+	{"node.root", KEY_TEXT, AT(node_root), "", 0, 0, NULL},
+	{"node.cniFolder", KEY_TEXT, AT(node_cni), "/etc/cni/net.d", 0, 0, NULL},
 	{"stopSeconds", KEY_NUMBER, AT(stop_s), "0", 0, 300, NULL},
 	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
@@ -170,132 +176,11 @@ static int set_choice(struct config *c, const struct key *key, struct str text, 
 	return err_set(err, ERR_INVALID, 0, "%s: must be one of %s", key->name, words);
 }
 
-/* gRPC over HTTP/2, "Custom-Metadata", ASCII headers only. */
-static bool is_metadata_key(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-_.", s.p[i]) || !s.p[i])
-			return false;
-	}
-	return s.len > 0 && !str_has_prefix(s, STR("grpc-")) && !str_has_suffix(s, STR("-bin"));
-}
-
-/* An interface's name (ip-link(8): no '/', no space, at most 15), or ADDRESS/BITS; several of them
- * with commas, as Open MPI takes them. */
-static bool is_interface(struct str s)
-{
-	char z[64], *slash;
-	struct net_addr addr;
-	int64_t bits;
-
-	if (s.len == 0 || s.len >= sizeof(z))
-		return false;
-	snprintf(z, sizeof(z), "%.*s", STR_ARG(s));
-	slash = strchr(z, '/');
-	if (!slash)
-		return s.len <= 15 &&
-		       strspn(z, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				 "0123456789-_.:@") == s.len;
-	*slash++ = '\0';
-	return net_addr_parse(z, 0, &addr) == 0 &&
-	       str_to_int(str_of(slash), 0, strchr(z, ':') ? 128 : 32, &bits, NULL) == 0;
-}
-
-static bool are_interfaces(struct str text)
-{
-	struct str one;
-
-	do {
-		str_cut(text, ',', &one, &text);
-		if (!is_interface(one))
-			return false;
-	} while (text.len);
-	return true;
-}
-
-static bool is_folder(struct str s)
-{
-	return s.len > 0 && s.p[0] == '/';
-}
-
-static bool are_all(struct str text, bool (*is_good)(struct str one))
-{
-	struct str one;
-
-	if (str_eqz(text, "*"))
-		return true;
-	while (text.len) {
-		str_cut(text, ',', &one, &text);
-		if (!is_good(str_trim(one)))
-			return false;
-	}
-	return true;
-}
-
-/* An address to listen at, or a name by Kubernetes' rules: what its type asks of a text. */
-static int check_text(const struct key *key, struct str text, struct err *err)
-{
-	CLEANUP_FREE char *z = str_dup(text);
-	char host[NET_HOST_SIZE];
-	struct http_url url;
-	uint16_t port;
-
-	if (key->type == KEY_ADDRESS && text.len && net_split_host_port(z, 0, host, &port, err) < 0)
-		return err_wrap(err, "%s: must be HOST:PORT, [IPV6]:PORT, :PORT or \"\"",
-				key->name);
-	if (key->type == KEY_PEER && text.len &&
-	    (net_split_host_port(z, PEER_PORT, host, &port, NULL) < 0 || !host[0] || port == 0))
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be HOST:PORT or [IPV6]:PORT, which others can connect to, "
-			       "or a host alone, for port %d",
-			       key->name, PEER_PORT);
-	if (key->type == KEY_URL && text.len && http_url_parse(text, &url, err) < 0)
-		return err_wrap(err, "%s: must be http://HOST:PORT or https://HOST:PORT",
-				key->name);
-	if (key->type == KEY_HTTPS && text.len &&
-	    (http_url_parse(text, &url, NULL) < 0 || !url.tls || memchr(text.p, '?', text.len)))
-		return err_set(err, ERR_INVALID, 0, "%s: must be https://HOST[:PORT][/PATH]",
-			       key->name);
-	if (key->type == KEY_NAMESPACES && text.len &&
-	    (str_eqz(text, "*") || !are_all(text, kube_is_dns1123_label)))
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be namespaces with commas between them, or \"\" for all",
-			       key->name);
-	if (key->type == KEY_INTERFACE && text.len && !are_interfaces(text))
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be a network interface or a subnet (ADDRESS/BITS), or "
-			       "several with commas",
-			       key->name);
-	if (key->type == KEY_NETWORK && text.len && !job_rdma_is_network(text))
-		return err_set(err, ERR_INVALID, 0, "%s: must be [NAMESPACE/]NAME[@INTERFACE]",
-			       key->name);
-	if (key->type == KEY_RESOURCE && text.len && !job_rdma_is_resource(text))
-		return err_set(err, ERR_INVALID, 0, "%s: must be an extended resource, DOMAIN/NAME",
-			       key->name);
-	if (key->type == KEY_FOLDERS && !are_all(text, is_folder))
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be \"*\", or absolute paths with commas between them",
-			       key->name);
-	if (key->type == KEY_ACCOUNTS && !are_all(text, kube_is_dns1123_subdomain))
-		return err_set(err, ERR_INVALID, 0,
-			       "%s: must be \"*\", or names with commas between them", key->name);
-	if (key->type == KEY_METADATA && !is_metadata_key(text))
-		return err_set(
-			err, ERR_INVALID, 0,
-			"%s: must be lower-case letters, digits, '-', '_' and '.', not begin "
-			"with grpc- and not end with -bin",
-			key->name);
-	if (((key->type == KEY_NAMESPACE || key->type == KEY_NAME_OR_NONE) && text.len) ||
-	    key->type == KEY_NAME)
-		return kube_check_name(key->name, text, key->type != KEY_NAMESPACE, err);
-	return 0;
-}
-
 static int set_text(struct config *c, const struct key *key, struct str text, struct err *err)
 {
 	char **at = config_field(c, key);
 
-	if (check_text(key, text, err) < 0)
+	if (config_check_text(key, text, err) < 0)
 		return -1;
 	free(*at);
 	*at = str_dup(text);
@@ -310,7 +195,7 @@ static int set_peer(struct config *c, const struct key *key, struct str text, st
 
 	if (set_text(c, key, text, err) < 0)
 		return -1;
-	if (text.len && net_split_host_port(*at, PEER_PORT, host, &port, NULL) == 0) {
+	if (text.len && net_split_host_port(*at, CONFIG_PEER_PORT, host, &port, NULL) == 0) {
 		free(*at);
 		*at = xasprintf(strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 	}
@@ -344,10 +229,12 @@ static int add_role(struct config *c, struct str name, struct err *err)
 		c->roles |= ROLE_PROXY;
 	else if (str_eqz(name, "webhook"))
 		c->roles |= ROLE_WEBHOOK;
+	else if (str_eqz(name, "node"))
+		c->roles |= ROLE_NODE;
 	else
 		return err_set(err, ERR_INVALID, 0,
-			       "roles: \"%.*s\" isn't a role of this version, only controller, "
-			       "proxy and webhook are",
+			       "roles: \"%.*s\" isn't a role, only controller, proxy, webhook and "
+			       "node are",
 			       STR_ARG(name));
 	return 0;
 }
@@ -414,6 +301,7 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 	case KEY_NAMESPACE:
 	case KEY_NAME:
 	case KEY_NAME_OR_NONE:
+	case KEY_LABEL_OR_NONE:
 	case KEY_METADATA:
 	case KEY_ADDRESS:
 	case KEY_URL:
@@ -737,6 +625,24 @@ static int check_files(const struct config *c, struct err *err)
 	return 0;
 }
 
+/* A node's process shares no certificates with others, and has no rights to. */
+static int check_node(const struct config *c, struct err *err)
+{
+	if (!(c->roles & ROLE_NODE))
+		return 0;
+	if (c->node_root[0] && c->node_root[0] != '/')
+		return err_set(err, ERR_INVALID, 0,
+			       "node.root: must be an absolute path, or \"\" for none");
+	if (c->node_cni[0] != '/')
+		return err_set(err, ERR_INVALID, 0, "node.cniFolder: must be an absolute path");
+	if (c->roles == ROLE_NODE && c->metrics_secure && c->metrics_listen[0] &&
+	    !c->metrics_cert[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "metrics.secure: the role node alone has no certificate of its own: "
+			       "give metrics.certFile and metrics.keyFile");
+	return 0;
+}
+
 void config_make_fallback(struct config *c)
 {
 	c->policy.fallback = (struct partition_policy){c->max_ipus, c->max_job_ipus,
@@ -757,7 +663,7 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
 	    make_server(&c, err) < 0 || check_pods(&c, err) < 0)
 		goto fail;
-	if (check_files(&c, err) < 0)
+	if (check_files(&c, err) < 0 || check_node(&c, err) < 0)
 		goto fail;
 	if (c.backoff_max_s < c.backoff_s) {
 		err_set(err, ERR_INVALID, 0,

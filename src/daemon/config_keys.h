@@ -5,6 +5,7 @@
 #ifndef IPU_DAEMON_CONFIG_KEYS_H
 #define IPU_DAEMON_CONFIG_KEYS_H
 
+#include "core/str.h"
 #include "daemon/config.h"
 
 enum key_type {
@@ -21,11 +22,12 @@ enum key_type {
 	KEY_URL,
 	KEY_HTTPS, /* where the API server is to find something: no query */
 	KEY_NAMESPACES,
-	KEY_INTERFACE, /* a network interface, or a subnet in CIDR notation */
-	KEY_NETWORK,   /* a network of Multus' */
-	KEY_RESOURCE,  /* an extended resource */
-	KEY_FOLDERS,   /* "*", or absolute paths with commas between */
-	KEY_ACCOUNTS,  /* "*", or names with commas between */
+	KEY_INTERFACE,     /* a network interface, or a subnet in CIDR notation */
+	KEY_NETWORK,       /* a network of Multus' */
+	KEY_RESOURCE,      /* an extended resource */
+	KEY_FOLDERS,       /* "*", or absolute paths with commas between */
+	KEY_ACCOUNTS,      /* "*", or names with commas between */
+	KEY_LABEL_OR_NONE, /* a label's key, a taint's */
 	KEY_ROLES,
 	KEY_CONTROLLERS,
 	KEY_POLICIES
@@ -47,6 +49,11 @@ static inline void *config_field(struct config *c, const struct key *key)
 {
 	return (char *)c + key->offset;
 }
+
+/* config_text.c: ERR_INVALID. */
+int config_check_text(const struct key *key, struct str text, struct err *err);
+
+#define CONFIG_PEER_PORT 8445 /* proxy.tlsListen's */
 
 /* The policy for all namespaces, of policy.maxIpus and its like. */
 void config_make_fallback(struct config *c);

@@ -88,6 +88,8 @@ static void make_fleet(struct daemon *d)
 		.config_map = c->controllers_config_map,
 		.user_key = c->user_key,
 		.access_key = c->access_key,
+		.on_list = c->roles & ROLE_NODE ? node_list : NULL,
+		.on_list_arg = d,
 	};
 
 	d->fleet = vipu_fleet_new(d->net, &options);
@@ -394,12 +396,16 @@ int daemon_new(struct config *config, const struct config_source *source,
 	d->source = *source;
 	d->kube_config = kube_config;
 	d->ns = config->operator_ns[0] ? config->operator_ns : kube_config_namespace(kube_config);
+	if (!d->ns)
+		d->ns = ""; /* of a node's process, main.c has seen to that */
 	/* Before the loop: the child must not share its descriptors. */
 	if (sockets_take(&d->sockets, config, err) < 0 || notify_take(d, err) < 0 ||
 	    kube_exec_helper_fork(kube_config, &d->helper, err) < 0 ||
 	    loop_new(&d->loop, err) < 0 || net_new(d->loop, &d->net, err) < 0 ||
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
+	if (config->roles & ROLE_NODE)
+		node_start(d);
 	if (config->roles & ROLE_PROXY)
 		make_fleet(d);
 	advert_start(d);
@@ -466,6 +472,7 @@ void daemon_free(struct daemon *d)
 	authority_stop(d);
 	certfile_free(d->proxy_ca_file);
 	tls_config_unref(d->proxy_trust);
+	node_stop(d);
 	controllers_free(d->controllers);
 	vipu_fleet_free(d->fleet);
 	kube_recorder_free(d->recorder);

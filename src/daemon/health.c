@@ -192,6 +192,7 @@ static const struct part {
 	{"certificates", 0, cert_ready},
 	{"controller", ROLE_CONTROLLER, controller_ready},
 	{"webhook", ROLE_WEBHOOK, webhooks_ready},
+	{"node", ROLE_NODE, node_ready},
 	{"nodes", ROLE_PROXY, scheduler_ready},
 };
 #define N_PARTS (sizeof(parts) / sizeof(parts[0]))

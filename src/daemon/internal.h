@@ -107,6 +107,7 @@ struct daemon {
 	struct certfile *proxy_tls;          /* NULL: no certificate files are given */
 	struct scrape *scrape;               /* NULL without metrics.secure */
 	struct observe_fleet *observe_fleet; /* NULL without the role proxy */
+	struct node_role *node;              /* NULL without the role */
 	struct health *health;
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
@@ -183,6 +184,14 @@ typedef void certfile_fn(void *arg, const struct tls_config *from, struct tls_co
 void certfile_follow(struct certfile *f, certfile_fn *on_change, void *arg);
 void certfile_look(struct certfile *f); /* soon, not only when it's time; NULL is fine */
 void certfile_free(struct certfile *f); /* NULL is fine */
+
+/* ---- node.c ---- */
+
+void node_start(struct daemon *d); /* before the list of controllers is asked for */
+void node_list(void *arg, const struct vipu_address_list *list); /* arg: the daemon */
+void node_reload(struct daemon *d);
+bool node_ready(const struct daemon *d, struct err *why);
+void node_stop(struct daemon *d);
 
 /* ---- register.c ---- */
 

@@ -12,11 +12,13 @@ libdaemon_a_SOURCES = \
 	src/daemon/certfile.c \
 	src/daemon/authority.c \
 	src/daemon/config.c \
+	src/daemon/config_text.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
 	src/daemon/config_keys.h \
 	src/daemon/lead.c \
 	src/daemon/logging.c \
+	src/daemon/node.c \
 	src/daemon/notify.c \
 	src/daemon/health.c \
 	src/daemon/observe.c \
@@ -27,7 +29,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/sockets.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
-daemon_ldadd = libdaemon.a libproxy.a libnode.a $(admission_ldadd)
+daemon_ldadd = libdaemon.a libproxy.a libnode.a $(admission_ldadd) $(IBVERBS_LIBS)
 
 sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c

@@ -27,7 +27,9 @@ static int complain(int status, const struct err *err)
 
 static int check_namespace(const struct config *c, const struct kube_config *kc, struct err *err)
 {
-	if (c->operator_ns[0] || (kube_config_is_in_cluster(kc) && kube_config_namespace(kc)))
+	/* A node's process has no objects of its own. */
+	if (c->operator_ns[0] || c->roles == ROLE_NODE ||
+	    (kube_config_is_in_cluster(kc) && kube_config_namespace(kc)))
 		return 0;
 	return err_set(err, ERR_INVALID, 0,
 		       "operatorNamespace: must be given outside a cluster: the namespace of the "

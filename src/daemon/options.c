@@ -41,7 +41,7 @@ void options_print_help(void)
 	       "\n"
 	       "  -c, --config FILE       read FILE instead of " CONFIG_PATH "\n"
 	       "      --set KEY=VALUE     set a key of the configuration; may be given several times\n"
-	       "      --roles LIST        --set roles=LIST: controller, proxy, webhook\n"
+	       "      --roles LIST        --set roles=LIST: controller, proxy, webhook, node\n"
 	       "      --kubeconfig FILE   --set kubernetes.kubeconfig=FILE\n"
 	       "      --context NAME      --set kubernetes.context=NAME\n"
 	       "      --check-config      check the configuration and the kubeconfig, and exit\n"

@@ -34,6 +34,10 @@ static const char *const taken_on[] = {
 	"webhook.dryRunPods",
 	"templates.",
 	"log.",
+	"node.rdma",
+	"node.labels",
+	"node.taint",
+	"node.calmSeconds",
 	"stopSeconds",
 };
 
@@ -161,6 +165,7 @@ static void tell_parts(struct daemon *d, const struct config_changes *changes)
 	if (d->controllers)
 		controllers_set_lists(d->controllers, &c->server, &c->controllers);
 	webhook_reload(d);
+	node_reload(d);
 	if (strstr(changes->now, "webhook."))
 		register_again(d);
 }

@@ -46,6 +46,8 @@ struct controllers {
 	struct kube_recorder *recorder;
 	controllers_synced_fn *on_synced;
 	void *arg;
+	controllers_list_fn *on_list;
+	void *on_list_arg;
 	char *ns, *config_map, *file_path, *user_key, *access_key;
 	struct source sources[SOURCES];
 	struct list_file *file;
@@ -355,7 +357,7 @@ static void add_secure(struct controllers *c, struct merge *m, struct vipu_fleet
 	struct secret_view view = {0};
 	struct err err;
 
-	if (!a->tls)
+	if (!a->tls || !c->fleet)
 		return;
 	if ((!a->secret_name[0] || secrets_need(c->secrets, a->secret_name, &err) == 0) &&
 	    secrets_view(c->secrets, a->secret_name, a->insecure_skip_verify, &view, &complaint,
@@ -507,13 +509,30 @@ static struct merge *merge(struct controllers *c)
 	for (int i = 0; i < SOURCES; i++)
 		merge_source(c, m, &c->sources[i]);
 	secrets_end(c->secrets);
-	if (c->cordon)
+	if (c->fleet && c->cordon)
 		mark(c, m, CONTROLLERS_CORDON, c->cordon, false, &problems);
-	if (c->drain)
+	if (c->fleet && c->drain)
 		mark(c, m, CONTROLLERS_DRAIN, c->drain, true, &problems);
 	set_problems(&c->sources[SOURCE_ANNOTATION], &problems);
 	set_problems(&c->sources[SOURCE_SECRET], &m->secret_problems);
 	return m;
+}
+
+static void configure(struct controllers *c, const struct merge *m)
+{
+	warn_of_insecure(c, m);
+	note_new_drains(c, m);
+	vipu_fleet_configure(c->fleet, m->entries, m->n);
+}
+
+static void give_list(struct controllers *c, const struct merge *m)
+{
+	struct vipu_address items[VIPU_MAX_CONTROLLERS]; /* views */
+	struct vipu_address_list list = {.items = items, .n = m->n};
+
+	for (size_t i = 0; i < m->n; i++)
+		items[i] = *m->entries[i].address;
+	c->on_list(c->on_list_arg, &list);
 }
 
 static void apply(struct loop_work *work, void *arg)
@@ -529,19 +548,20 @@ static void apply(struct loop_work *work, void *arg)
 			return;
 	}
 	m = merge(c);
-	warn_of_insecure(c, m);
-	note_new_drains(c, m);
-	vipu_fleet_configure(c->fleet, m->entries, m->n);
+	if (c->fleet)
+		configure(c, m);
+	if (c->on_list)
+		give_list(c, m);
+	if (first)
+		log_info("partition", "controllers", "the list of controllers is known: %zu", m->n);
 	for (size_t i = 0; i < m->n; i++)
 		free(m->unusable[i]);
 	free(m);
 	c->synced = true;
-	follow_drains(c);
-	if (first) {
-		log_info("partition", "controllers", "the list of controllers is known: %zu",
-			 vipu_fleet_len(c->fleet));
+	if (c->fleet)
+		follow_drains(c);
+	if (first && c->on_synced)
 		c->on_synced(c->arg);
-	}
 }
 
 /* ---- the interface ---- */
@@ -584,6 +604,8 @@ struct controllers *controllers_new(struct kube_client *kube, struct vipu_fleet 
 	c->recorder = recorder;
 	c->on_synced = on_synced_fn;
 	c->arg = arg;
+	c->on_list = config->on_list;
+	c->on_list_arg = config->on_list_arg;
 	c->ns = xstrdup(config->ns);
 	c->config_map = xstrdup(config->config_map ? config->config_map : "");
 	c->file_path = xstrdup(config->file ? config->file : "");
@@ -608,7 +630,8 @@ struct controllers *controllers_new(struct kube_client *kube, struct vipu_fleet 
 	c->sources[SOURCE_CONFIGMAP].used = c->config_map[0] != '\0';
 	if (c->sources[SOURCE_CONFIGMAP].used)
 		watch_config_map(c);
-	vipu_fleet_watch_start(fleet, &c->fleet_watch, on_fleet_change, c);
+	if (fleet)
+		vipu_fleet_watch_start(fleet, &c->fleet_watch, on_fleet_change, c);
 	apply_soon(c);
 	return c;
 }
@@ -627,7 +650,8 @@ void controllers_free(struct controllers *c)
 		return;
 	scope_cancel(&c->scope);
 	loop_work_cancel(&c->apply_work);
-	vipu_fleet_watch_stop(&c->fleet_watch);
+	if (c->fleet)
+		vipu_fleet_watch_stop(&c->fleet_watch);
 	list_file_free(c->file);
 	secrets_free(c->secrets);
 	for (int i = 0; i < SOURCES; i++) {

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -62,7 +62,8 @@ static char *describe(const struct config *c)
 		c->webhook_timeout_s, c->ranks_end_s, c->pods_mode, c->pods_proxy_url,
 		c->pods_wait_s, c->slow_turn_ms, c->stop_s, c->advertise_ipus,
 		c->advertise_on_control_plane, c->scheduler_listen, c->rdma_network,
-		c->rdma_resource, c->rdma_amount, c->ipc_lock);
+		c->rdma_resource, c->rdma_amount, c->ipc_lock, c->node_name, c->node_rdma,
+		c->node_labels, c->node_taint, c->node_calm_s, c->node_root, c->node_cni);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -103,11 +104,12 @@ static void test_shipped_file(void)
 	       "30|300|60|4|auto|512|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
-	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|",
+	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
+	       "|route|1|graphcore.ai/fabric-not-ready|10||/etc/cni/net.d|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 95, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 102, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -262,6 +264,17 @@ static const struct value values[] = {
 	{"log: {level: 6}", "IPUOPERATOR_LOG_LEVEL=6", "log.level=6", "|60|6|auto|"},
 	{"log: {format: journald}", "IPUOPERATOR_LOG_FORMAT=journald", "log.format=journald",
 	 "|4|journald|512|"},
+	{"roles: [node]", "IPUOPERATOR_ROLES=node", "roles=node", "|8|"},
+	{"node: {name: n1.example.com}", "IPUOPERATOR_NODE_NAME=n1.example.com",
+	 "node.name=n1.example.com", "|n1.example.com|route|"},
+	{"node: {rdma: any}", "IPUOPERATOR_NODE_RDMA=any", "node.rdma=any", "|any|1|"},
+	{"node: {labels: false}", "IPUOPERATOR_NODE_LABELS=false", "node.labels=false",
+	 "|route|0|"},
+	{"node: {taint: ''}", "IPUOPERATOR_NODE_TAINT=", "node.taint=", "|route|1||10|"},
+	{"node: {calmSeconds: 0}", "IPUOPERATOR_NODE_CALM_SECONDS=0", "node.calmSeconds=0",
+	 "fabric-not-ready|0||"},
+	{"{roles: [node], node: {root: /host}}", NULL, NULL, "|10|/host|/etc/cni/net.d|"},
+	{"{roles: [node], node: {cniFolder: /var/cni}}", NULL, NULL, "|10||/var/cni|"},
 	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
 	 "limits.connections=65536", "|auto|65536|16384|"},
 	{"limits: {requestHeaderBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_HEADER_BYTES=1024",
@@ -347,7 +360,7 @@ static const struct {
 	{"worker: {privileged: maybe}\n",
 	 ":1:22: worker.privileged: must be one of auto, true, false"},
 	{"roles: [controller, admin]\n",
-	 ":1:21: roles: \"admin\" isn't a role of this version, only controller, proxy and webhook are"},
+	 ":1:21: roles: \"admin\" isn't a role, only controller, proxy, webhook and node are"},
 	{"pods: {mode: none}\n", ":1:14: pods.mode: must be one of gate, init"},
 	{"roles: []\n", ":1:8: roles: must name at least one role"},
 	{"roles: 3\n", ":1:8: roles: must be a list of roles, not "},
@@ -403,6 +416,10 @@ static const struct {
 	{"- 1\n", ":1:1: the configuration must be a map of keys, not "},
 	{"log: {level: 1}\n---\nlog: {level: 1}\n", "is one document, not several"},
 	{"log: {level: [}\n", ":1:"},
+	{"node: {rdma: maybe}\n", ":1:14: node.rdma: must be one of route, any, none"},
+	{"node: {taint: 'a b'}\n", ":1:16: node.taint: must be a key as labels have them"},
+	{"node: {name: A}\n", ":1:14: node.name \"A\" isn't a valid name"},
+	{"node: {calmSeconds: 3601}\n", ":1:21: node.calmSeconds: must be from 0 to 3600"},
 };
 
 static void test_errors_in_file(void)
@@ -435,6 +452,11 @@ static void test_other_errors(void)
 		{NULL, "log.level=many", "--set log.level=many: log.level: must be from 1 to 6"},
 		{NULL, "log.levle=1", "--set log.levle=1: there is no such key"},
 		{NULL, "log.level", "--set log.level: must be KEY=VALUE"},
+		{"IPUOPERATOR_NODE_ROOT=host", "roles=node", "node.root: must be an absolute path"},
+		{"IPUOPERATOR_NODE_CNI_FOLDER=", "roles=proxy,node",
+		 "node.cniFolder: must be an absolute path"},
+		{"IPUOPERATOR_METRICS_SECURE=true", "roles=node",
+		 "metrics.secure: the role node alone has no certificate of its own"},
 		{NULL, "controllers=a:0", "controllers: \"a:0\": "},
 		{NULL, "vipu.serverAddr=a b", "vipu.serverAddr: \"a b\": "},
 		{NULL, "vipu.serverAddr=a,b", "vipu.serverAddr: must be one host name"},
