@@ -557,6 +557,13 @@ subtest 'notes' => sub {
 	like($more, qr/show them as graphcore\.ai\/ipu \(share\)/, 'what Nodes show');
 	like($more, qr/^ +kind: KubeSchedulerConfiguration\n.*serverName: zz-vipu-proxy\.ops\.svc\n/ms, 'how the scheduler is told');
 	unlike($notes->(), qr/KubeScheduler|graphcore\.ai\/ipu\b/, 'or nothing of both');
+	like($notes->(), qr/Pods are on their nodes' network, and privileged/, 'how Pods reach RDMA devices');
+	my @off = qw(--set worker.hostNetwork=false);
+	like($notes->(@off), qr/^   Jobs' Pods aren't on their nodes' network, and get no other one/m, '… or don\'t');
+	like($notes->(@off, qw(--set worker.rdmaNetwork=f/n)), qr/^   Jobs' Pods reach RDMA devices by the network f\/n, which must be there:$/m, '… by a network');
+	like($notes->(@off, qw(--set worker.rdmaNetwork=f/n --set worker.rdmaResource=rdma/a)),
+		qr/by the network f\/n and the resource rdma\/a, which must be there:\n\n     kubectl get network/, '… and a device');
+	like($notes->(@off, qw(--set worker.rdmaResource=rdma/a)), qr/by the resource rdma\/a, which/, '… or by that alone');
 	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
 	my @lines = $more =~ /^ +ipuctl (.*?) +#/mg;
 	cmp_ok(scalar @lines, '>', 0, 'ipuctl is named');
