@@ -41,7 +41,7 @@ struct watch {
 	struct loop_signal term, hup;
 };
 
-static void die(const char *what, const struct err *err)
+__attribute__((noreturn)) static void die(const char *what, const struct err *err)
 {
 	fprintf(stderr, "fabric-watch: %s%s%s\n", what, err ? ": " : "", err ? err->msg : "");
 	exit(2);
