@@ -35,7 +35,8 @@ libnode_a_SOURCES = \
 libnode_a_CPPFLAGS = $(AM_CPPFLAGS) $(IBVERBS_CFLAGS)
 node_ldadd = libnode.a $(partition_ldadd) $(IBVERBS_LIBS)
 
-check_PROGRAMS += t/unit/node_host_test t/unit/node_netlink_test
+check_PROGRAMS += t/unit/node_host_test t/unit/node_links_test t/unit/node_netlink_test
+t_unit_node_links_test_LDADD = $(node_ldadd)
 t_unit_node_host_test_LDADD = $(node_ldadd)
 t_unit_node_netlink_test_LDADD = $(node_ldadd)
 
