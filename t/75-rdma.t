@@ -181,9 +181,10 @@ subtest 'events' => sub {
 	$watch->stop;
 };
 
-# core/clock.h: struct clock_page, both clocks moved by an offset. Written in place: it's mapped.
-sub clock_page ($path, $offset_ms) {
-	my $page = pack('a8q<4x24', "\0IPUCLK1", $offset_ms, 0, 0, 0);
+# core/clock.h: struct clock_page, both clocks moved by an offset, or standing still. Written in place:
+# it's mapped.
+sub clock_page ($path, $offset_ms, $frozen_ms = 0) {
+	my $page = pack('a8q<4x24', "\0IPUCLK1", $offset_ms, $frozen_ms ? 1 : 0, $frozen_ms, $frozen_ms);
 	return spit($path, $page) if !-e $path;
 	open(my $out, '+<:raw', $path) or die "$path: $!\n";
 	syswrite($out, $page) == length $page or die "$path: $!\n";
@@ -243,6 +244,182 @@ subtest 'any call fails, once' => sub {
 			$watch->stop;
 		}
 	}
+};
+
+# ---- the real libibverbs ----
+
+# What a machine's RDMA subsystem speaks; libibverbs asks it first, and sysfs only without it.
+sub has_rdma_netlink () { return socket(my $s, 16, 3, 20) ? 1 : 0 }
+
+# A mount namespace of its own, where /dev holds infiniband/uverbs0 (a device that takes nothing),
+# uverbs1 and 5 to 9 (which may not be opened) and char, where libibverbs waits for udev's links. A user
+# has no mknod: there it is a node of root's.
+my $own_dev = <<'END';
+set -e
+new=$1; shift
+mount -t tmpfs dev "$new"
+mkdir "$new/infiniband" "$new/char"
+for node in null zero full random urandom; do : >"$new/$node"; mount --bind /dev/$node "$new/$node"; done
+: >"$new/infiniband/uverbs0"; mount --bind /dev/full "$new/infiniband/uverbs0"
+ln "$new/full" "$new/infiniband/uverbs2" 2>/dev/null || { : >"$new/infiniband/uverbs2"; mount --bind /dev/full "$new/infiniband/uverbs2"; }
+: >"$new/infiniband/uverbs4"; mount --bind /dev/full "$new/infiniband/uverbs4"
+for n in 1 5 6 7 8 9; do
+	mknod -m 0 "$new/infiniband/uverbs$n" c 5 1 2>/dev/null ||
+		{ : >"$new/infiniband/uverbs$n"; mount --bind /dev/console "$new/infiniband/uverbs$n"; }
+done
+mount --rbind "$new" /dev
+exec "$@"
+END
+
+sub uverbs_files ($n, $device, %file) {
+	return ("class/infiniband_verbs/uverbs$n/ibdev" => "$device\n", "class/infiniband_verbs/uverbs$n/dev" => "$file{dev}\n",
+		"class/infiniband_verbs/uverbs$n/abi_version" => "$file{abi}\n", device_files($device, node_type => '1: CA',
+			($file{modalias} ? ('device/modalias' => $file{modalias}) : (node_desc => 'x'))));
+}
+
+subtest 'the real libibverbs on a sysfs of our own' => sub {
+	plan skip_all => 'this kernel has RDMA, by which libibverbs lists real devices alone' if has_rdma_netlink();
+	plan skip_all => 'no providers of libibverbs on this machine' if !-e '/etc/libibverbs.d/rxe.driver';
+	my @unshare = ('unshare', $> == 0 ? '-m' : '-rm');
+	my $new_dev = "$dir/dev";
+	mkdir $new_dev;
+	my @inside = (@unshare, 'sh', '-c', $own_dev, 'sh', $new_dev);
+	# Root too may be forbidden something.
+	push @inside, qw(setpriv --bounding-set=-dac_override,-dac_read_search) if $> == 0;
+	my $possible = run([@inside, 'true']);
+	plan skip_all => "no mount namespace here: $possible->{err}" if $possible->{status} != 0;
+	my $mlx5 = 'pci:v000015B3d00001017sv000015B3sd00000007bc02sc00i00';
+	my $machine = machine('')->sysfs('class/infiniband_verbs/abi_version' => "6\n",
+		uverbs_files(0, 'rxe_0', dev => '1:7', abi => 2), uverbs_files(1, 'mlx5_0', dev => '5:1', abi => 1, modalias => $mlx5),
+		@mlx5_files, uverbs_files(2, 'unknown_0', dev => '1:7', abi => 1), uverbs_files(3, 'nonode_0', dev => '231:195', abi => 1),
+		uverbs_files(4, 'rxe_4', dev => '231:196', abi => 2), device_files('bare_0', fw_ver => '7.1'),
+		map { uverbs_files($_, "rxe_$_", dev => '5:1', abi => 2) } 5 .. 9);
+	my $begun = time();
+	my $result = run([@inside, program('t/tools/rdma-watch'), '--once'], env => {SYSFS_PATH => $machine->sysfs_path('')});
+	my $took = time() - $begun;
+	is($result->{status}, 0, 'it ends well') or diag($result->{err});
+	my $said = $result->{out};
+	like($said, qr{^status no permission: mlx5_0: no permission: /dev/infiniband/uverbs1: run as root}, 'nothing may be opened');
+	like($said, qr{^device mlx5_0 closed $known: no permission: .*\n\Q$mlx5_by_sysfs\E}m, 'what sysfs tells of a device that may not');
+	like($said, qr{^device rxe_0 closed .*: uverbs0: No space left on device}m, 'a device that does not answer');
+	like($said, qr{^device unknown_0 closed .*: libibverbs has no provider for the driver of this device}m, 'a device that no provider knows');
+	like($said, qr{^device nonode_0 closed .*: /dev/infiniband/uverbs3 isn't there}m, 'a device without a node');
+	like($said, qr{^device rxe_4 closed .*: /dev/infiniband/uverbs4 isn't the device's node: the kernel's is 231:196}m, "another device's node");
+	like($said, qr{^device bare_0 closed guid - firmware 7.1 driver -: the kernel module ib_uverbs isn't loaded}m, 'a device without uverbs');
+	is(scalar(() = $said =~ /^device rxe_[5-9] closed .*no permission/mg), 5, 'the others');
+	cmp_ok($took, '<', 20, 'libibverbs never waits for udev, five seconds a device');
+	is($result->{err}, '', 'and it writes nothing where our log goes');
+};
+
+# ---- hot-plug ----
+
+# Sends a message as the kernel's: who may, hands it to the kernel, which passes it on in its own name
+# to the listeners of that network namespace (lib/kobject_uevent.c).
+my $send_uevent = <<'END';
+use Socket;
+socket(my $s, 16, SOCK_RAW, 15) or die "socket: $!\n";
+for my $event (@ARGV) {
+	my ($action, $path, $subsystem) = split / /, $event;
+	my $text = join '', map { "$_\0" } "$action\@$path", "ACTION=$action", "DEVPATH=$path", "SUBSYSTEM=$subsystem";
+	my $message = pack('LSSLL', 16 + length $text, 16, 1 | 4, 1, 0) . $text;
+	send($s, $message, 0, pack('SSLL', 16, 0, 0, 0)) or die "send: $!\n";
+	recv($s, my $answer, 1024, 0) // die "recv: $!\n";
+	my ($error) = unpack 'x16 l', $answer;
+	die "the kernel says $error\n" if $error;
+}
+END
+
+subtest 'hot-plug messages' => sub {
+	my @root = $> == 0 ? () : ('-r');
+	my $possible = run(['unshare', @root, '-n', $^X, '-e', $send_uevent, 'change /devices/x infiniband']);
+	plan skip_all => "no hot-plug messages of our own here: $possible->{err}" if $possible->{status} != 0;
+	my $machine = machine("device mlx5_0 uverbs=uverbs0\nport 1\n");
+	# Time stands still, so that no timer does what a message should.
+	my $now = 1_000_000;
+	my $page = clock_page("$dir/clock-plug", 0, $now);
+	my $watch = watch($machine, path => 'unshare', args => [@root, '-n', program('t/tools/rdma-watch')], env => {IPU_CLOCK_PAGE => $page});
+	my $shows = sub {
+		my $n = shown($watch);
+		$watch->signal('USR2');
+		return (wait_until('it to show all', sub { my @s = shown($watch); @s > $n ? \@s : undef }))->[-1];
+	};
+	my $tick = sub ($ms) { clock_page($page, 0, $now += $ms); $shows->() };
+	my @enter = ('nsenter', '-t', $watch->pid, (@root ? qw(--user --preserve-credentials) : ()), '-n', $^X, '-e', $send_uevent);
+	my $send = sub (@events) { is(run([@enter, @events], env => {LD_PRELOAD => undef})->{status}, 0, "sent: $events[0]") };
+	my $device = '/devices/pci0000:00/0000:00:04.0/infiniband_verbs/uverbs1';
+	# The looks that follow the start.
+	$tick->($_) for 300, 1100, 4100;
+	my @two = ("device mlx5_0 uverbs=uverbs0\nport 1\ndevice mlx5_1 uverbs=uverbs1", "\nport 1\n");
+	$machine->machine("$two[0] node=EACCES$two[1]");
+	$tick->(100);
+	unlike($tick->(100), qr/mlx5_1/, 'nobody looks without a reason');
+	$send->("add $device infiniband_verbs");
+	sees($watch, qr/^device mlx5_1 closed .*no permission/m);
+	pass('a device that comes is seen by its message');
+	# udev gives the node its owner and mode after that, and no message tells it.
+	$machine->machine("$two[0]$two[1]");
+	$tick->(300);
+	sees($watch, qr/^device mlx5_1 open/m);
+	pass('and opened when udev is done with it');
+
+	$tick->(100);
+	$machine->event('mlx5_1', device_fatal => 0);
+	sees($watch, qr/^device mlx5_1 closed fatal/m);
+	$tick->(1000);
+	like($tick->(1000), qr/^device mlx5_1 closed fatal/m, 'a device that failed is left alone');
+	$machine->machine("$two[0] instance=2$two[1]");
+	$send->("remove $device infiniband_verbs", "add $device infiniband_verbs");
+	$tick->(100);
+	sees($watch, qr/^device mlx5_1 open/m);
+	pass('one that its driver made anew is opened at once');
+
+	$machine->machine("device mlx5_0 uverbs=uverbs0\nport 1\n");
+	$tick->(100);
+	$send->("remove $device infiniband_verbs");
+	$tick->(100);
+	unlike(sees($watch, qr/\A(?!.*mlx5_1)/s), qr/mlx5_1/, 'a device that goes');
+	my $n = shown($watch);
+	$send->(map { ("add /devices/virtual/net/x$_ net", "change $device infiniband_verbs") } 1 .. 300);
+	$machine->machine("device mlx5_0 uverbs=uverbs0\nport 1 state=down\n");
+	$send->("change $device infiniband");
+	clock_page($page, 0, $now += 100);
+	sees($watch, qr/^ port 1 down/m);
+	is(scalar(shown($watch)), $n + 1, 'hundreds of messages about nothing tell nothing');
+	$watch->stop;
+};
+
+# ---- soft-RoCE ----
+
+subtest 'soft-RoCE' => sub {
+	plan skip_all => 'not as root' if $> != 0;
+	my $modprobe = (grep { -x } qw(/usr/sbin/modprobe /sbin/modprobe))[0];
+	my $rdma = (grep { -x } qw(/usr/bin/rdma /usr/sbin/rdma /sbin/rdma))[0];
+	plan skip_all => 'no modprobe or no rdma command on this machine' if !$modprobe || !$rdma;
+	my $loaded = run([$modprobe, 'rdma_rxe']);
+	plan skip_all => "this kernel has no soft-RoCE: $loaded->{err}" if $loaded->{status} != 0;
+	my $link = "iput$$" =~ s/^(.{15}).*/$1/r;
+	my $device = "rxe$$";
+	run(['ip', 'link', 'add', $link, 'type', 'dummy'])->{status} == 0 or plan skip_all => 'no dummy links here';
+	my $watch = start('rdma-watch', path => program('t/tools/rdma-watch'), ports => 0);
+	my $ok = eval {
+		run(['ip', 'link', 'set', $link, 'up']);
+		is(run([$rdma, 'link', 'add', $device, 'type', 'rxe', 'netdev', $link])->{status}, 0, 'a device comes');
+		sees($watch, qr/^device $device open .*\n port 1 active Ethernet \d+ Mb.s mtu \d+ netdev $link\n  gid 0 RoCE v2 /m);
+		run(['ip', 'link', 'set', $link, 'down']);
+		sees($watch, qr/^device $device open .*\n port 1 down /m);
+		pass('its port goes down with the link');
+		run(['ip', 'link', 'set', $link, 'up']);
+		sees($watch, qr/^device $device open .*\n port 1 active /m);
+		run([$rdma, 'link', 'delete', $device]);
+		sees($watch, qr/\A(?!.*^device $device )/ms);
+		pass('and goes');
+		1;
+	};
+	my $why = $@;
+	run([$rdma, 'link', 'delete', $device]);
+	run(['ip', 'link', 'delete', $link]);
+	ok($ok, 'all was seen') or diag($why);
+	$watch->stop;
 };
 
 done_testing();
