@@ -20,9 +20,11 @@ typedef void rdma_changed_fn(void *arg);
 /* Reads at once: opening devices is a few system calls each, and none waits. A machine without
  * devices, driver or permission is no error: the inventory says so. */
 struct rdma *rdma_new(struct loop *loop, rdma_changed_fn *cb, void *arg);
-void rdma_free(struct rdma *rdma);                                    /* NULL is fine */
-const struct rdma_inventory *rdma_inventory(const struct rdma *rdma); /* until the next turn */
-/* Looks for devices that came or went: by a uevent, and every so often. */
+void rdma_free(struct rdma *rdma); /* NULL is fine */
+/* Until the callback says that it is another one. */
+const struct rdma_inventory *rdma_inventory(const struct rdma *rdma);
+/* Looks for devices that came or went, soon: not within the call. It happens by itself with
+ * hot-plug messages and twice a minute. */
 void rdma_rescan(struct rdma *rdma);
 
 #endif

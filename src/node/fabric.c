@@ -301,6 +301,7 @@ static void on_rdma(void *arg)
 {
 	struct fabric *f = arg;
 
+	f->facts->rdma = *rdma_inventory(f->rdma); /* the one before is gone */
 	changed(f);
 	/* Which port an interface has may be another one now. */
 	loop_work_post(&f->look);

@@ -288,7 +288,8 @@ static void say_status(struct rdma_inventory *inv, const struct scan *s, int lis
 			inv->status = RDMA_OK;
 			return;
 		}
-		if (!denied && d->error.kind == ERR_DENIED)
+		/* Without its node, too: that is how a container is kept from it. */
+		if (!denied && (d->error.kind == ERR_DENIED || d->error.kind == ERR_NOT_FOUND))
 			denied = d;
 		if (!unsupported && d->error.kind == ERR_UNSUPPORTED)
 			unsupported = d;
@@ -415,15 +416,16 @@ static void on_scan(struct loop_work *work, void *arg)
 {
 	struct rdma *r = arg;
 	struct rdma_inventory next;
-	bool changed;
 
 	(void)work;
 	read_inventory(r, &next);
-	changed = !same_inventory(&r->inventory, &next);
+	if (same_inventory(&r->inventory, &next)) {
+		rdma_inventory_done(&next);
+		return;
+	}
 	rdma_inventory_done(&r->inventory);
 	r->inventory = next;
-	if (changed)
-		r->cb(r->arg); /* may free r */
+	r->cb(r->arg); /* may free r */
 }
 
 /* In this turn, or when the pause is over. */

@@ -47,7 +47,7 @@ static int open_failed(struct err *err, int errnum, const char *node)
 			       "the Pod the RDMA resource, or run it privileged",
 			       node);
 	case ENOENT:
-		return err_set(err, ERR_UNAVAILABLE, errnum,
+		return err_set(err, ERR_NOT_FOUND, errnum,
 			       "%s isn't there: in a container, mount the host's /dev/infiniband",
 			       node);
 	case ENODEV:

@@ -18,7 +18,8 @@ struct ibv_context;
 struct ibv_device;
 
 /* Opens without waiting, its events' descriptor too. ERR_DENIED: no permission, with what to do;
- * ERR_UNAVAILABLE: it isn't there any more, or isn't ready; ERR_IO: anything else. */
+ * ERR_NOT_FOUND: its node isn't there; ERR_UNAVAILABLE: it went away, or isn't ready; ERR_IO:
+ * anything else. */
 int rdma_verbs_open(struct ibv_device *device, struct ibv_context **ret, struct err *err);
 
 /* The same by the node in /dev alone, which need not be there. */
