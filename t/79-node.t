@@ -1,0 +1,259 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The role node as a program, on a machine whose RDMA devices are the stand-in's and whose network is a
+# namespace of the test's own: what it tells the cluster of itself, a port that goes down and comes
+# back under a running job, its list of controllers, and its end. By root, or by whoever may make a
+# user namespace.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest;
+use RdmaStandin;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $ip = program_or_skip('ip');
+my $unshare = program_or_skip('unshare');
+
+# The whole test runs again within namespaces, and all that it makes goes with them.
+if (!$ENV{IPU_NODE_INSIDE}) {
+	my @enter = ($unshare, ($> == 0 ? () : qw(--user --map-root-user)), qw(--net --mount));
+	run([@enter, 'true'])->{status} == 0
+		or plan skip_all => 'no network namespace to be had: neither root nor a user namespace';
+	$ENV{IPU_NODE_INSIDE} = 1;
+	exec @enter, $^X, $0 or die "$unshare: $!\n";
+}
+
+watchdog(240);
+my $dir = test_dir();
+my $folder = "$dir/sim";
+
+sub ip ($words) {
+	my $done = run([$ip, split ' ', $words]);
+	return $done->{status} == 0 || die "ip $words: $done->{err}";
+}
+
+# r0 and r1 lead to a controller each, e0 is the way to the rest of the world.
+ip('link set lo up');
+for my $link (['r0', '10.5.212.7/24'], ['r1', '10.5.213.7/24'], ['e0', '10.9.0.7/16']) {
+	my ($name, $address) = @$link;
+	run([$ip, qw(link add), $name, qw(type dummy)])->{status} == 0 || ip("link add $name type veth peer name ${name}p") && ip("link set ${name}p up");
+	ip("link set $name up");
+	ip("addr add $address dev $name");
+}
+ip('route add default via 10.9.0.1');
+
+my $machine = RdmaStandin->new("$dir/machine");
+
+sub ports ($first, $second = 'active') {
+	$machine->machine(<<"END");
+device mlx5_0
+port 1 state=$first layer=ethernet width=2 speed=32
+gid 0 fe80::1 type=v2 netdev=r0
+device mlx5_1
+port 1 state=$second layer=ethernet width=2 speed=32
+gid 0 fe80::2 type=v2 netdev=r1
+END
+	return $machine;
+}
+ports('active');
+
+# ---- the cluster: a simulated one, with the operator, and jobs on it ----
+
+my $sim = start('ipu-sim', args => ['--dir', $folder, '--nodes=2', '--agents=8', '--pod-run-ms=0']);
+my $token = slurp("$folder/token");
+my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
+
+sub api ($method, $path, @json) {
+	return http($method, $sim->url('api-plain', $path), headers => { authorization => "Bearer $token" },
+		map { (json => $_) } @json);
+}
+sub object ($path) { my $answer = api('GET', $path); return $answer->{status} == 200 ? $answer->{json} : undef }
+sub items ($path) { return @{(object($path) // {})->{items} // []} }
+
+my @both = ('--kubeconfig', "$folder/kubeconfig", map { ('--set', "$_.listen=127.0.0.1:0") } qw(health metrics));
+my $operator = start('ipu-operator', args => [@both, '--set', 'operatorNamespace=default', '--set', 'proxy.listen=127.0.0.1:0',
+	'--set', 'proxy.tlsListen=127.0.0.1:0', '--set', 'controllers=127.0.0.1:' . $sim->port('vipu0')]);
+
+sub make_job ($name) {
+	my $answer = api('POST', $jobs, { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob',
+		metadata => { name => $name }, spec => { jobInstances => 2, ipusPerJobInstance => '2',
+			workers => { template => { spec => { containers => [ { name => 'w', image => 'x' } ] } } } } });
+	return is($answer->{status}, 201, "job $name");
+}
+sub pods_of ($job) { return items("/api/v1/namespaces/default/pods?labelSelector=graphcore.ai/job%3D$job") }
+sub nodes_of ($job) { return map { $_->{spec}{nodeName} // '' } pods_of($job) }
+sub runs ($job) {
+	return wait_until("job $job to run", sub { 2 == grep { ($_->{status}{phase} // '') eq 'Running' } pods_of($job) }, seconds => 60);
+}
+
+# ---- the node ----
+
+my $list = spit("$dir/list", "10.5.212.1:8090:vipu-ctrl=one,10.5.213.1:8090:other-ctrl=two,10.77.0.1:8090:far-ctrl=three\n");
+# Another machine's runtimes and limits than this one's: none.
+mkdir "$dir/host" or die "$dir/host: $!\n";
+my @node = ('--roles=node', @both, '--set', 'node.name=sim0', '--set', 'node.calmSeconds=2', '--set', "node.root=$dir/host");
+
+sub start_node (@more) {
+	return start('ipu-operator', args => [@node, '--set', "controllersFile=$list", @more], env => {$machine->env});
+}
+sub node ($name = 'sim0') { return object("/api/v1/nodes/$name") // {} }
+sub condition ($type = 'IPUFabricReady') { return (grep { $_->{type} eq $type } @{node()->{status}{conditions}})[0] // {status => '', reason => ''} }
+sub is_status ($status) { return condition()->{status} eq $status }
+sub taints () { return join ' ', sort map { "$_->{key}:$_->{effect}" } @{node()->{spec}{taints} // []} }
+sub label ($key) { return node()->{metadata}{labels}{$key} }
+sub readyz ($daemon) { return http('GET', $daemon->url('health', '/readyz?verbose')) }
+sub events ($reason) {
+	return sort map { "$_->{involvedObject}{kind}/$_->{involvedObject}{name}" } grep { $_->{reason} eq $reason } items('/api/v1/events');
+}
+sub metric ($daemon, $series) {
+	return http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_\Q$series\E (\S+)$/m ? $1 : undef;
+}
+
+make_job('first');
+runs('first');
+is_deeply([sort(nodes_of('first'))], ['sim0', 'sim1'], 'a job on both nodes');
+my ($pod) = grep { $_->{spec}{nodeName} eq 'sim0' } pods_of('first');
+my $node = start_node();
+my $taint = 'graphcore.ai/fabric-not-ready:NoSchedule';
+
+subtest 'all is well' => sub {
+	wait_until('the condition', sub { is_status('True') && label('vipu-ctrl') });
+	is(condition()->{reason}, 'FabricReady', 'the reason');
+	is(condition()->{message}, 'V-IPU controller 10.5.212.1:8090 is reached by r0, RDMA port mlx5_0/1 is active; 1 other isn\'t reached from here',
+		'the message');
+	is(condition('Ready')->{status}, 'True', "the kubelet's condition is as it was");
+	is(label('graphcore.ai/rdma'), 'true', 'the label for RDMA');
+	is(label('vipu-ctrl'), 'one', "the controller's label");
+	is(label('other-ctrl'), 'two', '... and that of the other');
+	is(label('far-ctrl'), undef, 'but not that of one that the default route leads to, without RDMA');
+	is(taints(), '', 'no taint');
+	is(node('sim1')->{metadata}{annotations}{'graphcore.ai/node-published'}, undef, 'the other node is left alone');
+	my $ready = readyz($node);
+	is($ready->{status}, 200, 'ready');
+	unlike($ready->{content}, qr/leadership/, '... without a Lease');
+	is(scalar(grep { $_->{metadata}{name} =~ /node/ } items('/apis/coordination.k8s.io/v1/leases')), 0, 'it has none');
+	is(metric($node, 'fabric_ready'), 1, 'metric: ready');
+	is(metric($node, 'rdma_ports{state="active"}'), 2, 'metric: ports');
+	is(metric($node, 'fabric_controller_reached{controller="10.77.0.1:8090"}'), 0, 'metric: a controller');
+};
+
+subtest 'a port goes down' => sub {
+	ports('down');
+	my $at = time;
+	$machine->event('mlx5_0', port_err => 1);
+	wait_until('the condition to be False', sub { is_status('False') });
+	my $took = time - $at;
+	cmp_ok($took, '<', 1, sprintf 'it is so within a second: %.0f ms', 1000 * $took);
+	is(condition()->{reason}, 'RDMAPortDown', 'the reason');
+	is(condition()->{message}, 'RDMA port mlx5_0/1 (r0), which leads to V-IPU controller 10.5.212.1:8090, is down', 'the message');
+	wait_until('the taint', sub { taints() eq $taint });
+	my @about = ('IPUJob/first', 'Node/sim0', "Pod/$pod->{metadata}{name}");
+	wait_until('the Events', sub { "@{[events('IPUFabricNotReady')]}" eq "@about" });
+	is(label('vipu-ctrl'), 'one', 'the label stays');
+	is(metric($node, 'fabric_ready'), 0, 'metric: not ready');
+	is(readyz($node)->{status}, 200, 'the role itself is ready all the same');
+	make_job('second');
+	runs('second');
+	is_deeply([nodes_of('second')], ['sim1', 'sim1'], 'a new job stays away from the node');
+	is(scalar(grep { $_->{status}{phase} eq 'Running' } pods_of('first')), 2, 'the job that was there goes on');
+};
+
+subtest 'the port is back' => sub {
+	ports('active');
+	$machine->event('mlx5_0', port_active => 1);
+	wait_until('the condition to be True', sub { is_status('True') && taints() eq '' });
+	my @about = ('IPUJob/first', 'Node/sim0', "Pod/$pod->{metadata}{name}");
+	wait_until('the Events', sub { "@{[events('IPUFabricReady')]}" eq "@about" });
+	make_job('third');
+	runs('third');
+	cmp_ok(scalar(grep { $_ eq 'sim0' } nodes_of('third')), '>', 0, 'new work comes again');
+};
+
+subtest 'a port that flaps' => sub {
+	my $before = metric($node, 'kube_requests_total{verb="patch",resource="nodes",code="200"}');
+	my $at = time;
+	for my $i (1 .. 40) {
+		ports($i % 2 ? 'down' : 'active');
+		$machine->event('mlx5_0', $i % 2 ? 'port_err' : 'port_active', 1);
+		sleep 0.02;
+	}
+	wait_until('calm', sub { is_status('True') && taints() eq '' });
+	my $writes = metric($node, 'kube_requests_total{verb="patch",resource="nodes",code="200"}') - $before;
+	# Two and two, and again where this machine was so slow that there was calm in between.
+	cmp_ok($writes, '<=', 4 + 2 * (time - $at), "40 events cost $writes writes");
+};
+
+subtest 'the other port, and a card that is pulled' => sub {
+	ports('active', 'down');
+	$machine->event('mlx5_1', port_err => 1);
+	wait_until('the condition to be False', sub { is_status('False') });
+	like(condition()->{message}, qr{mlx5_1/1 \(r1\).* is down}, 'by the port of the other controller that it belongs to');
+	ports('active', 'active');
+	$machine->event('mlx5_1', port_active => 1);
+	wait_until('True again', sub { is_status('True') });
+	$machine->event('mlx5_0', device_fatal => 0);
+	wait_until('False by a device that has failed', sub { is_status('False') && condition()->{message} =~ /has failed|is gone|has no RDMA port/ });
+};
+
+subtest 'it ends, and begins again' => sub {
+	my $was = condition()->{lastTransitionTime};
+	$node->stop(status => 0);
+	is(taints(), $taint, 'what it has said stays');
+	ok(is_status('False'), '... all of it');
+	ports('active');
+	$node = start_node();
+	wait_until('True again', sub { is_status('True') && taints() eq '' });
+	$node->crash;
+	ports('down');
+	$node = start_node();
+	wait_until('what changed meanwhile', sub { is_status('False') && taints() eq $taint });
+	ports('active');
+	$machine->event('mlx5_0', port_active => 1);
+	wait_until('and back', sub { is_status('True') && taints() eq '' });
+};
+
+subtest 'a link goes down, and its route' => sub {
+	my $at = time;
+	ip('link set r0 down');
+	wait_until('the condition to be False', sub { is_status('False') });
+	my $took = time - $at;
+	cmp_ok($took, '<', 1, sprintf 'by netlink alone, within a second: %.0f ms', 1000 * $took);
+	like(condition()->{reason}, qr/^(?:NoRDMARoute|LinkDown|NoRoute)$/, 'the reason: ' . condition()->{reason});
+	ip('link set r0 up');
+	wait_until('True again', sub { is_status('True') });
+};
+
+subtest 'the list changes, and the configuration' => sub {
+	spit("$list.new", "10.5.213.1:8090:other-ctrl=two\n");
+	rename("$list.new", $list) or die "$list: $!\n";
+	wait_until("a label goes with its controller", sub { !defined label('vipu-ctrl') });
+	is(label('other-ctrl'), 'two', '... and the other stays');
+	$node->stop(status => 0);
+	$node = start_node('--set', 'node.labels=false', '--set', 'node.taint=', '--set', 'node.rdma=none');
+	wait_until('no label is wanted', sub { !defined label('other-ctrl') && !defined label('graphcore.ai/rdma') });
+	is(node()->{metadata}{annotations}{'graphcore.ai/node-published'}, undef, 'nothing is left of them');
+	ports('down', 'down');
+	$machine->event('mlx5_1', port_err => 1);
+	ok(is_status('True'), 'nobody asks for RDMA');
+	$node->stop(status => 0);
+};
+
+subtest 'what can be wrong' => sub {
+	my $stranger = start('ipu-operator', args => ['--roles=node', @both, '--set', 'node.name=nobody', '--set', "controllersFile=$list"],
+		env => {$machine->env});
+	wait_until('a Node that is not there', sub { readyz($stranger)->{content} =~ /node failed: there is no Node nobody/ });
+	$stranger->stop(status => 0);
+	my $named = start('ipu-operator', args => ['--roles=node', @both, '--set', "controllersFile=$dir/none"],
+		env => {$machine->env, NODE_NAME => 'sim1'});
+	wait_until('a list that is not there', sub { readyz($named)->{content} =~ /node failed: controllersFile: / });
+	is(node('sim1')->{metadata}{annotations}{'graphcore.ai/node-published'}, undef, '... nothing is published');
+	spit("$dir/none", "10.5.213.1:8090:other-ctrl=two\n");
+	wait_until('by the name that the environment gives', sub { (node('sim1')->{metadata}{annotations} // {})->{'graphcore.ai/node-published'} });
+	$named->stop(status => 0);
+};
+
+$operator->stop(status => 0);
+done_testing();
