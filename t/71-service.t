@@ -374,32 +374,41 @@ subtest 'the units' => sub {
 	my $build = $ENV{TOP_BUILDDIR};
 	my $units = test_dir() . '/units';
 	mkdir $units;
-	for my $path (glob(top_srcdir() . '/etc/systemd/*.socket'), "$build/etc/systemd/ipu-operator.service") {
+	for my $path (glob(top_srcdir() . '/etc/systemd/*.socket'), glob("$build/etc/systemd/ipu-operator*.service")) {
 		my $text = slurp($path) // die "$path: $!\n";
 		$text =~ s{^ExecStart=\S+}{"ExecStart=" . program('ipu-operator')}me;
 		spit("$units/" . ($path =~ s{.*/}{}r), $text);
 	}
-	is(scalar(() = glob "$units/*"), 4, 'a service and three sockets');
+	is(scalar(() = glob "$units/*"), 5, 'two services and three sockets');
 	my $code = slurp(top_srcdir() . '/src/daemon/sockets.c');
 	for my $path (glob "$units/*.socket") {
 		my ($name) = slurp($path) =~ /^FileDescriptorName=(.*)$/m;
 		like($code, qr/\{"\Q$name\E", /, "the daemon knows a socket called $name");
 	}
-	like(slurp("$units/ipu-operator.service"), qr/^RestartPreventExitStatus=2 243$/m,
-		'neither a bad configuration nor a kubeconfig that is missing is tried again');
+	for my $unit (qw(ipu-operator ipu-operator-node)) {
+		like(slurp("$units/$unit.service"), qr/^RestartPreventExitStatus=2 243$/m,
+			"$unit: neither a bad configuration nor a kubeconfig that is missing is tried again");
+	}
+	# Both may run on one machine.
+	my ($ports) = slurp("$units/ipu-operator-node.service") =~ /^Environment=(.*)$/m;
+	my $shipped = slurp(top_srcdir() . '/etc/operator.yaml');
+	for my $port ($ports =~ /:(\d+)\b/g) {
+		unlike($shipped, qr/^ +\w*[lL]isten: .*:$port"?$/m, "no other listener's port: $port");
+	}
 	my ($analyze) = grep { -x } '/usr/bin/systemd-analyze', '/bin/systemd-analyze';
 SKIP: {
-		skip 'no systemd-analyze on this machine (./setup --tests)', 3 if !$analyze;
+		skip 'no systemd-analyze on this machine (./setup --tests)', 4 if !$analyze;
 		my $verified = run([$analyze, 'verify', '--man=no', glob "$units/*"]);
 		# Known since systemd 254; older ones leave them out and say so.
 		my @words = grep { !/Unknown key.*'Restart(?:Steps|MaxDelaySec)'/ } split /\n/, $verified->{err};
 		is_deeply([grep { m{\Q$units\E|ipu-operator} } @words], [], 'systemd-analyze verify finds nothing');
 		like(run([$analyze, qw(exit-status --no-pager CREDENTIALS)])->{out}, qr/^CREDENTIALS\s+243\b/m,
 			'243 is what systemd ends with for want of a credential');
-		my $judged = run([$analyze, 'security', '--offline=true', '--threshold=20', '--no-pager',
-			"$units/ipu-operator.service"]);
-		is($judged->{status}, 0, 'an exposure of 2.0 or less')
-			or diag(join "\n", grep { /Overall|✗/ } split /\n/, $judged->{out});
+		for my $unit (qw(ipu-operator ipu-operator-node)) {
+			my $judged = run([$analyze, 'security', '--offline=true', '--threshold=20', '--no-pager', "$units/$unit.service"]);
+			is($judged->{status}, 0, "$unit: an exposure of 2.0 or less")
+				or diag(join "\n", grep { /Overall|✗/ } split /\n/, $judged->{out});
+		}
 	}
 };
 
