@@ -256,4 +256,5 @@ subtest 'what can be wrong' => sub {
 };
 
 $operator->stop(status => 0);
+$sim->stop(status => 0);
 done_testing();
