@@ -60,7 +60,7 @@ sub add_over {
 
 ip('link set lo up');
 add_link('r0', '10.5.212.7/24', pair => 1, mtu => 9000);
-ip('-6 addr add fd00:5::7/64 dev r0 nodad');
+ip("-6 addr add $_/64 dev r0 nodad") for 'fd00:5::7', 'fe80::7';
 add_link('r1', '10.5.213.7/24');
 ip('addr add 10.11.0.1 peer 10.11.0.2/32 dev r1');
 add_link('r2', undef);

@@ -21,6 +21,9 @@
 
 #define COMPLETE_MS      5000
 #define LOOK_MS          100 /* between two looks at routes, however many events come */
+#define PATIENCE_MS      500 /* for the names of controllers that are new */
+#define LOOK_SHARE       20  /* looking takes no more than one part in so many of the time … */
+#define LOOK_MAX_MS      500 /* … but is done as often as this */
 #define HOST_MS          60000
 #define HOST_PROCESSES   64 /* looked at in one turn */
 #define RESOLVE_MS       10000
@@ -54,9 +57,10 @@ struct fabric {
 	struct host_reader *reader; /* NULL: not reading */
 	struct target **targets;
 	size_t n_targets;
-	bool late;   /* the deadline has passed */
-	bool looked; /* at the routes to all addresses that are known */
-	int64_t looked_ms;
+	bool late;            /* the deadline has passed */
+	bool looked;          /* at the routes to all addresses that are known */
+	int64_t next_look_ms; /* not earlier */
+	int64_t patience_ms;  /* until then names that are asked for are waited for */
 	struct loop_work look, tell, read;
 	struct loop_timer look_later, deadline, periodic;
 	struct fabric_facts *facts; /* rdma is the inventory's own, borrowed */
@@ -64,12 +68,10 @@ struct fabric {
 
 static void look_soon(struct fabric *f)
 {
-	int64_t due = f->looked_ms + LOOK_MS;
-
-	if (!f->looked || due <= clock_mono_ms())
+	if (!f->looked || f->next_look_ms <= clock_mono_ms())
 		loop_work_post(&f->look);
 	else if (!loop_timer_active(&f->look_later))
-		loop_timer_start_at(&f->look_later, due);
+		loop_timer_start_at(&f->look_later, f->next_look_ms);
 }
 
 static void changed(struct fabric *f)
@@ -77,12 +79,19 @@ static void changed(struct fabric *f)
 	loop_work_post(&f->tell);
 }
 
+static bool all_answered(const struct fabric *f)
+{
+	for (size_t i = 0; i < f->n_targets; i++) {
+		if (!f->targets[i]->answered)
+			return false;
+	}
+	return true;
+}
+
 static void see_whether_complete(struct fabric *f)
 {
-	bool complete = f->late || (f->facts->host.known && f->looked);
+	bool complete = f->late || (f->facts->host.known && f->looked && all_answered(f));
 
-	for (size_t i = 0; complete && !f->late && i < f->n_targets; i++)
-		complete = f->targets[i]->answered;
 	if (complete && !f->facts->complete) {
 		f->facts->complete = true;
 		changed(f);
@@ -150,14 +159,11 @@ static void find_reach(struct fabric *f, struct target *t, struct fabric_reach *
 	snprintf(ret->controller, sizeof(ret->controller), "%s", t->name);
 }
 
-static void on_look(struct loop_work *work, void *arg)
+static void look(struct fabric *f)
 {
-	struct fabric *f = arg;
 	struct fabric_reach *now = xcalloc(f->n_targets + 1, sizeof(*now));
 	bool same = f->facts->n_reach == f->n_targets;
 
-	(void)work;
-	loop_timer_stop(&f->look_later);
 	for (size_t i = 0; i < f->n_targets; i++) {
 		find_reach(f, f->targets[i], &now[i]);
 		same = same && reach_equal(&now[i], &f->facts->reach[i]);
@@ -166,10 +172,27 @@ static void on_look(struct loop_work *work, void *arg)
 	f->facts->reach = now;
 	f->facts->n_reach = f->n_targets;
 	f->looked = true;
-	f->looked_ms = clock_mono_ms();
 	if (!same)
 		changed(f);
 	see_whether_complete(f);
+}
+
+/* A name that is new in the list isn't unknown while its server may still answer. */
+static void on_look(struct loop_work *work, void *arg)
+{
+	struct fabric *f = arg;
+	int64_t began_us = clock_mono_us(), gap_ms;
+
+	(void)work;
+	loop_timer_stop(&f->look_later);
+	if (clock_mono_ms() < f->patience_ms && !all_answered(f)) {
+		loop_timer_start_at(&f->look_later, f->patience_ms);
+		return;
+	}
+	look(f);
+	gap_ms = (clock_mono_us() - began_us) * LOOK_SHARE / 1000;
+	gap_ms = gap_ms > LOOK_MS ? gap_ms : LOOK_MS;
+	f->next_look_ms = clock_mono_ms() + (gap_ms < LOOK_MAX_MS ? gap_ms : LOOK_MAX_MS);
 }
 
 static void on_look_later(struct loop_timer *timer, void *arg)
@@ -215,9 +238,9 @@ static void on_resolved(const struct net_addr *addrs, size_t n, const struct err
 		memcpy(t->addrs, addrs, t->n_addrs * sizeof(*addrs));
 		backoff_reset(&t->backoff);
 	}
-	/* A numeric address stays what it is. */
+	/* A numeric address stays what it is, unless its zone is an interface's name. */
 	struct net_addr numeric;
-	if (net_addr_parse(t->host, 0, &numeric) < 0)
+	if (net_addr_parse(t->host, 0, &numeric) < 0 || strchr(t->host, '%'))
 		loop_timer_start_in(&t->again, again_ms);
 	loop_work_post(&t->fabric->look);
 }
@@ -292,6 +315,7 @@ void fabric_set_controllers(struct fabric *f, const struct vipu_address_list *co
 	f->targets = targets;
 	f->n_targets = n;
 	f->looked = false;
+	f->patience_ms = clock_mono_ms() + PATIENCE_MS;
 	loop_work_post(&f->look);
 }
 
