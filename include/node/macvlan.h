@@ -50,8 +50,9 @@ struct macvlan_plan {
 };
 
 /*
- * Of facts count reach alone. Without a wish for the interface it's the one that the first
- * controller is reached through, and controllers on other interfaces are none of this network's.
+ * Of facts count reach alone; an entry without a controller is an interface that somebody knows.
+ * Without a wish for the interface it's the one that the first controller is reached through, and
+ * controllers on other interfaces are none of this network's.
  *
  * What isn't given out, unless wishes say otherwise: the first 128 addresses of the subnet, where
  * IPU-Machines and controllers usually are (of 128 or fewer the first half); and the addresses of

@@ -99,7 +99,7 @@ static void print_table(const struct ctl_options *o, const struct node_findings 
 	for (size_t i = 0; i < f->n; i++) {
 		const struct node_finding *x = &f->items[i];
 
-		(void)buf_printf(out, NULL, "%s%-6s%s   %-*s   %-*s   %s\n",
+		(void)buf_printf(out, NULL, "%s%s%s     %-*s   %-*s   %s\n",
 				 ctl_style(style_of(x->rule->result)),
 				 node_result_name(x->rule->result), ctl_style_end(), check,
 				 x->rule->check, subject, x->subject[0] ? x->subject : "-",

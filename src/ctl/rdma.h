@@ -79,6 +79,7 @@ void ctl_rdma_judge_pod(const struct json *pod_facts, const struct json *facts,
 
 /* What this network namespace and this process have, as JSON to standard output. */
 int ctl_rdma_print_inside(struct err *err);
+int64_t ctl_rdma_mtu(const char *link); /* in bytes; 0: unknown */
 /* The lines of /proc/net/route (IPv4) or of /proc/net/ipv6_route, added to routes; those that don't
  * read as such are left out. */
 void ctl_rdma_read_routes(struct str text, bool v6, struct jmut_doc *doc, struct jmut *routes);

@@ -4,6 +4,11 @@
  * written to the cluster. Written twice it's the same object: what others have put into its labels
  * and annotations stays.
  */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/yaml.h"
@@ -103,6 +108,56 @@ static int apply(const struct target *t, const struct json *ours, struct err *er
 	return ctl_write_out(str_of(line), err);
 }
 
+/* ---- an interface that no controller tells ---- */
+
+static bool take_address(const struct ifaddrs *a, const char *link, struct fabric_reach *ret)
+{
+	bool v6 = a->ifa_addr && a->ifa_addr->sa_family == AF_INET6;
+	const void *address, *mask;
+	unsigned prefix = 0;
+
+	if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && !v6) || !a->ifa_netmask ||
+	    strcmp(a->ifa_name, link) != 0 || ret->source[0])
+		return false;
+	address = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr
+		     : (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
+	mask = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_netmask)->sin6_addr
+		  : (const void *)&((struct sockaddr_in *)(void *)a->ifa_netmask)->sin_addr;
+	if (v6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)address))
+		return false;
+	for (unsigned i = 0; i < (v6 ? 16 : 4); i++)
+		prefix += (unsigned)__builtin_popcount(((const uint8_t *)mask)[i]);
+	inet_ntop(v6 ? AF_INET6 : AF_INET, address, ret->source, sizeof(ret->source));
+	snprintf(ret->subnet, sizeof(ret->subnet), "%s/%u", ret->source, prefix);
+	return true;
+}
+
+/* Its first address, as if a controller were reached through it. False: it has none. */
+static bool look_at_link(const char *link, struct fabric_reach *ret)
+{
+	struct ifaddrs *list;
+	bool found = false;
+
+	*ret = (struct fabric_reach){.up = true};
+	snprintf(ret->link, sizeof(ret->link), "%s", link);
+	if (getifaddrs(&list) < 0)
+		return false;
+	for (const struct ifaddrs *a = list; a; a = a->ifa_next)
+		found = take_address(a, link, ret) || found;
+	freeifaddrs(list);
+	ret->mtu_bytes = (unsigned)ctl_rdma_mtu(link);
+	return found;
+}
+
+static bool is_reached(const struct fabric_facts *facts, const char *link)
+{
+	for (size_t i = 0; i < facts->n_reach; i++) {
+		if (strcmp(facts->reach[i].link, link) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- the command ---- */
 
 static int print(const struct macvlan_plan *plan, const struct json *object, struct err *err)
@@ -133,13 +188,24 @@ static int run(const struct ctl_options *o, const struct ctl_rdma *r, struct err
 			   .resource = o->attachment ? &attachment_resource : &network_resource,
 			   .ns = o->attachment ? ctl_rdma_network_ns(o) : NULL,
 			   .name = ctl_rdma_network(o)};
+	struct fabric_facts facts = *r->local;
+	struct fabric_reach *reach = xcalloc(facts.n_reach + 1, sizeof(*reach));
 	struct macvlan_plan plan;
 	const struct json *object;
+	int result = -1;
 
-	if (macvlan_plan(r->local, &wishes, &plan, err) < 0)
-		return -1;
-	object = jmut_view(macvlan_object(&plan, o->attachment, doc));
-	return o->apply ? apply(&t, object, err) : print(&plan, object, err);
+	if (facts.n_reach)
+		memcpy(reach, facts.reach, facts.n_reach * sizeof(*reach));
+	if (o->interface && !is_reached(&facts, o->interface) &&
+	    look_at_link(o->interface, &reach[facts.n_reach]))
+		facts.n_reach++;
+	facts.reach = reach;
+	if (macvlan_plan(&facts, &wishes, &plan, err) == 0) {
+		object = jmut_view(macvlan_object(&plan, o->attachment, doc));
+		result = o->apply ? apply(&t, object, err) : print(&plan, object, err);
+	}
+	free(reach);
+	return result;
 }
 
 int ctl_run_rdma_macvlan(struct ctl_link *link, const struct ctl_options *o, struct err *err)

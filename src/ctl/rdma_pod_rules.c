@@ -139,8 +139,9 @@ static bool judge_run(const struct json *facts, const char *name, struct node_fi
 		FIND(f, POD_NOT_STARTED, name, "%s%s%s", z_of(waiting, "reason"),
 		     why[0] ? ": " : "", why);
 	else
-		FIND(f, POD_SILENT, name, "exit status %lld, and no list of what it has%s%s",
-		     (long long)json_int(json_get(ended, "exitCode"), -1), why[0] ? ": " : "", why);
+		FIND(f, POD_SILENT, name, "exit status %lld, and no list of what it has: %s",
+		     (long long)json_int(json_get(ended, "exitCode"), -1),
+		     z_of(ended, "message")[0] ? z_of(ended, "message") : why);
 	return json_type(inside) == JSON_OBJECT;
 }
 
