@@ -247,14 +247,17 @@ subtest 'reloading' => sub {
 	like($daemon->err, qr/ERROR daemon: the configuration stays as it was: .*operator\.yaml:4:\d+: /, '... as does the log');
 	is($total->(), 16, '... and it is as it was');
 
-	$write->("controllers: '$first,$second'\npolicy: {maxIpus: -1}\nlog: {level: 5, format: json}\nproxy: {details: false}\n");
+	$write->("controllers: '$first,$second'\npolicy: {maxIpus: -1}\nworker: {hostNetwork: false, rdmaNetwork: fabric/rdma-net}\nlog: {level: 5, format: json}\nproxy: {details: false}\n");
 	@said = reload($manager, $daemon);
 	is_deeply([map { /^(RELOADING|READY)/ } @said], [qw(RELOADING READY)], 'a good file: both words, in order');
 	ok(!(grep { /former/ } @said), '... and nothing to complain of');
 	wait_until('the second controller', sub { $total->() == 32 });
 	wait_until('the job that was held', sub { (job_status('held')->{launcherStatus} // '') eq 'Running' });
+	my $pod = api(GET => '/api/v1/namespaces/default/pods/held-worker-0')->{json};
+	is($pod->{metadata}{annotations}{'k8s.v1.cni.cncf.io/networks'}, 'fabric/rdma-net', 'what its Pod is made by counts too');
+	ok(!$pod->{spec}{hostNetwork}, '... all of it');
 	my ($what) = grep { /read again/ } split /\n/, $daemon->err;
-	like(json_decode($what // '{}')->{msg} // '', qr/changed=controllers, policy\.maxIpus, log\.level, log\.format$/,
+	like(json_decode($what // '{}')->{msg} // '', qr/changed=controllers, worker\.hostNetwork, worker\.rdmaNetwork, policy\.maxIpus, log\.level, log\.format$/,
 		'the log, as JSON from then on, names what has changed');
 	like($daemon->err, qr/counts from the next restart: proxy\.details/, '... and what waits for the next restart');
 	is(http(GET => $daemon->url('proxy', '/queue'))->{status}, 200, '... which it does');

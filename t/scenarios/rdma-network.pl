@@ -89,7 +89,8 @@ sub check_reach ($s, $pod, $link, $address) {
 
 # A Pod serves it on one of its addresses, and on no other.
 sub serve ($s, $pod, $address) {
-	within($s, $pod, "mkdir -p /tmp/srv && head -c $size /dev/zero >/tmp/srv/what && httpd -p $address:$http -h /tmp/srv");
+	within($s, $pod, "mkdir -p /tmp/srv && head -c $size /dev/zero >/tmp/srv/what && httpd -p $address:$http -h /tmp/srv && "
+		. "timeout 20 sh -c 'until wget -q -O /dev/null http://$address:$http/what; do sleep 0.1; done'");
 	return;
 }
 
