@@ -49,6 +49,16 @@ for my $path (sort keys %tables) {
 }
 is_deeply([sort keys %tables], [qw(src/ctl/rdma_cluster.c src/ctl/rdma_pod_rules.c src/node/checks.c)], 'all three have their tables');
 
+# ---- completion ----
+
+sub completes { return run([program('ipuctl'), '__complete', @_], env => {HOME => test_dir() . '', KUBECONFIG => '/nowhere'})->{out} }
+
+is(completes('rdma', ''), "check\nmacvlan\n:4\n", 'the two are completed');
+is(completes(qw(rdma macvlan --mode p)), "private\npassthru\n:4\n", 'a mode');
+is(completes(qw(rdma macvlan --at)), "--attachment\n:4\n", 'an option');
+is(completes(qw(rdma check --at)), ":4\n", '... and none of the other');
+is(completes(qw(rdma check --root /)), ":0\n", 'a folder');
+
 # ---- the machine ----
 
 my $ip = program_or_skip('ip');

@@ -109,7 +109,9 @@ static void offer_value(struct completing *c, const char *option, unsigned takes
 	static const char *const formats[] = {"json", "yaml", "wide", "table", NULL};
 	static const char *const colors[] = {"auto", "always", "never", NULL};
 	static const char *const forms[] = {"api", "file", NULL};
-	static const char *const paths[] = {"filename", "config", "kubeconfig", "ca-file", NULL};
+	static const char *const modes[] = {"bridge", "private", "vepa", "passthru", NULL};
+	static const char *const paths[] = {"filename", "config", "kubeconfig",
+					    "ca-file",  "root",   NULL};
 
 	for (size_t i = 0; paths[i]; i++)
 		c->files = c->files || strcmp(option, paths[i]) == 0;
@@ -119,9 +121,16 @@ static void offer_value(struct completing *c, const char *option, unsigned takes
 		offer_all(c, formats);
 	else if (strcmp(option, "color") == 0)
 		offer_all(c, colors);
+	else if (strcmp(option, "controller") == 0 && takes & CTL_TAKES_RDMA)
+		offer_asked(c, NULL, "/controllers");
 	else if (strcmp(option, "controller") == 0)
 		offer_all(c, forms);
-	else if (strcmp(option, "namespace") == 0 || strcmp(option, "operator-namespace") == 0)
+	else if (strcmp(option, "mode") == 0)
+		offer_all(c, modes);
+	else if (strcmp(option, "node") == 0)
+		offer_asked(c, &KUBE_NODES, NULL);
+	else if (strcmp(option, "namespace") == 0 || strcmp(option, "operator-namespace") == 0 ||
+		 strcmp(option, "network-namespace") == 0)
 		offer_asked(c, &KUBE_NAMESPACES, NULL);
 }
 
