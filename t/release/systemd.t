@@ -101,6 +101,7 @@ use IO::Socket::INET; use POSIX ();
 my ($port, $count, $stop) = @ARGV;
 for my $n (1 .. $count) {
 	next if fork;
+	alarm 120; # nobody may be left to end it
 	my ($good, @bad) = 0;
 	while (!-e $stop) {
 		my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => 20) or push(@bad, "connect: $!"), select(undef, undef, undef, 0.05), next;
