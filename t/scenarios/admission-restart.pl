@@ -32,6 +32,7 @@ sub make_jobs ($s) {
 	my $job = $s->job('load', ipus => 2);
 	my $pid = fork() // die "fork: $!\n";
 	if (!$pid) {
+		$SIG{ALRM} = 'DEFAULT';
 		alarm(120); # nobody may be left to end it
 		my ($count, %other) = (0);
 		while (!-e $stop) {
