@@ -106,6 +106,9 @@ void http_server_stop(struct http_server *server, unsigned deadline_ms,
  * False: connections stay again; without effect once it's being stopped. */
 void http_server_leave(struct http_server *server, bool leaves);
 
+/* Closes connections that are between requests. A request that is on its way there is lost. */
+void http_server_drop_idle(struct http_server *server);
+
 struct http_server_stats {
 	unsigned connections; /* now */
 	unsigned exchanges;   /* now: accepted and not yet answered */

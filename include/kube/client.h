@@ -55,6 +55,9 @@ struct kube_client_opts {
 	struct kube_exec_helper *helper; /* needed when kube_config_needs_exec() */
 	const char *user_agent;          /* NULL: "ipu-operator/VERSION" */
 	unsigned max_connections;        /* for calls, watches apart; 0: KUBE_MAX_CONNECTIONS */
+	/* Another one of the same server: what they hear of it is heard by both. It outlives this
+	 * one. NULL: none. */
+	struct kube_client *hears_with;
 };
 
 /* Connects to nobody yet. Errors: ERR_INVALID (certificates or keys that can't be read, exec plugin
@@ -65,6 +68,12 @@ void kube_client_free(struct kube_client *client);
 
 struct loop *kube_client_loop(const struct kube_client *client);
 const struct kube_config *kube_client_config(const struct kube_client *client);
+/* For how long the API server has owed answers and not said a word, on any connection; 0: it does,
+ * or nobody asks. Lists, dry runs and watches may take their time, and don't count. */
+int64_t kube_client_silence_ms(const struct kube_client *client);
+/* So long, and who depends on it should go elsewhere: a server that is merely busy renews Leases.
+ */
+#define KUBE_SILENT_MS 3000
 
 /* ---- calls ---- */
 

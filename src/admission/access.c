@@ -17,7 +17,11 @@
 
 #define MAX_RUNNING (ADMISSION_ACCESS_CONNECTIONS - 2)
 #define MAX_WAITING 64
-#define MAX_ANSWER  ((size_t)4 << 20) /* the Pod comes back */
+/* Without a word from the API server for so long this replica alone may have lost it: whoever asks
+ * again soon asks another one. Looked at each LISTEN_MS. */
+#define SILENT_MS  4000
+#define LISTEN_MS  500
+#define MAX_ANSWER ((size_t)4 << 20) /* the Pod comes back */
 
 struct admission_access {
 	struct kube_client *client;
@@ -50,7 +54,7 @@ struct asking {
 	void *arg;
 
 	struct loop_work work;
-	struct loop_timer timer;
+	struct loop_timer timer, listen;
 	bool late, wants_exec, has_pods;
 	struct access_wait create, exec, levels;
 	struct access_pods pods;
@@ -168,6 +172,7 @@ static void detach(struct asking *q)
 		drop_try(&q->tries[i]);
 	loop_work_cancel(&q->work);
 	loop_timer_stop(&q->timer);
+	loop_timer_stop(&q->listen);
 	list_unlink(&q->link);
 	start_waiting(a);
 	loop_reap(kube_client_loop(a->client), q, asking_free);
@@ -305,6 +310,16 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	step(q);
 }
 
+static void on_listen(struct loop_timer *timer, void *arg)
+{
+	struct asking *q = arg;
+
+	if (kube_client_silence_ms(q->a->client) >= SILENT_MS)
+		on_timer(timer, arg);
+	else
+		loop_timer_start_in(&q->listen, LISTEN_MS);
+}
+
 /* ---- the beginning ---- */
 
 /* Whether Pods would be made from something that nobody was asked about yet. */
@@ -382,6 +397,7 @@ struct op *admission_access_start(struct admission_access *a, const struct admis
 	loop_work_init(&q->work, loop, on_work, q);
 	loop_timer_init(&q->timer, loop, on_timer, q);
 	loop_timer_start_in(&q->timer, deadline_ms);
+	loop_timer_init(&q->listen, loop, on_listen, q);
 	op_begin(&q->op, scope, on_cancel);
 	if (makes_new_pods(r)) {
 		admission_template_check(
@@ -389,6 +405,7 @@ struct op *admission_access_start(struct admission_access *a, const struct admis
 			json_at(r->old_object, "spec", "workers", "template", NULL),
 			json_at(r->object, "spec", "workers", "template", NULL), out);
 		ask(q);
+		loop_timer_start_in(&q->listen, 0);
 	}
 	if (!q->create.wake)
 		loop_work_post(&q->work);

@@ -249,6 +249,9 @@ static int add_status(struct jmut_doc *doc, struct jmut *response, const struct 
 	jmut_set_str(doc, details, "name", name_of(r));
 	jmut_set_str(doc, details, "group", r->group);
 	jmut_set_str(doc, details, "kind", r->kind);
+	/* The API server passes it on as Retry-After, and Kubernetes' own clients heed it. */
+	if (code == 503)
+		jmut_set_int(doc, details, "retryAfterSeconds", 1);
 	if (f->n_problems)
 		jmut_set(doc, details, "causes", causes_of(doc, f));
 	jmut_set(doc, response, "status", status);

@@ -110,6 +110,7 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 	if (kube_client_new(&opts, &d->kube, err) < 0)
 		return -1;
 	opts.max_connections = REVIEW_CONNECTIONS;
+	opts.hears_with = d->kube;
 	if (kube_client_new(&opts, &d->reviews, err) < 0)
 		return -1;
 	(void)gethostname(host, sizeof(host) - 1);

@@ -115,6 +115,18 @@ static bool process_ready(const struct daemon *d, struct err *why)
 	return !d->stopping;
 }
 
+/* Others may reach it, and who asks here needs it. */
+static bool api_ready(const struct daemon *d, struct err *why)
+{
+	int64_t silence_ms = kube_client_silence_ms(d->kube);
+
+	if (silence_ms < KUBE_SILENT_MS)
+		return true;
+	err_set(why, ERR_UNAVAILABLE, 0, "no word from the API server for %" PRId64 " s",
+		silence_ms / 1000);
+	return false;
+}
+
 static bool lead_ready(const struct daemon *d, struct err *why)
 {
 	if (d->lease && kube_lease_error(d->lease)) {
@@ -186,6 +198,7 @@ static const struct part {
 	ready_fn *ready;
 } parts[] = {
 	{"process", 0, process_ready},
+	{"api", 0, api_ready},
 	{"leadership", ROLE_CONTROLLER | ROLE_PROXY, lead_ready},
 	{"proxy", ROLE_CONTROLLER, link_ready},
 	{"proxy", ROLE_PROXY, proxy_ready},
@@ -261,11 +274,15 @@ static void handle_readyz(struct http_exchange *ex, void *arg)
 	bool verbose = http_query_bool(ex->query, "verbose", false);
 	struct err reasons;
 	bool ready = health_is_ready(d, &reasons);
+	bool silent = kube_client_silence_ms(d->kube) >= KUBE_SILENT_MS;
 
 	/* Who is told so takes it out of its Service: clients then go elsewhere with their next
-	 * answer, and not when their connections end some day. */
+	 * answer, and not when their connections end some day. Without the API server that answer
+	 * would be none, so they go at once. */
 	http_server_leave(d->server, !ready);
-	webhook_leave(d->webhook, !ready);
+	if (silent)
+		http_server_drop_idle(d->server);
+	webhook_leave(d->webhook, !ready, silent);
 	advert_leave(d, !ready);
 	for (size_t i = 0; i < N_PARTS; i++) {
 		struct err why = ERR_INIT;

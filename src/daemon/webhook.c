@@ -181,10 +181,13 @@ void webhook_drain(struct daemon *d)
 	loop_timer_start_in(&w->drain, drain_ms);
 }
 
-void webhook_leave(struct webhook *w, bool leaves)
+void webhook_leave(struct webhook *w, bool leaves, bool at_once)
 {
-	if (w)
-		http_server_leave(w->server, leaves);
+	if (!w)
+		return;
+	http_server_leave(w->server, leaves);
+	if (leaves && at_once)
+		http_server_drop_idle(w->server);
 }
 
 static struct admission_access_opts access_opts(const struct webhook *w)
@@ -209,6 +212,7 @@ static int make_access(struct webhook *w, struct err *err)
 		.config = w->d->kube_config,
 		.helper = w->d->helper,
 		.max_connections = ADMISSION_ACCESS_CONNECTIONS,
+		.hears_with = w->d->kube,
 	};
 	struct admission_access_opts ao = access_opts(w);
 

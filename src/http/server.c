@@ -175,6 +175,12 @@ void http_server_leave(struct http_server *server, bool leaves)
 	server->leaving = leaves || server->stopping;
 }
 
+void http_server_drop_idle(struct http_server *server)
+{
+	LIST_FOREACH(i, next, &server->conns)
+		sconn_drop_idle(CONTAINER_OF(i, struct sconn, link));
+}
+
 static void on_listener_gone(void *arg)
 {
 	struct listener *l = arg;

@@ -500,6 +500,12 @@ static void on_step(struct loop_work *work, void *arg)
 		net_conn_read_start(conn->net);
 }
 
+void sconn_drop_idle(struct sconn *conn)
+{
+	if (conn->net && conn->phase == PHASE_IDLE)
+		conn_finish(conn);
+}
+
 /* A connection that was only just accepted may have its first request on the way, which no client
  * repeats by itself as it would on one that was idle. */
 void sconn_stop(struct sconn *conn)

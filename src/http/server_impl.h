@@ -113,6 +113,8 @@ void sconn_abort(struct sconn *conn);
 void sconn_flush(struct sconn *conn);
 /* Hands the connection to the peer out and ends without telling anybody; the exchanges are gone. */
 struct net_conn *sconn_release(struct sconn *conn);
+/* Closes it if it's between requests. */
+void sconn_drop_idle(struct sconn *conn);
 /* For a graceful stop: no more requests. */
 void sconn_stop(struct sconn *conn);
 

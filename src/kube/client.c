@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/json.h"
 #include "client_priv.h"
 #include "path.h"
@@ -46,6 +47,38 @@ static char *host_of(const char *server)
 	return xstrndup(p, strcspn(p, "/"));
 }
 
+/* Whoever gave up asks again within that time, or doesn't care any more. */
+#define FORGET_MS 5000
+
+static bool is_forgotten(const struct kube_reach *r)
+{
+	return !r->unheard || (!r->asked && clock_mono_ms() - r->ended_ms > FORGET_MS);
+}
+
+void kube_reach_ask(struct kube_reach *r)
+{
+	if (is_forgotten(r))
+		r->since_ms = clock_mono_ms();
+	r->unheard = true;
+	r->asked++;
+}
+
+void kube_reach_heard(struct kube_reach *r)
+{
+	r->unheard = false;
+}
+
+void kube_reach_end(struct kube_reach *r)
+{
+	r->asked--;
+	r->ended_ms = clock_mono_ms();
+}
+
+int64_t kube_client_silence_ms(const struct kube_client *c)
+{
+	return is_forgotten(c->reach) ? 0 : clock_mono_ms() - c->reach->since_ms;
+}
+
 int kube_client_new(const struct kube_client_opts *opts, struct kube_client **ret, struct err *err)
 {
 	struct kube_cred *cred;
@@ -61,6 +94,7 @@ int kube_client_new(const struct kube_client_opts *opts, struct kube_client **re
 	c->config = opts->config;
 	c->cred = cred;
 	c->http = http_client_new(opts->net, &http);
+	c->reach = opts->hears_with ? opts->hears_with->reach : &c->own_reach;
 	c->host = host_of(kube_config_server(opts->config));
 	metrics_open(&c->metrics);
 	*ret = c;
@@ -274,6 +308,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 		.reads = r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run,
 		.urgent = r->urgent,
 		.no_retry = r->no_retry,
+		.slow = r->verb == KUBE_LIST || r->dry_run,
 		.deadline_ms = r->deadline_ms,
 	};
 	if (body.len > 0)

@@ -15,6 +15,18 @@ struct kube_client_metrics {
 	struct metric *requests, *rest, *seconds;
 };
 
+/* What is heard of the API server. */
+struct kube_reach {
+	unsigned asked;   /* requests that wait for the head of their answer now */
+	bool unheard;     /* nothing has come since since_ms */
+	int64_t since_ms; /* when the first of them was sent */
+	int64_t ended_ms; /* when the last of them was given up */
+};
+
+void kube_reach_ask(struct kube_reach *r);
+void kube_reach_heard(struct kube_reach *r);
+void kube_reach_end(struct kube_reach *r); /* as often as was asked */
+
 struct kube_client {
 	struct loop *loop;
 	const struct kube_config *config;
@@ -22,6 +34,7 @@ struct kube_client {
 	struct kube_cred *cred;
 	char *host; /* HOST:PORT, as the metrics' label */
 	struct kube_client_metrics metrics;
+	struct kube_reach own_reach, *reach;
 };
 
 #endif

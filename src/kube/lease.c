@@ -202,7 +202,7 @@ static void step(struct kube_lease *l)
 
 	if (l->freed || l->releasing)
 		return;
-	if (!l->call && is_live(l) && is_past(l, now))
+	if (!l->call && is_live(l) && now < lease_silent_ms(&l->state) && is_past(l, now))
 		l->err.kind = ERR_NONE;
 	if (!l->call) {
 		next = lease_plan(&l->state, now, is_live(l));

@@ -114,6 +114,11 @@ int64_t lease_lost_ms(const struct lease_state *s)
 	return s->sent_ms + s->renew_ms;
 }
 
+int64_t lease_silent_ms(const struct lease_state *s)
+{
+	return s->look_at_ms + s->retry_ms / 2;
+}
+
 bool lease_holds(const struct lease_state *s, int64_t now_ms)
 {
 	return s->held && now_ms < lease_lost_ms(s);
@@ -258,8 +263,9 @@ struct lease_step lease_plan(struct lease_state *s, int64_t now_ms, bool live)
 
 	if (step.action != LEASE_WAIT)
 		return step;
-	if (!live && !s->held) {
-		struct lease_step look = at(s, LEASE_LOOK, s->look_at_ms, now_ms);
+	if (!s->held) {
+		struct lease_step look = at(
+			s, LEASE_LOOK, lease_silent_ms(s) - (live ? 0 : s->retry_ms / 2), now_ms);
 
 		if (look.action == LEASE_LOOK || look.at_ms < step.at_ms)
 			step = look;

@@ -63,9 +63,12 @@ struct lease_step {
 
 void lease_init(struct lease_state *s, const struct kube_lease_opts *opts, int64_t now_ms);
 
-/* live: a watch tells us of changes. Level-triggered: changes nothing but `held`, which ends here
- * when its time is over. */
+/* live: a watch tells us of changes, at least that the holder renews: see lease_silent_ms.
+ * Level-triggered: changes nothing but `held`, which ends here when its time is over. */
 struct lease_step lease_plan(struct lease_state *s, int64_t now_ms, bool live);
+
+/* If nothing is seen of it until this time, a watch that seems to work is no reason not to look. */
+int64_t lease_silent_ms(const struct lease_state *s);
 
 /* Until this time we hold it. */
 int64_t lease_lost_ms(const struct lease_state *s);

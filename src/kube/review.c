@@ -317,6 +317,11 @@ static struct entry *find(struct kube_reviewer *r, struct str token, struct err 
 		err_set(err, ERR_BUSY, 0, "too many tokens are being reviewed");
 		return NULL;
 	}
+	if (kube_client_silence_ms(r->client) >= r->deadline_ms) {
+		err_set(err, ERR_UNAVAILABLE, 0,
+			"the token couldn't be reviewed: no word from the API server");
+		return NULL;
+	}
 	e = entry_new(r, key);
 	ask(e, token);
 	return e;

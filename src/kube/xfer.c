@@ -40,6 +40,7 @@ struct xfer {
 	struct backoff backoff;
 	int64_t deadline_at_ms;
 	unsigned attempts, generation;
+	bool is_asked;               /* it's known to wait for the server */
 	bool was_denied, was_broken; /* 401, a failed connection: each gets one more attempt */
 
 	int64_t sent_us; /* this attempt; 0: not yet */
@@ -57,8 +58,20 @@ static void xfer_free(void *p)
 	free(x);
 }
 
+static void asks(struct xfer *x, bool asked)
+{
+	if (x->is_asked == asked || x->req.slow || x->req.streaming)
+		return;
+	x->is_asked = asked;
+	if (asked)
+		kube_reach_ask(x->client->reach);
+	else
+		kube_reach_end(x->client->reach);
+}
+
 static void detach(struct xfer *x)
 {
+	asks(x, false);
 	x->state = ENDED;
 	loop_timer_stop(&x->timer);
 	scope_cancel(&x->scope);
@@ -120,6 +133,7 @@ static void step(struct xfer *x);
 
 static void attempt_failed(struct xfer *x, struct err *err, const struct json *json)
 {
+	asks(x, false);
 	if (x->status / 100 != 2) /* else it was counted when its answer began */
 		count(x);
 	scope_cancel(&x->scope);
@@ -152,6 +166,8 @@ static void attempt_failed(struct xfer *x, struct err *err, const struct json *j
 static void on_head(void *arg, const struct http_head *head)
 {
 	struct xfer *x = arg;
+	kube_reach_heard(x->client->reach);
+	asks(x, false);
 	x->status = head->status;
 	x->retry_after_ms = http_headers_retry_after_ms(&head->headers);
 	buf_clear(&x->refusal);
@@ -168,6 +184,7 @@ static void on_head(void *arg, const struct http_head *head)
 static void on_body(void *arg, struct str piece)
 {
 	struct xfer *x = arg;
+	kube_reach_heard(x->client->reach);
 	if (x->state == ANSWER) {
 		x->handler->on_body(x->arg, piece);
 		return;
@@ -250,6 +267,7 @@ static void send_request(struct xfer *x, const struct kube_auth *auth, unsigned 
 	x->status = 0;
 	x->attempts++;
 	x->generation = auth->generation;
+	asks(x, true);
 	http_call_start(x->client->http, &req, &http_handler, x, &x->scope);
 }
 

@@ -26,6 +26,7 @@ struct kube_xfer_req {
 	bool streaming; /* a watch: a connection of its own */
 	bool urgent;    /* doesn't wait behind others */
 	bool no_retry;
+	bool slow;               /* it may take its time, whether the server is well or not */
 	unsigned deadline_ms;    /* of all attempts; streaming: until the answer begins */
 	unsigned stream_ms;      /* streaming: of the whole */
 	uint64_t max_body_bytes; /* 0: none */

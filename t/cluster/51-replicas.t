@@ -44,6 +44,17 @@ sub wait_served ($count) {
 	return;
 }
 
+# Waits until these Pods are out of their Services; how long that took.
+sub wait_dropped ($since, %pod) {
+	my %service = (controller => 'webhook-svc', proxy => 'vipu-proxy');
+	for my $role (sort keys %pod) {
+		$s->wait_for("$pod{$role} to leave $service{$role}", sub { !grep { $_ eq $pod{$role} } served($service{$role}) }, seconds => 60);
+	}
+	my $took = time - $since;
+	diag(sprintf 'out of the Services after %.1f s', $took);
+	return $took;
+}
+
 # Makes a job; tries again where the API server has asked one that has just died.
 sub insist ($name) {
 	my $job = $s->job($name, ipus => 4, runs => 0.1);
@@ -74,7 +85,7 @@ sub wait_successor ($what, $since, %before) {
 	$s->wait_for("$name to give its IPUs back", sub { !grep { $_->{size} == 4 } $s->partitions });
 	diag(sprintf '%s: others lead after %.2f s, %.2f s after it was last seen to lead; a job has its IPUs %.2f s later',
 		$what, $led - $since, $led - $last, $acted - $led);
-	return ($led - $since, $led - $last, $acted - $last);
+	return ($led - $since, $led - $last, $acted - $last, $acted - $since);
 }
 
 # The process of a Pod's container, on this machine.
@@ -157,17 +168,19 @@ subtest 'three, and those that lead are cut off' => sub {
 	my %pod = map { $_ => pod_of($old{$_}) } keys %old;
 	my $since = accident();
 	cut($_, '-I') for values %pod;
-	my ($led) = wait_successor('both cut off', $since, %old);
+	my $dropped = wait_dropped($since, %old);
+	cmp_ok($dropped, '<', 14, 'nobody is sent there any more before the Lease has run out');
+	my ($led, undef, undef, $worked) = wait_successor('both cut off', $since, %old);
 	cmp_ok($led, '>', 5, 'not before the Lease has run out');
-	cmp_ok($led, '<', 30, '… and soon after');
+	cmp_ok($led, '<', 20, '… and soon after');
+	cmp_ok($worked, '<', 25, '… and works');
 	for my $role (sort keys %pod) {
 		my $ready = $i->fetch('GET', "http://$pod{$role}{status}{podIP}:8081/readyz");
 		is($ready->{status}, 503, "$role: the one that is cut off isn't ready");
-		like($ready->{content}, qr/leadership: /, '… and says why');
+		like($ready->{content}, qr/api: no word from the API server/, '… and says why');
 	}
 	wait_served(2);
 	over();
-	diag(sprintf 'cut off: out of the Services after %.1f s', time - $since);
 	cut($_, '-D') for values %pod;
 	wait_served(3);
 	isnt(leader($_), $old{$_}, "$_: it follows") for sort keys %old;

@@ -555,6 +555,35 @@ static void test_crowd(void)
 	close_all();
 }
 
+/* This replica alone may have lost the API server: whoever asks again is soon told to. */
+static void test_silent(void)
+{
+	static const struct srv_step steps[MAX_STEPS] = {HANG(SAR), HANG(NAMESPACE), HANG(PODS)};
+	static const unsigned after_ms[] = {4000, 0};
+
+	script(steps);
+	open_all(false, false);
+	for (size_t i = 0; i < SIZE(after_ms); i++) {
+		struct admission_review r = {0};
+		struct admission_findings f = ADMISSION_FINDINGS_INIT;
+		int64_t began = clock_mono_ms();
+		unsigned done = 0;
+
+		review_of(&r, i ? "bob" : "ann", PLAIN, NULL);
+		admission_access_start(access_, &r, &f, DEADLINE_MS, on_done, &done, NULL);
+		is_uint(done, 0, "not from within");
+		ok(RUN_UNTIL(done, 20), "an answer");
+		ok(clock_mono_ms() - began >= after_ms[i] &&
+			   clock_mono_ms() - began <= after_ms[i] + 600,
+		   i ? "at once, as long as it's known" : "after four seconds of silence");
+		is_int(f.code, 503, "that nobody knows");
+		has_str(f.denied, "try again", "for now");
+		admission_findings_done(&f);
+		admission_review_done(&r);
+	}
+	close_all();
+}
+
 /* The configuration's limits are told beside everything else. */
 static void test_limits(void)
 {
@@ -647,6 +676,7 @@ int main(void)
 	test_bounded();
 	test_cancelled();
 	test_crowd();
+	test_silent();
 	test_limits();
 	test_shapeless();
 	srv_free(srv);

@@ -409,6 +409,33 @@ static void test_leave(void)
 	end();
 }
 
+static void test_drop_idle(void)
+{
+	struct end idle, fresh, busy;
+
+	begin(NULL);
+	raw_open(&idle, port, NULL);
+	raw_send(&idle, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	raw_wait(&idle, strlen(HELLO));
+	raw_open(&fresh, port, NULL);
+	raw_open(&busy, port, NULL);
+	raw_send(&busy, "GET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	settle();
+	http_server_drop_idle(server);
+	ok(raw_wait_eof(&idle), "one that is between requests is closed");
+	settle();
+	ok(!fresh.eof && !busy.eof, "others aren't");
+	http_reply(held[0], 200, NULL, NULL, 0, STR("x"));
+	raw_send(&fresh, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	ok(raw_wait(&fresh, strlen(HELLO)), "one without a request has its first one answered");
+	end_done(&idle);
+	end_done(&fresh);
+	end_done(&busy);
+	settle();
+	end();
+}
+
 static void test_listen(void)
 {
 	struct err err = ERR_INIT;
@@ -443,6 +470,7 @@ int main(void)
 	test_flood();
 	test_many_bodies();
 	test_leave();
+	test_drop_idle();
 	test_listen();
 	test_end();
 	return done_testing();

@@ -504,6 +504,74 @@ static void test_deadlines(void)
 }
 
 /* Many calls share a few connections, which are kept. */
+/* How long the API server has said nothing, although it was asked. */
+static void test_silence(void)
+{
+	static const struct srv_step steps[] = {
+		{"GET ", 0, NULL, NULL, SRV_HANG},
+		{"GET /api/v1/namespaces/n/pods/good", 200, NULL, "{}", SRV_WHOLE},
+	};
+	const struct kube_request hangs = {.verb = KUBE_GET,
+					   .resource = &KUBE_PODS,
+					   .ns = "n",
+					   .name = "p",
+					   .deadline_ms = 10000,
+					   .no_retry = true};
+	struct kube_request good = hangs, list = hangs, more = hangs;
+	struct seen s = {.calls = 0};
+	struct kube_client *other = NULL;
+	struct err err;
+
+	good.name = "good";
+	list.verb = KUBE_LIST;
+	list.name = NULL;
+	srv_script(srv, steps, 2, 0);
+	srv->any_order = true;
+	open_client(NULL);
+	const struct kube_client_opts opts = {
+		.loop = loop, .net = net, .config = config, .hears_with = client};
+	if (kube_client_new(&opts, &other, &err) < 0)
+		bail_out(err.msg);
+	kube_call_start(client, &list, on_call, &s, NULL);
+	RUN_UNTIL(srv->hits[0] == 1, 0);
+	clock_advance(9000);
+	is_int(kube_client_silence_ms(client), 0, "a list may take its time");
+	kube_call_start(client, &hangs, on_call, &s, NULL);
+	RUN_UNTIL(srv->hits[0] == 2, 0);
+	clock_advance(4000);
+	is_int(kube_client_silence_ms(client), 4000, "since it was asked");
+	is_int(kube_client_silence_ms(other), 4000, "by whomever");
+	kube_call_start(other, &good, on_call, &s, NULL);
+	RUN_UNTIL(s.status == 200, 0);
+	is_int(kube_client_silence_ms(client), 0, "a word to one of them ends it");
+	more.deadline_ms = 1000;
+	kube_call_start(client, &more, on_call, &s, NULL);
+	clock_advance(1000);
+	run(3, 0);
+	is_int(s.err.kind, ERR_TIMEOUT, "given up");
+	clock_advance(6000);
+	run(3, 0);
+	is_int(kube_client_silence_ms(client), 7000, "goes on while another waits");
+	close_client();
+	kube_client_free(other);
+
+	open_client(NULL);
+	s = (struct seen){.calls = 0};
+	kube_call_start(client, &more, on_call, &s, NULL);
+	clock_advance(1000);
+	RUN_UNTIL(s.calls == 1, 0);
+	clock_advance(5000);
+	is_int(kube_client_silence_ms(client), 6000, "between two tries");
+	kube_call_start(client, &more, on_call, &s, NULL);
+	is_int(kube_client_silence_ms(client), 6000, "the second goes on");
+	clock_advance(1000);
+	RUN_UNTIL(s.calls == 2, 0);
+	clock_advance(5001);
+	is_int(kube_client_silence_ms(client), 0, "when nobody asks any more it's forgotten");
+	close_client();
+	srv->any_order = false;
+}
+
 static void test_connections(void)
 {
 	enum { N = 100 };
@@ -574,6 +642,7 @@ int main(void)
 	test_cancel();
 	test_memory();
 	test_deadlines();
+	test_silence();
 	test_connections();
 	test_metrics();
 	test_no_server(); /* closes the listener */

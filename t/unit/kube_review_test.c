@@ -302,6 +302,12 @@ static void test_shared(void)
 	ok(WITHIN(11000, a[0].calls && a[1].calls), "the others have a deadline");
 	is_int(a[0].err.kind, ERR_TIMEOUT, "and its error");
 	is_int(kube_reviewer_entries(reviewer), 0, "which isn't kept");
+	row_begin("the API server is silent");
+	memset(a, 0, sizeof(a));
+	kube_review_token_start(reviewer, STR("x"), on_reviewed, &a[0], NULL);
+	ok(WITHIN(100, a[0].calls), "nobody waits for it again");
+	is_int(a[0].err.kind, ERR_UNAVAILABLE, "it's said");
+	turns(51, 100);
 	row_begin("freed while it runs");
 	kube_review_token_start(reviewer, STR("x"), on_reviewed, &a[3], NULL);
 	turns(3, 10);
