@@ -48,15 +48,15 @@ sub make_namespace ($self, $name) {
 
 # ---- images ----
 
-# `make image` in the build folder: {tar}, {version}, {name}, {tag}.
+# `make image`, into the test's own folder, since others may be at it: {tar}, {version}, {name}, {tag}.
 sub make_image ($self) {
 	my $build = $ENV{TOP_BUILDDIR};
-	my $made = run([ qw(make -s --no-print-directory -C), $build, 'image' ], seconds => 300, name => 'make-image',
+	my $made = run([ qw(make -s --no-print-directory -C), $build, 'image', 'IMAGE_OUTPUT=' . test_dir() ], seconds => 300, name => 'make-image',
 		env => { MAKEFLAGS => undef, MFLAGS => undef, MAKELEVEL => undef });
 	die "make image: $made->{err}$made->{out}\n" if $made->{status};
 	my ($version) = (slurp("$build/config.h") // '') =~ /^#define PACKAGE_VERSION "([^"]+)"/m
 		or die "no version in $build/config.h\n";
-	my $tar = "$build/ipu-operator-$version-image.tar";
+	my $tar = test_dir() . "/ipu-operator-$version-image.tar";
 	-s $tar or die "$tar: make image didn't make it\n";
 	return { tar => $tar, version => $version, name => 'localhost/ipu-operator', tag => $version };
 }
