@@ -177,6 +177,18 @@ my @lines = (
 );
 refused('ipu-operator', "the command line @{ $_->[0] }", args => $_->[0], says => $_->[1]) for @lines;
 
+# ---- what is good, and does nothing ----
+
+for my $case ([ [], '' ], [ ['worker.hostNetwork=false'], '' ], [ ['worker.rdmaNetwork=n'], 'worker.rdmaNetwork' ],
+	[ ['worker.rdmaResource=rdma/a'], 'worker.rdmaResource' ], [ [ 'worker.rdmaNetwork=n', 'worker.hostNetwork=false' ], '' ])
+{
+	my ($sets, $useless) = @$case;
+	my $kube = spit(test_dir() . '/good.kubeconfig', $good);
+	my $result = run([ program('ipu-operator'), '--kubeconfig', $kube, @namespace, '--check-config', map { ('--set', $_) } @$sets ]);
+	is($result->{status}, 0, "--check-config takes '@$sets'");
+	is(join(' ', $result->{err} =~ /WARN +daemon: (\S+) has no effect/g), $useless, '... and says what has no effect');
+}
+
 # ---- what isn't the input's fault: status 1 ----
 
 my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1) or die "$!\n";

@@ -227,6 +227,11 @@ void reload_start(struct daemon *d); /* SIGHUP reads the configuration again */
 
 void logging_use(const struct config *c);
 
+/* ---- advice.c ---- */
+
+/* Warns of keys that do nothing as the others are. */
+void config_advise(const struct config *c);
+
 /* ---- observe.c ---- */
 
 void observe_start(struct daemon *d);

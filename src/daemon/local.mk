@@ -18,6 +18,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/config_keys.h \
 	src/daemon/lead.c \
 	src/daemon/logging.c \
+	src/daemon/advice.c \
 	src/daemon/node.c \
 	src/daemon/notify.c \
 	src/daemon/health.c \

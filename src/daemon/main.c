@@ -81,6 +81,7 @@ static int with_config(const struct options *o, struct config *c)
 	int status = 0;
 
 	logging_use(c);
+	config_advise(c);
 	if (kube_config_load(c->kubeconfig[0] ? c->kubeconfig : given,
 			     c->context[0] ? c->context : NULL, &kc, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);

@@ -160,6 +160,7 @@ static void tell_parts(struct daemon *d, const struct config_changes *changes)
 	const struct config *c = d->config;
 
 	logging_use(c);
+	config_advise(c);
 	loop_set_slow_turn_ms(d->loop, (unsigned)c->slow_turn_ms);
 	lead_reload(d);
 	if (d->controllers)

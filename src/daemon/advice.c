@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is legal in a configuration and does nothing: told when it's read, since nobody would find
+ * out why.
+ */
+#include "core/log.h"
+#include "daemon/internal.h"
+
+void config_advise(const struct config *c)
+{
+	const char *unused = c->rdma_network[0]    ? "worker.rdmaNetwork"
+			     : c->rdma_resource[0] ? "worker.rdmaResource"
+						   : NULL;
+
+	if (c->host_network && unused)
+		log_warn("daemon", NULL,
+			 "%s has no effect: Pods are on their nodes' network (worker.hostNetwork)",
+			 unused);
+}
