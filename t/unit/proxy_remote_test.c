@@ -456,6 +456,28 @@ static void test_health(void)
 	both_end();
 }
 
+/* Its Service has others, and may lead there next time. */
+static void test_gone(void)
+{
+	both_begin("a proxy that is gone without a word");
+	ask_for("u", 4);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "active");
+	proxy_end();
+	turns(4, 10);
+	int mute = mute_begin(&front_port);
+	int64_t began = clock_mono_ms();
+	ask_for("v", 4);
+	ok(WITHIN(20000, partition_remote_error(remote)->kind != ERR_NONE), "it's found out");
+	int64_t took = clock_mono_ms() - began;
+	ok(took >= 3000 && took < 3500, "after 3 s (%lld ms)", (long long)took);
+	close(mute);
+	proxy_begin();
+	ok(WITHIN(20000, hears("v", PARTITION_STATE_ACTIVE)), "another one answers");
+	let("u");
+	ends_well("v");
+	both_end();
+}
+
 /* Partitions that a Pod asked for with its own token, or the keeper of other namespaces. */
 static void test_others(void)
 {
@@ -655,6 +677,7 @@ int main(void)
 	test_restarts();
 	test_token();
 	test_health();
+	test_gone();
 	test_others();
 	test_quiet_news();
 	test_files();

@@ -6,6 +6,10 @@
 #ifndef IPU_T_UNIT_PROXY_RIG_H
 #define IPU_T_UNIT_PROXY_RIG_H
 
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+
 #include "http_test.h"
 #include "partition_manager_rig.h"
 
@@ -47,6 +51,27 @@ static inline void credentials_done(void)
 	test_tls_done(&tls);
 	free(token);
 	token = NULL;
+}
+
+/* Somebody who is gone without a word: what is sent there is dropped. *port 0: any. The
+ * descriptor is the caller's to close. */
+static inline int mute_begin(unsigned *port)
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	const struct sock_fprog program = {1, &nothing};
+	struct sockaddr_in sa = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)*port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(sa);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ||
+	    bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, 10) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+		bail_out("a socket that says nothing");
+	*port = ntohs(sa.sin_port);
+	return fd;
 }
 
 #endif

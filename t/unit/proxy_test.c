@@ -353,7 +353,7 @@ static void test_passing_on(void)
 	struct http_server *rude;
 	struct reply r = {0};
 	struct err err = ERR_INIT;
-	unsigned rude_port;
+	unsigned rude_port, mute_port = 0;
 
 	rest_begin();
 	replica_begin(&leader);
@@ -394,6 +394,16 @@ static void test_passing_on(void)
 	http_server_free(rude);
 	turns(4, 0);
 	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 503, &r);
+
+	int mute = mute_begin(&mute_port);
+	replica_follow(&follower, mute_port);
+	int64_t began = clock_mono_ms();
+	ask(&follower, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), 503, &r);
+	int64_t took = clock_mono_ms() - began;
+	ok(took >= 2000 && took < 2500, "a leader that is gone: after 2 s (%lld ms)",
+	   (long long)took);
+	is_str(r.retry_after, "1", "ask again");
+	close(mute);
 	free(r.body);
 	replica_end(&follower);
 	replica_end(&leader);
