@@ -18,7 +18,7 @@ use Time::HiRes qw(time);
 my $i = Cluster::Install->up;
 my ($c, $s) = ($i->c, $i->s);
 my $ns = $Cluster::Install::ns;
-my $old = $i->make_other_version('0.9.9');
+my $old = $i->previous_version;
 my $crd = 'crd/ipujobs.graphcore.ai';
 my %webhook = map { $_ => "$_/ipu-operator-" . s/webhookconfiguration//r . '-webhook-configuration' }
 	qw(mutatingwebhookconfiguration validatingwebhookconfiguration);
@@ -43,11 +43,18 @@ sub steady () {
 	my $pod = $s->get('pods', 'steady-pod');
 	return { job => $job->{metadata}{uid}, pod => $pod->{metadata}{uid},
 		partitions => [ sort map { $_->{id} } grep { $_->{size} == 8 } $s->partitions ],
-		restarts => $s->get_job('steady')->{status}{restartCount} // 0 };
+		restarts => $s->get_job('steady')->{status}{restartCount} // 0, tracker => tracker_uid() };
 }
 
+sub tracker () { return $c->get('configmap', 'ipu-partitions-tracker', '-n', $ns) }
+
+sub tracker_uid () { return tracker()->{metadata}{uid} }
+
+# A job that waits through the upgrade, until its namespace may have IPUs.
+sub held () { return $s->get('ipujobs', 'held', 'team') }
+
 part 'the first installation' => sub {
-	my $out = $i->install({}, image => $old);
+	my $out = $i->install({}, image => $old, chart => $old->{chart});
 	like($out, qr/^NOTES:\n.*ipu-operator/ms, 'NOTES are printed');
 	for my $deployment (qw(ipu-operator-controller-manager ipu-operator-vipu-proxy)) {
 		my @pods = $i->pods($deployment);
@@ -157,6 +164,10 @@ part 'an upgrade while jobs run and are submitted' => sub {
 	$s->wait_pod('steady-pod', 'Running');
 	$before = steady();
 	is(scalar @{ $before->{partitions} }, 2, 'both have IPUs');
+	$c->kubectl(qw(create namespace team));
+	$c->kubectl(qw(annotate namespace team graphcore.ai/max-ipus=0));
+	my $waits = $s->create('ipujobs', $s->job('held', ipus => 2, runs => 0.1), 'team');
+	$s->wait_for('a job to wait', sub { (held()->{status}{lastMessage} // '') =~ /of its 0 IPUs|may have 0/ });
 
 	# An earlier version's CRD, and a controller that somebody has added by hand.
 	$c->kubectl('patch', $crd, '--type=json', '-p',
@@ -172,7 +183,17 @@ part 'an upgrade while jobs run and are submitted' => sub {
 		is(images_of($i->pods($deployment)), 'localhost/ipu-operator:' . $i->image->{tag}, "$deployment is the new one");
 	}
 	$i->end_traffic;
-	is_deeply(steady(), $before, 'what ran has kept its Pods and its partitions');
+	is_deeply(steady(), $before, 'what ran has kept its Pods and its partitions, and they their tracker');
+	my $tracker = json_encode(tracker());
+	is(scalar(grep { index($tracker, $_) < 0 } @{ $before->{partitions} }), 0, '… which still has them');
+	my $held = held();
+	is($held->{metadata}{uid}, $waits->{metadata}{uid}, 'what waited');
+	is($held->{status}{launcherStatus}, 'Pending', '… still waits');
+	my $created = $s->vipu->{created};
+	$c->kubectl(qw(annotate --overwrite namespace team graphcore.ai/max-ipus=2));
+	$s->wait_for('it to run to its end', sub { held()->{status}{launcherStatus} eq 'Completed' }, seconds => 60);
+	is($s->vipu->{created}, $created + 1, '… and has one partition when it may');
+	$c->kubectl(qw(delete namespace team --wait=false));
 	ok($c->get($crd)->{spec}{versions}[0]{schema}{openAPIV3Schema}{properties}{spec}{properties}{partition}, 'the CRD is the new one\'s');
 	is($c->get('configmap', 'ipu-operator-vipu-controllers', '-n', $ns)->{data}{'controllers.yaml'}, $list, 'the edit is still there');
 };

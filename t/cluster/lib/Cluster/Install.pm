@@ -95,6 +95,20 @@ sub ctr ($self, $node, @words) {
 	return $done->{out};
 }
 
+# The version that people upgrade from: the image and the {chart} of the commit in t/cluster/etc/previous. Where the history
+# lacks it (a tarball, a shallow clone), it's today's with another number, and that is said: nothing old is tested then.
+sub previous_version ($self) {
+	my $made = run([ top_srcdir() . '/t/cluster/previous' ], seconds => 1800, name => 'previous');
+	if ($made->{status} == 77) {
+		Test::More::diag("NOT AN UPGRADE FROM AN EARLIER VERSION: $made->{err}The earlier version is today's with another number.");
+		return { %{ $self->make_other_version('0.9.9') }, chart => $self->chart };
+	}
+	die "t/cluster/previous: $made->{err}\n" if $made->{status};
+	my ($folder) = $made->{out} =~ /(\S+)\s*\z/;
+	$self->load("$folder/image.tar");
+	return { tar => "$folder/image.tar", version => '0.9.9', name => 'localhost/ipu-operator', tag => '0.9.9', chart => "$folder/ipu-operator" };
+}
+
 # The same image as of another version: the number is another one in the programs too. Its length must be the same.
 sub make_other_version ($self, $version) {
 	my $now = $self->{image}{version};
