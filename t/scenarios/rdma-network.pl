@@ -7,40 +7,13 @@
 # the workers may lock memory, and nobody is privileged.
 
 use v5.36;
+use Scenario::Networks qw(define_networks addresses_held $rdma_network);
 use Test::More;
 
 my $device = 'rdma/rdma_shared_device_a';
-my $ns = 'fabric';
 my $http = 8000;
 my $size = 300_000;
 my %capability = (IPC_LOCK => 14, SYS_ADMIN => 21); # capabilities(7), as bits
-
-# As the network operator makes it of a MacvlanNetwork. Its addresses are the whole network's: nodes share the folder of this
-# one, as they share Whereabouts' objects elsewhere.
-sub define_network ($s, $name, $in, $subnet, @routes) {
-	my $config = { cniVersion => '1.0.0', type => 'macvlan', master => 'rdma0', mode => 'bridge', mtu => 1500,
-		ipam => { type => 'host-local', dataDir => $s->back->cluster->dir . '/addresses', routes => \@routes,
-			ranges => [ [ { subnet => "$subnet.0/24", rangeStart => "$subnet.128", gateway => "$subnet.1" } ] ] } };
-	$s->back->cluster->apply(IpuTest::json_encode({ apiVersion => 'k8s.cni.cncf.io/v1', kind => 'NetworkAttachmentDefinition',
-		metadata => { name => $name, namespace => $in }, spec => { config => IpuTest::json_encode($config) } }));
-	return;
-}
-
-# The shape of Multus' own CustomResourceDefinition.
-sub define_networks ($s) {
-	my $c = $s->back->cluster;
-	my %names = (plural => 'network-attachment-definitions', singular => 'network-attachment-definition',
-		kind => 'NetworkAttachmentDefinition', shortNames => ['net-attach-def']);
-	my %schema = (type => 'object', properties => { spec => { type => 'object', properties => { config => { type => 'string' } } } });
-	$c->apply(IpuTest::json_encode({ apiVersion => 'apiextensions.k8s.io/v1', kind => 'CustomResourceDefinition',
-		metadata => { name => "$names{plural}.k8s.cni.cncf.io" }, spec => { group => 'k8s.cni.cncf.io', scope => 'Namespaced',
-			names => \%names, versions => [ { name => 'v1', served => \1, storage => \1, schema => { openAPIV3Schema => \%schema } } ] } }));
-	$c->kubectl(qw(wait --for=condition=Established --timeout=30s), "crd/$names{plural}.k8s.cni.cncf.io");
-	$c->kubectl('create', 'namespace', $ns);
-	define_network($s, 'rdma-net', $ns, '10.152.0', { dst => '10.153.0.0/16' });
-	define_network($s, 'storage-net', 'default', '10.154.0');
-	return;
-}
 
 # What a script in a Pod's container prints.
 sub within ($s, $pod, $script, $container = 'main') {
@@ -105,7 +78,7 @@ sub check_workers ($s) {
 	my @addresses;
 	for my $pod (@pods) {
 		my $name = $pod->{metadata}{name};
-		check_spec($pod, "$ns/rdma-net");
+		check_spec($pod, $rdma_network);
 		is($pod->{spec}{containers}[0]{resources}{limits}{$device}, '1', '… it asks for the device');
 		push @addresses, check_inside($s, $name, 'eth0 lo net1', 'net1');
 	}
@@ -135,7 +108,7 @@ sub check_launcher ($s, $address) {
 		. "timeout 10 wget -q -O - http://$address:$http/what | wc -c; /etc/mpi/kubeexec.sh led-worker-0 'ip -o -4 addr show dev net1'";
 	$s->create('ipujobs', $s->job('led', ipus => 2, spec => { launcher => { command => [ 'sh', '-c', $script ] } }));
 	$s->wait_job('led', 'Completed', seconds => 60);
-	check_spec($s->get('pods', 'led-launcher'), "$ns/rdma-net");
+	check_spec($s->get('pods', 'led-launcher'), $rdma_network);
 	my $log = $s->kubectl([qw(logs led-launcher)])->{out};
 	my @own = $log =~ m{ inet (10\.152\.0\.\d+)/24 }g;
 	is(scalar @own, 2, 'a launcher and its worker are in the network') or diag($log);
@@ -146,12 +119,11 @@ sub check_launcher ($s, $address) {
 
 sub ($s) {
 	define_networks($s);
-	$s->start(webhook => 1, agents => 8, set => [ 'worker.hostNetwork=false', "worker.rdmaNetwork=$ns/rdma-net", "worker.rdmaResource=$device" ]);
+	$s->start(webhook => 1, agents => 8, set => [ 'worker.hostNetwork=false', "worker.rdmaNetwork=$rdma_network", "worker.rdmaResource=$device" ]);
 	my $address = check_workers($s);
 	check_annotated($s, $address);
 	check_launcher($s, $address);
 	$s->delete_job($_) for qw(pair led);
 	$s->delete('pods', 'asks');
-	my $held = $s->back->cluster->dir . '/addresses/rdma-net';
-	$s->wait_for('all addresses to be given back', sub { !grep { m{/10\.152} } glob "$held/*" }, seconds => 60);
+	$s->wait_for('all addresses to be given back', sub { !addresses_held($s) }, seconds => 60);
 };
