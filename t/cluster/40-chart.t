@@ -37,6 +37,9 @@ my ($monitor, $rules, $board) = map { { "metrics.$_.enabled" => $yes } } qw(serv
 my $policy = { 'networkPolicy.enabled' => $yes };
 my $scaled = { 'autoscaling.enabled' => $yes };
 my $hpa = 'HorizontalPodAutoscaler/ipu-operator-vipu-proxy spec';
+my $noded = { 'node.enabled' => $yes };
+my $daemons = 'DaemonSet/ipu-operator-node spec template';
+my $daemon = "$daemons spec containers ipu-operator";
 my @peer = ({ podSelector => { matchLabels => { a => 'b' } } });
 
 # A value that isn't $v, of its kind.
@@ -160,6 +163,20 @@ my %effect = (
 			my @nodes = grep { "@{ $_->{resources} }" =~ /^nodes/ } @$rules;
 			return @nodes == 1 && "@{ $nodes[0]{verbs} }" eq 'list watch';
 		} ],
+	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
+		"$daemon env NODE_NAME valueFrom fieldRef fieldPath" => 'spec.nodeName',
+		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^node:\n  root: /host$}m },
+		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^controllersConfigMap: ipu-operator-vipu-controllers$}m },
+		'Role/ipu-operator-node rules 0 resourceNames' => ['ipu-operator-vipu-controllers'],
+		'ClusterRole/ipu-operator-node rules' => sub ($rules) { !grep { "@{ $_->{verbs} }" =~ /get|update|delete|\*/ } @$rules } ],
+	'node.namespace' => [ 'heads', $noded, 'DaemonSet/ipu-operator-node metadata namespace' => 'heads',
+		'ServiceAccount/ipu-operator-node metadata namespace' => 'heads', 'ConfigMap/ipu-operator-node-config metadata namespace' => 'heads',
+		'ClusterRoleBinding/ipu-operator-node subjects 0 namespace' => 'heads', 'RoleBinding/ipu-operator-node subjects 0 namespace' => 'heads' ],
+	'node.privileged' => [ $no, $noded, "$daemon securityContext allowPrivilegeEscalation" => $no, "$daemon securityContext privileged" => undef ],
+	'node.nodeSelector' => [ { a => 'b' }, $noded, "$daemons spec nodeSelector a" => 'b' ],
+	'node.tolerations' => [ [ { key => 'a' } ], $noded, "$daemons spec tolerations 0 key" => 'a' ],
+	'node.resources' => [ { limits => { x => 1 } }, $noded, "$daemon resources limits x" => 1, "$daemon resources requests cpu" => '10m' ],
+	'node.metricsListen' => [ ':8447', $noded, 'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  listen: :8447$}m } ],
 	'networkPolicy.schedulerFrom' => [ [@peer], { 'networkPolicy.enabled' => $yes, 'extendedScheduler.enabled' => $yes },
 		'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 2 from' => [@peer] ],
 	'networkPolicy.enabled' => [ $yes, 'NetworkPolicy/ipu-operator-vipu-proxy spec policyTypes' => ['Ingress'] ],
@@ -424,11 +441,24 @@ my %text = map { $_ => $chart->render(@{ $renders{$_} }) } @renders;
 my %objects;
 @objects{@renders} = $chart->objects(map { $text{$_} } @renders);
 
+# Where nobody answers.
+my $kubeconfig = spit(test_dir() . '/kubeconfig', json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c',
+	clusters => [ { name => 'c', cluster => { server => 'https://127.0.0.1:1' } } ], users => [ { name => 'u', user => {} } ],
+	contexts => [ { name => 'c', context => { cluster => 'c', user => 'u' } } ] }));
+
 subtest 'it holds together' => sub {
 	is_sound($objects{$_}, $_, account => scalar(/theirs/)) for @renders;
 	my @left = grep { /ipu-operator-/ && !m{ipu-operator-1\.0\.0|audience: ipu-operator-proxy|/etc/ipu-operator-webhook} } split /\n/,
 		$text{named};
 	is_deeply(\@left, [], 'with another name, none of the usual ones is left');
+	my ($heads) = $chart->objects($chart->render(values_file('node.enabled' => $yes, 'operatorConfig' =>
+		{ node => { rdma => 'any', cniFolder => '/var/cni' }, log => { level => 5 }, queue => { choice => 'bestFit' } })));
+	my $file = spit(test_dir() . '/node.yaml', $heads->{'ConfigMap/ipu-operator-node-config'}{data}{'operator.yaml'});
+	like(slurp($file), qr/^  rdma: any$/m, "the role node has what operatorConfig.node says");
+	unlike(slurp($file), qr/bestFit|secure|tracker/, '... and nothing of the others');
+	is(run([ program('ipu-operator'), '--check-config', '--roles=node', '--config', $file ], env => { KUBECONFIG => $kubeconfig })->{status}, 0,
+		'... which it takes');
+	is(find($heads, "$daemon volumeMounts cni mountPath"), '/host/var/cni', '... and mounts');
 	my ($quiet) = $chart->objects($chart->render(set('topology', 'combined'), set('controller.image.tag', 'v2'),
 		set('operatorConfig', { proxy => { details => $no } })));
 	is(find($quiet, 'Pod/ipu-operator-test-controllers'), undef, 'what isn\'t answered isn\'t tested');
@@ -438,11 +468,6 @@ subtest 'it holds together' => sub {
 	is_sound($two, 'two', ns => 'two');
 	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
 };
-
-# Where nobody answers.
-my $kubeconfig = spit(test_dir() . '/kubeconfig', json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c',
-	clusters => [ { name => 'c', cluster => { server => 'https://127.0.0.1:1' } } ], users => [ { name => 'u', user => {} } ],
-	contexts => [ { name => 'c', context => { cluster => 'c', user => 'u' } } ] }));
 
 subtest 'the daemon takes the configuration' => sub {
 	for my $name (@renders) {
