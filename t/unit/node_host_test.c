@@ -460,6 +460,7 @@ static void test_load_path(void)
 {
 	const char *root = "path";
 
+	put(root, "/run/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=3M\n");
 	put_link(root, "/etc/systemd/system/docker.service", "/dev/null");
 	put(root, "/usr/lib/systemd/system/docker.service", "[Service]\nLimitMEMLOCK=1M\n");
 	put(root, "/etc/systemd/system/crio.service", "");
@@ -485,6 +486,9 @@ static void test_load_path(void)
 	put_process(root, 5, "rke2", "/system.slice/rke2-server.service", "unlimited");
 	put_process(root, 6, "kubelet", "/", "65536");
 	put_process(root, 7, "crio", "/user.slice/session.scope", "65536");
+	for (int pid = 20; pid < 40; pid++)
+		put_process(root, pid, "crio", "/user.slice/session.scope", "1");
+	put_process(root, 41, "containerd", "/", "65536");
 	host = read_host(root, NULL);
 	is_int(runtime_of(&host, "rke2")->pid, 5, "rke2 by its server");
 	ok(!runtime_of(&host, "rke2")->unit_sets_memlock, "whose unit sets nothing");
@@ -492,7 +496,10 @@ static void test_load_path(void)
 	       "but is named, for advice");
 	is_uint(runtime_of(&host, "kubelet")->memlock_bytes, 65536, "a kubelet by its name");
 	is_int(runtime_of(&host, "cri-o")->pid, 7, "a process without a unit");
+	is_uint(runtime_of(&host, "cri-o")->memlock_bytes, 65536, "the first of several");
 	ok(!runtime_of(&host, "cri-o")->installed, "which isn't installed");
+	is_int(runtime_of(&host, "containerd")->pid, 41, "a containerd of no unit is its own");
+	is_uint(host.n_runtimes, 4, "and makes no other runtime");
 	fabric_host_done(&host);
 }
 
