@@ -103,7 +103,7 @@ subtest 'no device, no driver, no permission' => sub {
 			qr/^status failed: listing RDMA devices: Cannot allocate memory$/],
 		['the file mode forbids it', 'device mlx5_0 node=EACCES', \@mlx5_files, qr{^status no permission: mlx5_0: no permission: /dev/infiniband/uverbs0: run as root.*
 device mlx5_0 closed $known: no permission: .*\n\Q$mlx5_by_sysfs\E}],
-		['the container forbids it', 'device mlx5_0 node=EPERM', [], qr{^status no permission: .*container's device rules.*RDMA resource}],
+		['the container forbids it', 'device mlx5_0 node=EPERM', [], qr{^status no permission: .*the device rules of this container or service .*RDMA resource.*restart a service}],
 		['no node', 'device mlx5_0 node=ENOENT', [], qr{^status no permission: mlx5_0: /dev/infiniband/uverbs0 isn't there: in a container, mount}],
 		['not ready', "device mlx5_0\nport 1\nfail ibv_open_device EAGAIN", [], qr{^status failed: mlx5_0: uverbs0: the device isn't ready: }],
 		['no answer', "device mlx5_0\nport 1\nfail ibv_query_device EIO", [], qr{^status failed: mlx5_0: asking mlx5_0: Input/output error}],

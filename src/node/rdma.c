@@ -259,6 +259,8 @@ static void read_device(struct rdma *r, const struct scan *s, const struct entry
 	h->listed = true;
 	if (handle_open(h, e->device, &d->error) == 0) {
 		if (rdma_verbs_query(h->context, path, d, left_out, &d->error) == 0) {
+			if (!h->good)
+				log_info("rdma", h->name, "the device is open");
 			d->opened = true;
 			h->good = true;
 			h->fatal = false;
@@ -330,6 +332,8 @@ static void read_inventory(struct rdma *r, struct rdma_inventory *ret)
 		list_errno = errno ? errno : ENOMEM;
 	for (int i = 0; list && i < n; i++)
 		scan_add_device(s, list[i]);
+	if (list_errno != 0 && list_errno != ENOSYS)
+		log_warn("rdma", NULL, "listing RDMA devices: %s", strerror(list_errno));
 	/* Out of memory or descriptors: that closes nothing. */
 	for (size_t i = 0; !list && list_errno != ENOSYS && i < r->n_handles; i++) {
 		if (r->handles[i]->context)
@@ -472,6 +476,10 @@ static void on_event(struct loop_io *io, int revents, void *arg)
 	rdma_verbs_take_events(h->context, EVENT_BUDGET, &events);
 	if (events.fatal || events.gone) {
 		handle_close(h);
+		if (events.fatal)
+			log_warn("rdma", h->name, "the device reported a fatal error: closed");
+		else
+			log_info("rdma", h->name, "the device was taken away: closed");
 		h->fatal = h->fatal || events.fatal;
 		h->hold_until_ms = clock_mono_ms() + (h->fatal ? FATAL_HOLD_MS : GONE_HOLD_MS);
 		look_and_settle(h->rdma);

@@ -43,8 +43,9 @@ static int open_failed(struct err *err, int errnum, const char *node)
 			       node);
 	case EPERM:
 		return err_set(err, ERR_DENIED, errnum,
-			       "no permission: %s: this container's device rules forbid it: give "
-			       "the Pod the RDMA resource, or run it privileged",
+			       "no permission: %s: the device rules of this container or service "
+			       "forbid it: give the Pod the RDMA resource; restart a service that "
+			       "is older than the driver",
 			       node);
 	case ENOENT:
 		return err_set(err, ERR_NOT_FOUND, errnum,
