@@ -253,11 +253,11 @@ subtest 'bounds' => sub {
 subtest 'readiness' => sub {
 	my $answer = http('GET', $daemon->url(health => '/readyz?verbose'));
 	is($answer->{status}, 200, 'verbose') or diag($answer->{content});
-	like($answer->{content}, qr/^\[\+\]$_ ok$/m, "... $_") for qw(process leadership proxy certificates controller);
+	like($answer->{content}, qr/^\[\+\]$_ ok$/m, "... $_") for qw(process api leadership proxy certificates controller);
 	$answer = http('GET', $daemon->url(health => '/readyz'), headers => { accept => 'application/json' });
 	ok($answer->{json}{ready}, 'JSON');
 	is_deeply([ map { "$_->{name}=$_->{ready}" } @{ $answer->{json}{parts} } ],
-		[ map { "$_=1" } qw(process leadership proxy certificates controller) ], '... has the parts of its roles');
+		[ map { "$_=1" } qw(process api leadership proxy certificates controller) ], '... has the parts of its roles');
 };
 
 # A page that daemon and test share: its clock is so far ahead of the machine's. Never cut short: it's mapped.

@@ -72,7 +72,8 @@ struct daemon {
 	struct kube_config *kube_config;
 	struct kube_exec_helper *helper;
 	struct kube_client *kube;
-	/* For callers' tokens alone: a flood of bad ones keeps none of our own calls waiting. */
+	/* For the tokens of the partitions' port alone: a flood of bad ones keeps none of our own
+	 * calls waiting. Metrics have another (scrape.c). */
 	struct kube_client *reviews;
 	struct kube_recorder *recorder;
 	struct vipu_fleet *fleet;

@@ -28,6 +28,7 @@ struct answer {
 struct scrape {
 	struct daemon *d;
 	struct certfile *files;
+	struct kube_client *kube; /* whoever asks for metrics keeps nobody's Pod waiting */
 	struct kube_reviewer *reviewer;
 	struct answer answers[MAX_ANSWERS];
 	struct list requests;
@@ -138,8 +139,7 @@ static void on_token(void *arg, const struct err *err, const struct kube_identit
 
 	if (!err) {
 		r->username = xstrdup(who->username);
-		kube_review_access_start(r->s->d->reviews, who, &access, 0, on_access, r,
-					 &r->scope);
+		kube_review_access_start(r->s->kube, who, &access, 0, on_access, r, &r->scope);
 		return;
 	}
 	if (err->kind == ERR_DENIED)
@@ -201,12 +201,22 @@ int scrape_start(struct daemon *d, struct err *err)
 	const struct config *c = d->config;
 	/* Any token that the API server itself takes, as kube-rbac-proxy does. */
 	const struct kube_reviewer_opts opts = {.cache_ms = KEEP_MS};
+	struct kube_client_opts ko = {
+		.loop = d->loop,
+		.net = d->net,
+		.config = d->kube_config,
+		.helper = d->helper,
+		.max_connections = 1,
+		.hears_with = d->kube,
+	};
 	struct scrape *s = xcalloc(1, sizeof(*s));
 
 	d->scrape = s;
 	s->d = d;
 	list_init(&s->requests);
-	s->reviewer = kube_reviewer_new(d->reviews, &opts);
+	if (kube_client_new(&ko, &s->kube, err) < 0)
+		return -1;
+	s->reviewer = kube_reviewer_new(s->kube, &opts);
 	if (!c->metrics_cert[0])
 		return 0;
 	if (certfile_new(d->loop, c->metrics_cert, c->metrics_key, NULL, &s->files, err) < 0)
@@ -228,6 +238,7 @@ void scrape_stop(struct daemon *d)
 		return;
 	d->scrape = NULL;
 	kube_reviewer_free(s->reviewer);
+	kube_client_free(s->kube);
 	certfile_free(s->files);
 	free(s);
 }

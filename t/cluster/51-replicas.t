@@ -169,11 +169,11 @@ subtest 'three, and those that lead are cut off' => sub {
 	my $since = accident();
 	cut($_, '-I') for values %pod;
 	my $dropped = wait_dropped($since, %old);
-	cmp_ok($dropped, '<', 14, 'nobody is sent there any more before the Lease has run out');
+	cmp_ok($dropped, '<', 15, 'nobody is sent there any more before the Lease has run out');
 	my ($led, undef, undef, $worked) = wait_successor('both cut off', $since, %old);
 	cmp_ok($led, '>', 5, 'not before the Lease has run out');
-	cmp_ok($led, '<', 20, '… and soon after');
-	cmp_ok($worked, '<', 25, '… and works');
+	cmp_ok($led, '<', 22, '… and soon after');
+	cmp_ok($worked, '<', 30, '… and works');
 	for my $role (sort keys %pod) {
 		my $ready = $i->fetch('GET', "http://$pod{$role}{status}{podIP}:8081/readyz");
 		is($ready->{status}, 503, "$role: the one that is cut off isn't ready");
