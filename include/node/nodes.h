@@ -68,6 +68,10 @@ void nodes_reach(const struct nodes *n, const struct json *labels, struct reach 
 /* Is this the key of a label by which some controller's Nodes are known? */
 bool nodes_is_key(const struct nodes *n, struct str key);
 
+/* Of a Node, those labels that are some controller's, with commas between them; NULL: none. The
+ * caller's. */
+char *nodes_labels(struct nodes *n, struct str name);
+
 /* The answer to a write of ours. */
 void nodes_note(struct nodes *n, const struct json *object);
 

@@ -38,6 +38,7 @@ struct schedule_controller {
 	bool open;              /* configured, answers, not cordoned */
 	bool fresh;             /* its view may be relied on */
 	const char *allocation; /* NULL or "": any that an ask names */
+	const char *label;      /* of its nodes, "key=value"; NULL or "": any node's */
 	unsigned total_ipus, free_ipus;
 	const uint64_t *taken; /* n_domains words, as in struct vipu_layout */
 	size_t n_domains;
@@ -69,6 +70,7 @@ struct schedule_ask {
 	uint32_t ipus;
 	int64_t deadline_ms;          /* longest use; 0: not known */
 	const char *allocation;       /* NULL or "": none */
+	const char *node_labels;      /* of its node, with commas; NULL or "": it's on none yet */
 	const unsigned *refusals;     /* by each controller, NULL: none */
 	struct schedule_quota *quota; /* NULL: none */
 	/* What was reserved for it the last time, NULL: nothing. It only moves for the better: what

@@ -46,6 +46,9 @@ struct partition_ask {
 	 * owners that are older than the tracker. What is taken over is in use by this attempt.
 	 * Owned; NULL: none. */
 	char *adopt, *legacy;
+	/* Its owner is on a node with these labels ("key=value", with commas between them): only a
+	 * controller with one of them, or with none, may serve it. Owned; NULL: any may. */
+	char *node_labels;
 	bool interactive; /* deadline_ms is a session's, for which policy has a limit of its own */
 	bool only_adopt;  /* nothing is made: if there's none to take over, that's the end of it */
 	int64_t created_ms; /* the owner's creation, wall clock; 0: not known */

@@ -43,6 +43,12 @@ void proxy_handle_partitions(struct http_exchange *ex, void *arg);
 /* For http_server_config.on_answered: counts and logs what either of them has answered. */
 void proxy_on_answered(const struct http_answered *answered, void *arg);
 
+/* Of a Node, its labels by which V-IPU controllers' nodes are known, as an ask's node_labels; NULL
+ * where it has none, or nobody can say. -1 and ERR_UNAVAILABLE: it can be said in a moment. */
+typedef int proxy_node_labels_fn(void *arg, const char *node, char **ret, struct err *err);
+/* From now on a Pod that asks for itself gets IPUs that are reached from its node. */
+void proxy_set_node_labels(struct proxy *p, proxy_node_labels_fn *fn, void *arg);
+
 /* For partitions_change_fn: wakes those that wait for this owner. */
 void proxy_partition_changed(struct proxy *p, const struct partition_owner *owner);
 

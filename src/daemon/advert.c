@@ -211,6 +211,31 @@ void advert_led(struct daemon *d)
 	a->advertiser = advertiser_new(&opts);
 }
 
+/* ---- Pods that ask for themselves ---- */
+
+/* Where Nodes can't be read, a Pod gets IPUs of any controller: as without all this. */
+static int find_labels(void *arg, const char *node, char **ret, struct err *err)
+{
+	struct advert *a = arg;
+	struct err why;
+
+	if (!nodes_synced(a->nodes)) {
+		nodes_error(a->nodes, &why);
+		if (why.kind != ERR_NONE)
+			return 0;
+		return err_set(err, ERR_UNAVAILABLE, 0, "Nodes haven't been read yet: ask again");
+	}
+	nodes_look(a->nodes);
+	*ret = nodes_labels(a->nodes, str_of(node));
+	return 0;
+}
+
+void advert_serve_pods(struct daemon *d)
+{
+	if (d->advert)
+		proxy_set_node_labels(d->proxy, find_labels, d->advert);
+}
+
 /* ---- life ---- */
 
 static void on_nodes(void *arg)
@@ -236,7 +261,8 @@ void advert_start(struct daemon *d)
 	const struct config *c = d->config;
 	struct advert *a;
 
-	if (!(c->roles & ROLE_PROXY) || (mode_of(c) == ADVERTISE_OFF && !c->scheduler_listen[0]))
+	if (!(c->roles & ROLE_PROXY) || (mode_of(c) == ADVERTISE_OFF && !c->scheduler_listen[0] &&
+					 strcmp(c->pods_mode, "init") != 0))
 		return;
 	a = xcalloc(1, sizeof(*a));
 	a->d = d;

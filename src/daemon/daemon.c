@@ -141,6 +141,7 @@ static void make_proxy(struct daemon *d)
 	/* Replicas have certificates for the names under which they are reached. */
 	proxy_set_peer_tls(d->proxy, d->proxy_trust, NULL);
 	proxy_set_leader(d->proxy, d->leading, NULL);
+	advert_serve_pods(d);
 }
 
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err)

@@ -93,7 +93,7 @@ struct daemon {
 	struct loop_timer return_timer;  /* … and when this one tries again */
 	struct backoff superseded;
 
-	struct advert *advert; /* NULL: nothing is advertised, and the scheduler asks nobody */
+	struct advert *advert; /* NULL: nobody here cares about Nodes */
 
 	struct certfile *proxy_ca_file; /* NULL: none is given */
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
@@ -216,6 +216,7 @@ void advert_led(struct daemon *d);
 int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err);
 bool advert_serves(const struct daemon *d);   /* it has one, or is to have one */
 unsigned advert_port(const struct daemon *d); /* 0: it isn't open */
+void advert_serve_pods(struct daemon *d);     /* the proxy is there */
 bool advert_ready(const struct daemon *d, struct err *why);
 void advert_leave(struct daemon *d, bool leaves); /* http_server_leave */
 void advert_stop(struct daemon *d);

@@ -371,3 +371,17 @@ bool nodes_is_key(const struct nodes *n, struct str key)
 {
 	return map_get(n->keys, key) != NULL;
 }
+
+char *nodes_labels(struct nodes *n, struct str name)
+{
+	const struct node_item *item = kube_store_get(n->store, name);
+	struct str rest = str_of(item ? item->labels : ""), label;
+	struct buf out = BUF_INIT(MAX_LABELS_BYTES);
+
+	while (rest.len) {
+		str_cut(rest, '\n', &label, &rest);
+		if (map_get(n->labels, label))
+			buf_printf(&out, NULL, "%s%.*s", out.len ? "," : "", STR_ARG(label));
+	}
+	return out.len ? buf_steal(&out, NULL) : NULL;
+}

@@ -21,6 +21,7 @@ struct unlisted {
 };
 
 struct pod_facts {
+	char *label; /* of its nodes */
 	struct schedule_hold *holds;
 	struct unlisted *unlisted;
 	size_t n_unlisted;
@@ -99,6 +100,9 @@ static void gather_controller(const struct partitions *p, const struct vipu_cont
 		.n_domains = c->layout.n_domains,
 		.max_unanswered = MAX_ASKING,
 	};
+	if (c->address.label[0])
+		g->pods[i].label = xasprintf("%s=%s", c->address.label, c->address.value);
+	ret->label = g->pods[i].label;
 	find_holds(p, c, ret, &g->pods[i]);
 	g->configured += c->configured;
 	g->reachable += answers;
@@ -248,6 +252,7 @@ void gather_done(struct gathered *g)
 	}
 	map_free(g->spaces);
 	for (size_t i = 0; i < g->n; i++) {
+		free(g->pods[i].label);
 		free(g->pods[i].holds);
 		free(g->pods[i].unlisted);
 		free(g->pods[i].pending);

@@ -284,6 +284,12 @@ static bool wait_nobody(struct slot *s, const struct gathered *g)
 		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s", g->reason);
 		return slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
 	}
+	if (g->open > 0 && s->ask.node_labels && !s->ask.options.allocation) {
+		snprintf(z, sizeof(z),
+			 "no V-IPU controller that may be asked is reached from its node (%.150s)",
+			 s->ask.node_labels);
+		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER, z);
+	}
 	if (g->open > 0) {
 		snprintf(z, sizeof(z),
 			 "no V-IPU controller that may be asked has the allocation \"%.100s\"",
@@ -383,6 +389,7 @@ static void decide(struct slot *s, struct schedule *schedule, const struct gathe
 		.deadline_ms = s->ask.deadline_ms ? s->ask.deadline_ms
 						  : partition_policy_default_ms(&space->policy),
 		.allocation = s->ask.options.allocation,
+		.node_labels = s->ask.node_labels,
 		.refusals = refusals,
 		.quota = &space->quota,
 	};

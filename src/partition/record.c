@@ -71,6 +71,8 @@ void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct 
 		jmut_set_str(doc, root, "legacy", ask->legacy);
 	if (ask->only_adopt)
 		jmut_set_bool(doc, root, "onlyAdopt", true);
+	if (ask->node_labels)
+		jmut_set_str(doc, root, "nodeLabels", ask->node_labels);
 	if (ask->created_ms)
 		encode_time(doc, root, "created", ask->created_ms);
 }
@@ -225,6 +227,8 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 		return take_text(v, "adopt", &ask->adopt, err);
 	if (str_eqz(key, "legacy"))
 		return take_text(v, "legacy", &ask->legacy, err);
+	if (str_eqz(key, "nodeLabels"))
+		return take_text(v, "nodeLabels", &ask->node_labels, err);
 	if (str_eqz(key, "onlyAdopt"))
 		return take_bool(v, "onlyAdopt", &ask->only_adopt, err);
 	if (str_eqz(key, "interactive"))

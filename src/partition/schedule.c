@@ -45,6 +45,13 @@ struct schedule {
 	size_t n;
 	/* No allocation, one that no controller has, then by the first controller that has it. */
 	struct group *groups;
+	struct labelled *labelled; /* those of asks with node_labels */
+};
+
+struct labelled {
+	struct labelled *next;
+	char *allocation, *node_labels;
+	struct group group;
 };
 
 static unsigned level_of(uint32_t size)
@@ -102,6 +109,14 @@ void schedule_free(struct schedule *s)
 		free(s->pods[i].going);
 		free(s->pods[i].at_ms);
 	}
+	while (s->labelled) {
+		struct labelled *next = s->labelled->next;
+
+		free(s->labelled->allocation);
+		free(s->labelled->node_labels);
+		free(s->labelled);
+		s->labelled = next;
+	}
 	free(s->pods);
 	free(s->groups);
 	free(s);
@@ -109,10 +124,25 @@ void schedule_free(struct schedule *s)
 
 /* ---- room ---- */
 
+static bool is_listed(const char *list, const char *label)
+{
+	struct str rest = str_of(list), one;
+
+	while (rest.len) {
+		str_cut(rest, ',', &one, &rest);
+		if (str_eqz(one, label))
+			return true;
+	}
+	return false;
+}
+
 static bool is_open_to(const struct pod *pod, const struct schedule_ask *ask)
 {
 	const struct schedule_controller *c = pod->c;
 
+	if (is_given(ask->node_labels) && is_given(c->label) &&
+	    !is_listed(ask->node_labels, c->label))
+		return false;
 	return c->open && (!is_given(ask->allocation) || !is_given(c->allocation) ||
 			   strcmp(ask->allocation, c->allocation) == 0);
 }
@@ -397,8 +427,32 @@ static bool reserve(struct schedule *s, const struct schedule_ask *ask, unsigned
 
 /* ---- decisions ---- */
 
+static bool same_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static struct group *group_of_labels(struct schedule *s, const struct schedule_ask *ask)
+{
+	struct labelled *l = s->labelled;
+
+	while (l && (!same_text(l->allocation, ask->allocation) ||
+		     !same_text(l->node_labels, ask->node_labels)))
+		l = l->next;
+	if (l)
+		return &l->group;
+	l = xcalloc(1, sizeof(*l));
+	l->allocation = xstrdup(ask->allocation);
+	l->node_labels = xstrdup(ask->node_labels);
+	l->next = s->labelled;
+	s->labelled = l;
+	return &l->group;
+}
+
 static struct group *group_of(struct schedule *s, const struct schedule_ask *ask)
 {
+	if (is_given(ask->node_labels))
+		return group_of_labels(s, ask);
 	if (!is_given(ask->allocation))
 		return &s->groups[0];
 	for (size_t i = 0; i < s->n; i++) {

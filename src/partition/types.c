@@ -37,6 +37,7 @@ void partition_ask_done(struct partition_ask *a)
 	free(a->options.allocation);
 	free(a->adopt);
 	free(a->legacy);
+	free(a->node_labels);
 	*a = (struct partition_ask){0};
 }
 
@@ -48,6 +49,7 @@ void partition_ask_copy(struct partition_ask *to, const struct partition_ask *fr
 	copy.options.allocation = xstrdup(from->options.allocation);
 	copy.adopt = xstrdup(from->adopt);
 	copy.legacy = xstrdup(from->legacy);
+	copy.node_labels = xstrdup(from->node_labels);
 	*to = copy;
 }
 

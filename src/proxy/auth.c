@@ -32,6 +32,7 @@ void proxy_caller_init(struct proxy_caller *c, const struct kube_identity *who,
 		.ns = given(who->ns),
 		.pod_name = given(who->pod_name),
 		.pod_uid = given(who->pod_uid),
+		.node_name = given(who->node_name),
 		.trusted = is_listed(str_of(accounts), who->username),
 	};
 }
@@ -42,6 +43,7 @@ void proxy_caller_done(struct proxy_caller *c)
 	free(c->ns);
 	free(c->pod_name);
 	free(c->pod_uid);
+	free(c->node_name);
 	*c = (struct proxy_caller){0};
 }
 

@@ -18,6 +18,7 @@ struct proxy_caller {
 	char *account;            /* "system:serviceaccount:NS:NAME" */
 	char *ns;                 /* of that ServiceAccount */
 	char *pod_name, *pod_uid; /* that the token is bound to */
+	char *node_name;          /* that this Pod is on */
 	bool trusted;             /* one of the configured accounts: any owner */
 };
 /* accounts: those that are trusted, separated by commas. */

@@ -54,6 +54,8 @@ struct proxy {
 	uint64_t fleet_generation;
 	struct vipu_fleet_watch fleet_watch;
 
+	proxy_node_labels_fn *node_labels; /* NULL: Nodes aren't known */
+	void *node_labels_arg;
 	char *accounts;
 	struct kube_reviewer *reviewer;
 	struct list requests; /* all that aren't answered */

@@ -287,6 +287,12 @@ void proxy_set_leader(struct proxy *p, bool leading, const char *address)
 	p->leading = leading;
 }
 
+void proxy_set_node_labels(struct proxy *p, proxy_node_labels_fn *fn, void *arg)
+{
+	p->node_labels = fn;
+	p->node_labels_arg = arg;
+}
+
 void proxy_set_peer_tls(struct proxy *p, struct tls_config *tls, const char *server_name)
 {
 	char *copy = xstrdup(server_name);

@@ -119,13 +119,30 @@ static void reply_asked(struct request *r, bool created)
 	buf_done(&text);
 }
 
+/* A Pod that asks for itself is on a node already, which its token names. */
+static int add_node_labels(const struct request *r, struct partition_ask *ask, struct err *err)
+{
+	struct proxy *p = r->p;
+	const struct proxy_caller *c = &r->caller;
+
+	if (!p->node_labels || !c->node_name || !c->pod_uid ||
+	    strcmp(c->pod_uid, ask->owner.uid) != 0)
+		return 0;
+	return p->node_labels(p->node_labels_arg, c->node_name, &ask->node_labels, err);
+}
+
 /* has_attempt: else it goes on with the one that is asked for. */
 static void ask_for(struct request *r, struct partition_ask *ask, bool has_attempt, bool reset)
 {
 	struct before before = {.ask = ask};
+	struct err err = ERR_INIT;
 
 	if (forward(r))
 		return;
+	if (add_node_labels(r, ask, &err) < 0) {
+		request_unavailable(r, 1, err.msg);
+		return;
+	}
 	partitions_each_of(r->p->partitions, ask->owner.uid, look_before, &before);
 	if (before.conflicts) {
 		request_problem(r, 409,

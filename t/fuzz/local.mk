@@ -21,7 +21,7 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
-	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz \
+	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/node_extender_fuzz \
 	t/fuzz/node_host_fuzz t/fuzz/node_netlink_fuzz t/fuzz/node_rdma_fuzz t/fuzz/node_uevent_fuzz \
 	t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
@@ -78,6 +78,8 @@ t_fuzz_node_uevent_fuzz_SOURCES = t/fuzz/node_uevent_fuzz.c t/fuzz/fuzz.h
 t_fuzz_node_uevent_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
 t_fuzz_partition_entry_fuzz_SOURCES = t/fuzz/partition_entry_fuzz.c t/fuzz/fuzz.h
 t_fuzz_partition_entry_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
+t_fuzz_node_extender_fuzz_SOURCES = t/fuzz/node_extender_fuzz.c t/fuzz/fuzz.h
+t_fuzz_node_extender_fuzz_LDADD = $(fuzz_main) $(advert_ldadd)
 t_fuzz_pod_inject_fuzz_SOURCES = t/fuzz/pod_inject_fuzz.c t/fuzz/fuzz.h
 t_fuzz_pod_inject_fuzz_LDADD = $(fuzz_main) $(pod_ldadd)
 t_fuzz_proxy_ask_fuzz_SOURCES = t/fuzz/proxy_ask_fuzz.c t/fuzz/fuzz.h

@@ -132,6 +132,14 @@ sub mended ($s) {
 	return;
 }
 
+# IPUs of the controllers are shown by Nodes: any, since these have no label.
+sub nodes ($s) {
+	$s->wait_for('Nodes to show IPUs', sub {
+		return !grep { ($_->{status}{allocatable}{'graphcore.ai/ipu'} // '') ne '16' } @{ $s->must('GET', '/api/v1/nodes')->{items} } });
+	pass('Nodes show their IPUs');
+	return;
+}
+
 sub webhooks ($s) {
 	for my $kind (qw(mutatingwebhookconfigurations validatingwebhookconfigurations)) {
 		my $before = $s->registration($kind);
@@ -148,7 +156,8 @@ sub ($s) {
 	my @entries = ($good, '{address: "127.0.0.1:1", secretName: rights-keys}');
 	$s->create('configmaps', { apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => $list }, data => {} }, $ns);
 	edit_list($s, @entries);
-	$s->start_operator(webhook => 1, set => [ 'controllers=', "controllersConfigMap=$list", 'metrics.secure=true' ]);
+	$s->start_operator(webhook => 1, set => [ 'controllers=', "controllersConfigMap=$list", 'metrics.secure=true',
+		'advertise.ipus=whole' ]);
 	$s->wait_webhook;
 	for my $times (1, 2) {
 		edit_list($s, @entries, "$good-9");
@@ -156,6 +165,7 @@ sub ($s) {
 		edit_list($s, @entries);
 	}
 	metrics($s);
+	nodes($s);
 	webhooks($s);
 	others($s);
 	# Names that the certificate lacks: each process adds its own.

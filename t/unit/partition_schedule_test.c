@@ -18,12 +18,14 @@
 #define DOMAINS 8
 
 /* A controller: flags, a blank, its IPUs. Flags: '!' may not be asked, '~' an old view, '%' has
- * enough to do, '+N' a partition of N that isn't listed yet, '@X' allocation X, '_' none. IPUs: '.'
+ * enough to do, '+N' a partition of N that isn't listed yet, '@X' allocation X, '=XY' label of its
+ * nodes, '_' none. IPUs: '.'
  * free, 'h' in a partition made by hand, 'n' in one whose end isn't known, '1' to '9' in one that
  * ends in so many hundred seconds; "X*N" is N of them. An ask: size, "/S" longest use in seconds,
- * "@X" allocation, "^N" refused by controller N, "#N" of namespace N. The quotas: "max:used". A
- * verdict: "sN" served by N, "lN" look, "bN" busy, 'w' no room, 'q' queued, 't' too large, 'n'
- * nobody, 'u' quota; "rN" behind it: with a reservation there, "rN+S" expected in S seconds. */
+ * "@X" allocation, "=XY,XY" labels of its node, "^N" refused by controller N, "#N" of namespace N.
+ * The quotas: "max:used". A verdict: "sN" served by N, "lN" look, "bN" busy, 'w' no room, 'q'
+ * queued, 't' too large, 'n' nobody, 'u' quota; "rN" behind it: with a reservation there, "rN+S"
+ * expected in S seconds. */
 static const struct {
 	const char *name;
 	bool best;
@@ -57,6 +59,21 @@ static const struct {
 	{"65536 and more", false, {"_ .*64"}, "65536 131072", "t t", {0}},
 	{"an allocation that one has", false, {"@a .*4", "@b .*4"}, "2@b 2 2@c", "s1 s0 n", {0}},
 	{"one that any may have", false, {"@a .*4", "_ .*4"}, "2@x 2@a", "s1 s0", {0}},
+	{"from its node", false, {"=ka .*4", "=kb .*4"}, "2=kb 2=ka,kb 2 2=kc", "s1 s0 s0 n", {0}},
+	{"from any node", false, {"=ka ....", "_ .*4"}, "4=kb 4=kb 4=ka", "s1 wr1 s0", {0}},
+	{"its own controller has no room",
+	 false,
+	 {"=ka nnnn", "=kb .*4"},
+	 "2=ka 2=ka 2=kb 2",
+	 "wr0 w s1 s1",
+	 {0}},
+	{"what waits for one node keeps nothing of another",
+	 false,
+	 {"=ka n.nn", "=kb .*4"},
+	 "2=ka 1=ka 4=kb 1=kb",
+	 "wr0 q s1 wr1",
+	 {0}},
+	{"larger than what its node reaches", false, {"=ka .*4", "=kb .*8"}, "8=ka 8", "t s1", {0}},
 	{"refused by one: the other", false, {"_ .*4", "_ .*4"}, "2^0 2", "s1 s0", {0}},
 	{"refused by the only one: again", false, {"_ .*4"}, "2^0", "s0", {0}},
 	/* reservations */
@@ -127,7 +144,7 @@ struct pod {
 	uint64_t taken[DOMAINS];
 	struct schedule_hold holds[DOMAINS * 64];
 	struct schedule_return pending[4];
-	char allocation[4];
+	char allocation[4], label[4];
 };
 
 static unsigned long number(const char **z)
@@ -172,6 +189,8 @@ static void make_pod(struct pod *p, const char *z)
 			p->c.unanswered = 64;
 		else if (flag == '@')
 			p->allocation[0] = *z++;
+		else if (flag == '=')
+			z += snprintf(p->label, 3, "%s", z) ? 2 : 0;
 		else if (flag == '+')
 			p->pending[p->c.n_pending++] = (struct schedule_return){
 				SCHEDULE_NEVER, (uint32_t)number(&z)};
@@ -192,11 +211,12 @@ static void make_pod(struct pod *p, const char *z)
 	p->c.n_domains = (at + 63) / 64;
 	p->c.holds = p->holds;
 	p->c.allocation = p->allocation;
+	p->c.label = p->label;
 }
 
 struct ask {
 	struct schedule_ask a;
-	char allocation[4];
+	char allocation[4], labels[16];
 	unsigned refusals[MOST];
 };
 
@@ -211,6 +231,12 @@ static const char *make_ask(struct ask *ask, const char *z, struct schedule_quot
 		} else if (what == '@') {
 			ask->allocation[0] = *z++;
 			ask->a.allocation = ask->allocation;
+		} else if (what == '=') {
+			size_t len = strcspn(z, " ");
+
+			snprintf(ask->labels, sizeof(ask->labels), "%.*s", (int)len, z);
+			ask->a.node_labels = ask->labels;
+			z += len;
 		} else if (what == '^') {
 			ask->refusals[number(&z)]++;
 			ask->a.refusals = ask->refusals;

@@ -101,6 +101,7 @@ static struct partition_entry *sample(void)
 	e->ask.deadline_ms = 3600000;
 	e->ask.adopt = xstrdup("mine-0-0123456789");
 	e->ask.legacy = xstrdup("p-job-ns-3");
+	e->ask.node_labels = xstrdup("pod=a,x/y=b");
 	e->ask.created_ms = 1709290000000;
 	e->reason = xstrdup("a \"reason\"");
 	return e;
@@ -135,6 +136,7 @@ static void test_round_trip(void)
 	ok(back->ask.interactive, "a session");
 	is_str(back->ask.adopt, "mine-0-0123456789", "to adopt");
 	is_str(back->ask.legacy, "p-job-ns-3", "its older name");
+	is_str(back->ask.node_labels, "pod=a,x/y=b", "its node's labels");
 	is_int(back->ask.created_ms, e->ask.created_ms, "the owner's creation");
 	is_str(back->reason, e->reason, "reason");
 	partition_entry_free(e);

@@ -410,11 +410,106 @@ static void test_passing_on(void)
 	rest_end();
 }
 
+/* ---- Pods on their nodes ---- */
+
+static const char *labels_now; /* "": none; NULL: not known yet */
+
+static int find_labels(void *arg, const char *node, char **ret, struct err *err)
+{
+	(void)arg;
+	is_str(node, "n1", "the node of the token");
+	if (!labels_now)
+		return err_set(err, ERR_UNAVAILABLE, 0, "in a moment");
+	*ret = labels_now[0] ? xstrdup(labels_now) : NULL;
+	return 0;
+}
+
+/* A Pod on n1, and a token that is bound to it instead of the trusted one. */
+static const char *become_pod(const char *name)
+{
+	static const char spec[] =
+		"\"spec\":{\"nodeName\":\"n1\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}";
+	CLEANUP_FREE char *pod = xasprintf("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{"
+					   "\"name\":\"%s\",\"namespace\":\"" NS "\"},%s}",
+					   name, spec);
+	CLEANUP_FREE char *body = NULL;
+	const struct sim_object *o;
+	struct kube_request request = {.verb = KUBE_CREATE,
+				       .resource = &KUBE_SERVICEACCOUNTS,
+				       .ns = NS,
+				       .name = "default",
+				       .subresource = "token"};
+	static char uid[64];
+
+	make_object("pods", pod);
+	o = sim_objects_get(objects, sim_resource_find(STR(""), STR("pods")), STR(NS),
+			    str_of(name));
+	snprintf(uid, sizeof(uid), "%.*s", STR_ARG(kube_uid(o ? sim_object_json(o) : NULL)));
+	body = xasprintf("{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenRequest\","
+			 "\"spec\":{\"audiences\":[\"" PROXY_AUDIENCE "\"],\"boundObjectRef\":{"
+			 "\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"%s\",\"uid\":\"%s\"}}}",
+			 name, uid);
+	request.body = str_of(body);
+	free(token);
+	token = NULL;
+	kube_call_start(kube, &request, on_token, NULL, NULL);
+	if (!WITHIN(5000, token) || !token[0])
+		bail_out("no token of a Pod's");
+	return uid;
+}
+
+static void ask_as_pod(const struct replica *r, const char *name, int want, struct reply *ret)
+{
+	const char *uid = become_pod(name);
+	CLEANUP_FREE char *body = xasprintf("{\"owner\":{\"kind\":\"Pod\",\"namespace\":\"" NS "\","
+					    "\"name\":\"%s\",\"uid\":\"%s\"},\"instance\":0,"
+					    "\"ipus\":2}",
+					    name, uid);
+
+	ask(r, HTTP_METHOD_POST, "/v1/partitions", body, want, ret);
+}
+
+static void test_nodes(void)
+{
+	struct replica r = {0};
+	struct reply reply = {0};
+	char *text;
+
+	rest_begin();
+	replica_begin(&r);
+	listen_to_parts(&r);
+	proxy_set_node_labels(r.proxy, find_labels, NULL);
+	labels_now = NULL;
+	ask_as_pod(&r, "early", 503, &reply);
+	labels_now = "pod=b";
+	ask_as_pod(&r, "elsewhere", 201, &reply);
+	turns(100, 10);
+	text = get(&r, "/queue");
+	has_str(text, "is reached from its node (pod=b)", "it waits for its own node's controller");
+	free(text);
+	labels_now = "pod=c,pod=a";
+	ask_as_pod(&r, "here", 201, &reply);
+	ok(WITHIN(5000, strstr(text = get(&r, "/partitions"), "\"name\":\"here\"") != NULL ||
+				(free(text), false)),
+	   "one of its node's controllers serves it");
+	free(text);
+	labels_now = "";
+	ask_as_pod(&r, "anywhere", 201, &reply);
+	ok(WITHIN(5000, strstr(text = get(&r, "/partitions"), "\"name\":\"anywhere\"") != NULL ||
+				(free(text), false)),
+	   "a node that says nothing: any does");
+	free(text);
+	free(reply.body);
+	replica_end(&r);
+	rest_end();
+}
+
 int main(void)
 {
 	test_callers();
 	test_views();
 	test_waiting();
+	test_nodes();
 	test_behind();
 	test_passing_on();
 	metrics_reset();

@@ -129,12 +129,13 @@ sub enter ($self, $net) {
 	return;
 }
 
-# The accounts of that topology; webhook.url, which the scenarios have, asks for a permission more.
+# The accounts of that topology, with all permissions that it may be given: webhook.url, which the scenarios have, asks for one
+# more, advertised IPUs for others.
 sub become ($self, $topology) {
 	my $c = $self->{c};
 	my %account = (controller => 'ipu-operator-controller-manager',
 		proxy => $topology eq 'split' ? 'ipu-operator-vipu-proxy' : 'ipu-operator-controller-manager');
-	Cluster::Rights::install($c, ns => $operator_ns, topology => $topology, set => ['operatorConfig.webhook.url=https://any']);
+	Cluster::Rights::install($c, ns => $operator_ns, topology => $topology, set => ['operatorConfig.webhook.url=https://any', 'ipuVisibility.advertise=whole']);
 	$self->{topology} = $topology;
 	$self->{as}{$_} = Cluster::Rights::kubeconfig($c, $operator_ns, $account{$_}) for keys %account;
 	$self->{proxy_token} = IpuTest::spit(IpuTest::test_dir() . '/proxy.token',

@@ -1,0 +1,125 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The daemon beside a simulated cluster of 1,000 Nodes: what they show of two V-IPU controllers, and the scheduler's extender on
+# its TLS port: what it answers, before and after a partition, whom it tells that it can't, and how long that takes. With the real
+# scheduler: t/cluster/52-advertise.t.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest;
+use Test::More;
+
+watchdog(240);
+my $curl = program_or_skip('curl');
+my $openssl = program_or_skip('openssl');
+my $dir = test_dir();
+my $n_nodes = 1000;
+
+my $made = run([$openssl, qw(req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext),
+	'subjectAltName=DNS:localhost', '-keyout', "$dir/key.pem", '-out', "$dir/cert.pem"], name => 'openssl');
+is($made->{status}, 0, 'a certificate') or diag($made->{err});
+
+my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", '--controllers=2', '--agents=4', '--create-ms=10', '--reset-ms=10', '--remove-ms=10',
+	'--nodes=0']);
+my @entry = map { '127.0.0.1:' . $sim->port("vipu$_") . ':ipunode=' . qw(a b)[$_] } 0, 1;
+my $admin = slurp("$dir/sim/token");
+
+sub api ($method, $path, %option) {
+	return http($method, $sim->url('api-plain', $path), headers => { authorization => "Bearer $admin", %{ delete $option{headers} // {} } }, %option);
+}
+api('POST', '/api/v1/namespaces', json => { apiVersion => 'v1', kind => 'Namespace', metadata => { name => 'ipu-operator' } });
+for my $i (0 .. $n_nodes - 1) {
+	my %labels = ('kubernetes.io/hostname' => "sim$i", $i < $n_nodes - 1 ? (ipunode => $i < 500 ? 'a' : 'b') : ());
+	my $answer = api('POST', '/api/v1/nodes', json => { apiVersion => 'v1', kind => 'Node', metadata => { name => "sim$i", labels => \%labels } });
+	die "sim$i: $answer->{status} $answer->{content}\n" if !$answer->{success};
+}
+
+my %set = (operatorNamespace => 'ipu-operator', 'proxy.tlsCertFile' => "$dir/cert.pem", 'proxy.tlsKeyFile' => "$dir/key.pem",
+	(map { ($_ => '127.0.0.1:0') } qw(proxy.listen proxy.tlsListen health.listen metrics.listen scheduler.listen)),
+	'advertise.ipus' => 'share', 'vipu.idleRefreshSeconds' => 1, controllersFile => spit("$dir/controllers.yaml", join(',', @entry)));
+my $daemon = start('ipu-operator', args => ['--kubeconfig', "$dir/sim/kubeconfig", '--roles', 'proxy', map { ('--set', "$_=$set{$_}") } sort keys %set]);
+wait_until('the daemon is ready', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });
+wait_until('Nodes to have been read', sub { http('GET', $daemon->url('health', '/readyz?verbose'))->{content} =~ /^\[\+\]nodes ok$/m });
+
+# By curl, over TLS, as often as asked; returns the last answer, and the times in milliseconds.
+sub ask ($verb, $body, $times = 1) {
+	spit("$dir/body", json_encode($body));
+	my $url = 'https://localhost:' . $daemon->port('scheduler') . "/scheduler/$verb";
+	my $done = run([$curl, qw(-sS --http1.1 --max-time 30 --noproxy *), '--cacert', "$dir/cert.pem", '--data-binary', "\@$dir/body",
+		'-H', 'Content-Type: application/json', '-w', '%{http_code} %{time_pretransfer} %{time_total}\n',
+		map { ('-o', "$dir/answer", $url) } 1 .. $times], name => 'curl');
+	die "curl: $done->{err}\n" if $done->{status};
+	my @lines = map { [ split / / ] } split /\n/, $done->{out};
+	my $text = slurp("$dir/answer");
+	return { status => $lines[-1][0], text => $text, json => eval { json_decode($text) }, times => [ map { 1000 * ($_->[2] - $_->[1]) } @lines ] };
+}
+
+sub pod ($ipus, %spec) {
+	return { apiVersion => 'v1', kind => 'Pod', metadata => { name => 'p', namespace => 'default', annotations => { 'graphcore.ai/ipus' => "$ipus" } },
+		spec => { containers => [ { name => 'c', image => 'i' } ], %spec } };
+}
+my @names = map { "sim$_" } 0 .. $n_nodes - 1;
+my $label = 'node\(s\) that reach no V-IPU controller';
+
+# What a person makes there by hand.
+sub take_by_hand ($controller, $size) {
+	my $answer = http('POST', $sim->url('admin', "/sim/vipu/$controller/partitions"), json => { id => 'by-hand', size => $size });
+	return $answer->{status};
+}
+
+my $got = wait_until('the controllers to have answered', sub {
+	my $answer = ask('filter', { Pod => pod(16), Nodes => undef, NodeNames => \@names });
+	return $answer->{json} && !$answer->{json}{Error} && @{ $answer->{json}{NodeNames} } == $n_nodes - 1 && $answer;
+});
+is($got->{status}, 200, 'filter answers');
+is_deeply([ keys %{ $got->{json}{FailedAndUnresolvableNodes} } ], [ 'sim' . ($n_nodes - 1) ], 'a Node without the label is left out');
+like($got->{json}{FailedAndUnresolvableNodes}{ 'sim' . ($n_nodes - 1) }, qr/^$label/, '… with the reason');
+
+cmp_ok(take_by_hand(0, 8), '<', 300, 'somebody makes a partition by hand');
+$got = wait_until('the operator to see it', sub {
+	my $answer = ask('filter', { Pod => pod(16), NodeNames => \@names });
+	return @{ $answer->{json}{NodeNames} // [] } == 499 && $answer;
+});
+is($got->{json}{NodeNames}[0], 'sim500', 'only Nodes whose controller has room');
+like($got->{json}{FailedAndUnresolvableNodes}{sim0}, qr/^node\(s\) whose V-IPU controller 127\.0\.0\.1:\d+ has no room for 16 IPUs now$/, 'the others with the reason');
+my %score = map { $_->{Host} => $_->{Score} } @{ ask('prioritize', { Pod => pod(8), NodeNames => [qw(sim0 sim500)] })->{json} };
+cmp_ok($score{sim0}, '>', $score{sim500}, 'prioritize: where the hole has just this size, rather than where a whole one would be cut');
+is(@{ ask('filter', { Pod => pod(16, nodeSelector => { ipunode => 'a' }), NodeNames => \@names })->{json}{NodeNames} }, $n_nodes,
+	'who names a controller\'s Nodes is let through');
+is(ask('filter', { NodeNames => [] })->{status}, 400, 'what is no request is 400');
+is(ask('bind', {})->{status}, 404, 'there is nothing else');
+
+# ---- how long it takes ----
+
+for my $verb (qw(filter prioritize)) {
+	my $all = ask($verb, { Pod => pod(8), NodeNames => \@names }, 60);
+	my @times = sort { $a <=> $b } @{ $all->{times} };
+	diag(sprintf '%s of %d Nodes over TLS: median %.2f ms, 90 %% under %.2f ms', $verb, $n_nodes, @times[ @times / 2, @times * 0.9 ]);
+	cmp_ok($times[ @times / 2 ], '<', 100, "$verb: in time");
+}
+
+# ---- what Nodes show ----
+
+sub shown () {
+	my %shown;
+	for my $node (@{ api('GET', '/api/v1/nodes')->{json}{items} }) {
+		my $ipus = $node->{status}{allocatable}{'graphcore.ai/ipu'} // 0;
+		$shown{ $node->{metadata}{labels}{ipunode} // '' } += $ipus;
+		return {} if ($node->{status}{capacity}{'graphcore.ai/ipu'} // 0) ne $ipus;
+	}
+	return \%shown;
+}
+wait_until('the IPUs to be dealt out', sub { my $s = shown(); return ($s->{a} // 0) == 16 && ($s->{b} // 0) == 16 });
+is(shown()->{''}, 0, 'those of each controller to its Nodes, and none to others');
+spit("$dir/controllers.yaml", $entry[1]);
+wait_until('those of one that goes to be taken away', sub { my $s = shown(); return ($s->{a} // 1) == 0 && ($s->{b} // 0) == 16 });
+pass('those of a controller that goes go');
+my $metrics = http('GET', $daemon->url('metrics', '/metrics'))->{content};
+like($metrics, qr/^ipu_operator_advertise_writes_total\{result="ok"\} 48$/m, 'one write for each change');
+like($metrics, qr/^ipu_operator_extender_requests_total\{handler="filter",code="200"\} [1-9]/m, 'answers are counted');
+like($metrics, qr/^ipu_operator_extender_request_seconds_count\{handler="prioritize"\} 6[1-9]$/m, 'and timed');
+$daemon->stop;
+$sim->stop;
+done_testing;
