@@ -134,10 +134,10 @@ part 'only where there is room' => sub {
 	like($why, qr{0/3 nodes are available: .*node\(s\) whose V-IPU controller \S+ has no room for 4 IPUs now}, 'a full pod keeps it Pending, and says why');
 	like($why, qr{1 node\(s\) that reach no V-IPU controller's IPUs}, 'of each kind of node');
 	my $named = $s->pod('named');
-	$named->{spec}{containers}[0]{resources} = { limits => { $resource => 2 } };
+	$named->{spec}{containers}[0]{resources} = { limits => { $resource => 3 } };
 	$s->create('pods', $named);
-	like($s->wait_for('the reason of the other', sub { why_pending('named') }, seconds => 60), qr/has no room for 2 IPUs now/,
-		'so does one that asks by the resource');
+	like($s->wait_for('the reason of the other', sub { why_pending('named') }, seconds => 60), qr/has no room for 4 IPUs now/,
+		'so does one that asks by the resource, for the next size');
 	make('plain');
 	wait_place('plain');
 	pass('a Pod without IPUs goes anywhere');
