@@ -31,8 +31,8 @@ static void begin(void)
 {
 	struct vipu_fleet_entry entries[2] = {{0}};
 	struct vipu_address_list list;
-	struct loop *loop;
-	struct net *net;
+	struct loop *loop = NULL;
+	struct net *net = NULL;
 
 	MUST(loop_new(&loop, NULL) == 0 && net_new(loop, &net, NULL) == 0);
 	fleet = vipu_fleet_new(net, NULL);
