@@ -19,7 +19,7 @@
 #define ADVERTISE_UNREACHABLE_MS 300000
 
 enum advertise_mode {
-	ADVERTISE_OFF,
+	ADVERTISE_OFF,   /* what was advertised is taken away */
 	ADVERTISE_WHOLE, /* each Node shows all of its controllers' IPUs */
 	ADVERTISE_SHARE, /* a controller's IPUs are dealt out to its Nodes */
 };
@@ -61,6 +61,10 @@ struct advertiser_opts {
 	struct nodes *nodes;
 	enum advertise_mode mode;
 	bool on_control_plane;
+	/* The scheduler asks us: when IPUs come free, a Node is written to (NODES_FREED), which
+	 * makes it look again at Pods that found no room. again_ms later once more, when other
+	 * replicas of us, which it may ask, have seen them too. 0: it doesn't. */
+	unsigned again_ms;
 	/* Asked before every write: false, and there's none. NULL: always. */
 	bool (*may_act)(void *arg);
 	void *arg;

@@ -20,6 +20,8 @@
  * could be another program's). */
 #define NODES_RESOURCE   "graphcore.ai/ipu"
 #define NODES_ANNOTATION "graphcore.ai/advertised-ipus"
+/* When IPUs that it reaches came free last: news for the scheduler. */
+#define NODES_FREED "graphcore.ai/ipus-freed"
 
 /* A bit for each controller, by its place in the fleet; those beyond have none. */
 struct reach {

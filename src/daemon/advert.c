@@ -14,6 +14,7 @@
 #define BODY_MS         10000 /* the scheduler waits 5 s unless it's told otherwise */
 #define IDLE_MS         120000
 #define MAX_CONNECTIONS 64
+#define AGAIN_S         5 /* after all replicas have asked their controllers again */
 /* A Pod with 5,000 Nodes' names has under 1 MiB, one with 1,000 whole Nodes 16. */
 #define MAX_BODY_BYTES   ((size_t)16 << 20)
 #define MAX_BODIES_BYTES ((size_t)48 << 20)
@@ -187,7 +188,7 @@ void advert_led(struct daemon *d)
 	struct advert *a = d->advert;
 	struct advertiser_opts opts;
 
-	if (!a || mode_of(d->config) == ADVERTISE_OFF)
+	if (!a || (mode_of(d->config) == ADVERTISE_OFF && !a->extender))
 		return;
 	if (!d->leading) {
 		advertiser_free(a->advertiser);
@@ -205,6 +206,8 @@ void advert_led(struct daemon *d)
 		.nodes = a->nodes,
 		.mode = mode_of(d->config),
 		.on_control_plane = d->config->advertise_on_control_plane,
+		.again_ms = a->extender ? (unsigned)(d->config->idle_refresh_s + AGAIN_S) * 1000
+					: 0,
 		.may_act = may_act,
 		.arg = d,
 	};

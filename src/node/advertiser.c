@@ -27,6 +27,7 @@
 #define AGAIN_MAX_MS 300000
 #define CALM_MS      600000 /* a Node that was left in peace for so long begins anew */
 #define COMPLAIN_MS  60000
+#define NEWS_MS      2000 /* between two pieces of news for the scheduler */
 
 struct target {
 	struct advertiser *a;
@@ -52,6 +53,14 @@ struct advertiser {
 	size_t n_due, at;
 	unsigned running;
 	struct log_limit complaints;
+
+	/* Free IPUs by controller, as of the last look: int64_t. */
+	struct map *free_ipus;
+	struct reach freed; /* since the last news */
+	int64_t news_ms;    /* mono: no news before */
+	int64_t again_ms;   /* mono: the last news once more; 0: no more */
+	char *news_at;      /* the Node that had them */
+	bool telling;
 };
 
 static struct {
@@ -176,6 +185,105 @@ static void on_batch(struct loop_timer *timer, void *arg)
 		loop_timer_start_in(&a->batch, BATCH_MS);
 }
 
+/* ---- news for the scheduler ---- */
+
+/* A Pod that an extender has refused is looked at again when a Node changes, whichever. */
+static void on_told(void *arg, const struct err *err, const struct kube_response *response)
+{
+	struct advertiser *a = arg;
+
+	(void)response;
+	a->telling = false;
+	if (err && err->kind != ERR_NOT_FOUND && log_limit_ok(&a->complaints, COMPLAIN_MS))
+		log_warn("node", NULL, "the scheduler can't be told of free IPUs: %s", err->msg);
+}
+
+static void tell_scheduler(struct advertiser *a, const char *node)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *all = jmut_object(doc);
+	struct kube_request request = {.verb = KUBE_PATCH,
+				       .patch = KUBE_PATCH_MERGE,
+				       .resource = &KUBE_NODES,
+				       .name = node,
+				       .subresource = "status",
+				       .json = root};
+	char now[CLOCK_RFC3339_SIZE];
+
+	clock_format_micro(clock_wall_ms(), now);
+	jmut_set_str(doc, all, NODES_FREED, now);
+	jmut_set(doc, meta, "annotations", all);
+	jmut_set(doc, root, "metadata", meta);
+	a->telling = true;
+	kube_call_start(a->o.kube, &request, on_told, a, &a->scope);
+}
+
+/* Whether a controller has more room than at the last look. The first one says nothing. */
+static bool has_grown(struct advertiser *a, const struct vipu_controller *c)
+{
+	bool open = c->configured && c->reach == VIPU_REACH_YES && !c->cordoned;
+	int64_t now = open ? c->capacity.free_ipus : 0, before;
+	int64_t *at = map_get(a->free_ipus, str_of(c->name));
+
+	if (!at) {
+		at = xcalloc(1, sizeof(*at));
+		*at = now;
+		map_put(a->free_ipus, str_of(c->name), at);
+	}
+	before = *at;
+	*at = now;
+	return now > before;
+}
+
+static void note_freed(struct advertiser *a, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (has_grown(a, vipu_fleet_at(a->o.fleet, i)))
+			a->freed.bits[i / 64] |= UINT64_C(1) << (i % 64);
+	}
+}
+
+static bool reaches_any(const struct node_item *item, const struct reach *wanted)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(wanted->bits) / sizeof(wanted->bits[0]); i++)
+		any |= (item->reach.bits[i] & wanted->bits[i]) != 0;
+	return any && !item->deleting;
+}
+
+/* nodes: sorted by name. */
+static void give_news(struct advertiser *a, const struct advertise_node *nodes, size_t n)
+{
+	int64_t now_ms = clock_mono_ms();
+	size_t k = 0;
+
+	if (reach_is_empty(&a->freed)) {
+		if (a->again_ms && a->again_ms <= now_ms && !a->telling) {
+			a->again_ms = 0;
+			tell_scheduler(a, a->news_at);
+		} else if (a->again_ms) {
+			look_in(a, a->again_ms > now_ms ? a->again_ms - now_ms : NEWS_MS);
+		}
+		return;
+	}
+	if (a->telling || a->news_ms > now_ms) {
+		look_in(a, a->news_ms > now_ms ? a->news_ms - now_ms : NEWS_MS);
+		return;
+	}
+	while (k < n && !reaches_any(nodes[k].item, &a->freed))
+		k++;
+	a->freed = (struct reach){0};
+	if (k == n)
+		return;
+	free(a->news_at);
+	a->news_at = xstrdup(nodes[k].name);
+	a->news_ms = now_ms + NEWS_MS;
+	a->again_ms = now_ms + a->o.again_ms;
+	look_in(a, a->o.again_ms);
+	tell_scheduler(a, a->news_at);
+}
+
 /* ---- looking ---- */
 
 struct gathered {
@@ -292,6 +400,10 @@ static void on_look(struct loop_timer *timer, void *arg)
 	decisions = xcalloc(g.n + 1, sizeof(*decisions));
 	advertise_plan(a->o.mode, a->o.on_control_plane, ipus, n, g.nodes, g.n, decisions);
 	make_due(a, &g, decisions);
+	if (a->o.again_ms) {
+		note_freed(a, n);
+		give_news(a, g.nodes, g.n);
+	}
 	metric_set(m.nodes, NULL, (double)g.showing);
 	forget_targets(a);
 	for (size_t k = 0; k < g.n; k++)
@@ -321,6 +433,7 @@ struct advertiser *advertiser_new(const struct advertiser_opts *opts)
 
 	a->o = *opts;
 	a->targets = map_new();
+	a->free_ipus = map_new();
 	scope_init(&a->scope);
 	loop_timer_init(&a->look, opts->loop, on_look, a);
 	loop_timer_init(&a->batch, opts->loop, on_batch, a);
@@ -354,5 +467,10 @@ void advertiser_free(struct advertiser *a)
 		free(t);
 	}
 	map_free(a->targets);
+	it = (struct map_iter)MAP_ITER(a->free_ipus);
+	while (map_next(&it))
+		free(it.value);
+	map_free(a->free_ipus);
+	free(a->news_at);
 	free(a);
 }

@@ -161,7 +161,7 @@ my %effect = (
 		'Service/ipu-operator-vipu-proxy spec ports scheduler port' => 8446,
 		'ClusterRole/ipu-operator-vipu-proxy rules' => sub ($rules) {
 			my @nodes = grep { "@{ $_->{resources} }" =~ /^nodes/ } @$rules;
-			return @nodes == 1 && "@{ $nodes[0]{verbs} }" eq 'list watch';
+			return join(' ', map { @{ $_->{verbs} } } @nodes) eq 'list watch patch';
 		} ],
 	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
 		"$daemon env NODE_NAME valueFrom fieldRef fieldPath" => 'spec.nodeName',

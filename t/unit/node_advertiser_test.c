@@ -15,6 +15,7 @@ static struct vipu_fleet *fleet;
 static struct nodes *nodes;
 static struct advertiser *advertiser;
 static bool leads;
+static unsigned again_ms; /* the scheduler asks */
 
 /* ---- the process ---- */
 
@@ -46,7 +47,7 @@ static void configure(const char *label, bool cordoned)
 static void process_begin(enum advertise_mode mode)
 {
 	struct advertiser_opts opts = {
-		.loop = loop, .kube = kube, .mode = mode, .may_act = may_act};
+		.loop = loop, .kube = kube, .mode = mode, .may_act = may_act, .again_ms = again_ms};
 
 	opts.fleet = fleet = vipu_fleet_new(net, NULL);
 	opts.nodes = nodes = nodes_new(kube, fleet, on_nodes, NULL);
@@ -250,12 +251,55 @@ static void test_many(void)
 	end();
 }
 
+static struct str news(const char *name)
+{
+	const struct sim_object *o = sim_objects_get(objects, node_resource(), STR_NULL,
+						     str_of(name));
+
+	return kube_annotation(o ? sim_object_json(o) : NULL, "graphcore.ai/ipus-freed");
+}
+
+static void test_news(void)
+{
+	int64_t before;
+
+	again_ms = 35000;
+	begin(ADVERTISE_OFF);
+	make_node("one", "\"pod\":\"a\",\"x\":\"y\"", "");
+	make_node("two", "\"pod\":\"a\"", "");
+	make_node("other", "\"pod\":\"b\"", "");
+	turns(300, 100);
+	ok(!news("one").p && shows("one") == -1, "no news at the beginning, and nothing shown");
+	configure("pod=a", true);
+	turns(50, 100);
+	ok(!news("one").p, "nor when there's less room");
+	configure("pod=a", false);
+	ok(WITHIN(20000, news("one").p), "when there's more, a Node says so");
+	ok(!news("two").p && !news("other").p, "one of those that reach it");
+	before = writes();
+	turns(300, 100);
+	is_int(writes() - before, 0, "once");
+	turns(100, 100);
+	is_int(writes() - before, 1, "and once more, for other replicas");
+	turns(1000, 100);
+	is_int(writes() - before, 1, "and no more");
+	for (unsigned i = 0; i < 40; i++) {
+		configure("pod=a", i % 2 == 0);
+		turns(3, 100);
+	}
+	ok(writes() - before > 3 && writes() - before < 10, "every 2 s at most: %" PRId64,
+	   writes() - before);
+	end();
+	again_ms = 0;
+}
+
 int main(void)
 {
 	test_follows();
 	test_undone();
 	test_unreachable();
 	test_restart();
+	test_news();
 	test_many();
 	return done_testing();
 }
