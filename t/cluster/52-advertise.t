@@ -172,5 +172,5 @@ part 'without the operator' => sub {
 	ok(shows($_, ''), "$_ shows nothing any more") for $first, $second, $other;
 };
 
-done_testing;
 $i->down;
+done_testing;
