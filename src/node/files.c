@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define NUMBER_BYTES 64
+#define MAX_TRIES    100
 
 void files_open(struct files *files, const char *root)
 {
@@ -42,7 +43,10 @@ static int open_at(const struct files *files, const char *path, int flags)
 		errno = ENOENT;
 		return -1;
 	}
-	int fd = (int)syscall(SYS_openat2, files->root_fd, path, &how, sizeof(how));
+	/* EAGAIN: something was renamed or mounted while a ".." was resolved. */
+	int fd = -1;
+	for (unsigned i = 0; i < MAX_TRIES && fd < 0 && (i == 0 || errno == EAGAIN); i++)
+		fd = (int)syscall(SYS_openat2, files->root_fd, path, &how, sizeof(how));
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
 		while (*path == '/')
 			path++;
