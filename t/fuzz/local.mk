@@ -17,7 +17,7 @@ libfuzz_json_fy_a_SOURCES = $(libjson_fy_a_SOURCES) t/fuzz/json_text.c t/fuzz/js
 	t/fuzz/json_fy_names.h t/fuzz/fuzz.h
 libfuzz_json_fy_a_CPPFLAGS = -include t/fuzz/json_fy_names.h $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 
-fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/admission_review_fuzz t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/exec_credential_fuzz \
+fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/admission_review_fuzz t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/ctl_rdma_fuzz t/fuzz/exec_credential_fuzz \
 	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
 	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
@@ -40,6 +40,8 @@ t_fuzz_clock_fuzz_SOURCES = t/fuzz/clock_fuzz.c t/fuzz/fuzz.h
 t_fuzz_clock_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 t_fuzz_config_fuzz_SOURCES = t/fuzz/config_fuzz.c t/fuzz/fuzz.h
 t_fuzz_config_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
+t_fuzz_ctl_rdma_fuzz_SOURCES = t/fuzz/ctl_rdma_fuzz.c t/fuzz/fuzz.h
+t_fuzz_ctl_rdma_fuzz_LDADD = $(fuzz_main) $(ctl_ldadd)
 t_fuzz_exec_credential_fuzz_SOURCES = t/fuzz/exec_credential_fuzz.c t/fuzz/fuzz.h
 t_fuzz_exec_credential_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_grpc_status_fuzz_SOURCES = t/fuzz/grpc_status_fuzz.c t/fuzz/fuzz.h
