@@ -1,0 +1,119 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The role node on real nodes: as the chart's DaemonSet, in a namespace of its own, on a node without RDMA; held by the policy to
+# its own Node; and as a service would run it, with the stand-in's RDMA devices, where a port goes down and comes back.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
+use Cluster::Install;
+use IpuTest;
+use IpuTree qw(file_text);
+use JSON::PP ();
+use RdmaStandin;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $i = Cluster::Install->up(nodes => 2);
+my $c = $i->c;
+my ($head, $other) = $c->nodes;
+my $yes = JSON::PP::true();
+my $taint = 'graphcore.ai/fabric-not-ready:NoSchedule';
+
+sub node ($name = $head) { return $c->get('node', $name) }
+sub condition ($name = $head) { return (grep { $_->{type} eq 'IPUFabricReady' } @{ node($name)->{status}{conditions} })[0] // { status => '', reason => '' } }
+sub is_status ($status) { return condition()->{status} eq $status }
+sub taints ($name = $head) { return join ' ', map { "$_->{key}:$_->{effect}" } @{ node($name)->{spec}{taints} // [] } }
+sub note_of ($name) { return node($name)->{metadata}{annotations}{'graphcore.ai/node-published'} }
+
+# One that needs nothing but a node.
+sub make_pod ($name, %spec) {
+	$c->apply(json_encode({ apiVersion => 'v1', kind => 'Pod', metadata => { name => $name, namespace => 'default', labels => { 'graphcore.ai/job' => 'j' } },
+		spec => { containers => [ { name => 'c', image => 'localhost/none:1', imagePullPolicy => 'Never' } ], %spec } }));
+	return;
+}
+sub pod ($name) { return $c->get('pod', $name, '-n', 'default') }
+sub events ($reason) {
+	return join ' ', sort map { "$_->{involvedObject}{kind}/$_->{involvedObject}{name}" } grep { $_->{reason} eq $reason } @{ $c->get('events', '-A')->{items} };
+}
+
+my %daemons = (node => { enabled => $yes, namespace => 'ipu-node', nodeSelector => { head => 'true' } });
+
+subtest 'the DaemonSet, on a node without RDMA' => sub {
+	$c->kubectl('create', 'namespace', 'ipu-node');
+	$c->kubectl('label', 'namespace', 'ipu-node', 'pod-security.kubernetes.io/enforce=privileged');
+	$c->kubectl('label', 'node', $head, 'head=true');
+	my $out = $i->install({%daemons});
+	like($out, qr/rollout status daemonset ipu-operator-node/, 'the notes say how to look at it');
+	wait_until('the condition', sub { is_status('False') }, seconds => 60);
+	like(condition()->{reason}, qr/^NoRDMA(?:Driver|Device)$/, 'the node has no RDMA: ' . condition()->{message});
+	wait_until('the taint', sub { taints() eq $taint });
+	is(note_of($other), undef, 'the other node is left alone');
+	make_pod('stays-away', nodeSelector => { head => 'true' });
+	wait_until('the scheduler to say why', sub {
+		grep { $_->{type} eq 'PodScheduled' && ($_->{message} // '') =~ /untolerated taint/ } @{ pod('stays-away')->{status}{conditions} // [] };
+	}, seconds => 60);
+	pass('nothing new comes there');
+};
+
+subtest 'without RDMA, by the route alone' => sub {
+	$i->upgrade({ %daemons, operatorConfig => { node => { rdma => 'none', calmSeconds => 1 } } });
+	wait_until('the condition', sub { is_status('True') && taints() eq '' }, seconds => 60);
+	like(condition()->{message}, qr/^V-IPU controller \S+ is reached by \w+/, 'by the list of controllers in the ConfigMap: ' . condition()->{message});
+	wait_until('the Pod to be scheduled', sub { (pod('stays-away')->{spec}{nodeName} // '') eq $head }, seconds => 60);
+};
+
+subtest 'held to its own Node' => sub {
+	$c->apply(file_text('doc/examples/cluster/node-policy.yaml'));
+	my @as = ('--as=system:serviceaccount:ipu-node:ipu-operator-node');
+	# What kubectl itself needs beside.
+	$c->kubectl(qw(create clusterrole looks --verb=get --resource=nodes));
+	$c->kubectl(qw(create clusterrolebinding looks --clusterrole=looks --serviceaccount=ipu-node:ipu-operator-node));
+	my $refused;
+	wait_until('the policy to count', sub {
+		$refused = $c->kubectl_result([ 'annotate', '--overwrite', 'node', $other, 'x=' . time, @as ]);
+		$refused->{status} != 0;
+	}, seconds => 60);
+	like($refused->{err}, qr/changes its own Node alone/, 'whose token says nothing of a node changes none');
+	$c->kubectl('annotate', 'node', $head, 'graphcore.ai/node-published-');
+	$c->kubectl('taint', 'node', $head, 'others=1:PreferNoSchedule');
+	$i->upgrade({%daemons}); # RDMA is wanted again
+	wait_until('its own Node is changed by it', sub { is_status('False') && taints() =~ /fabric-not-ready/ }, seconds => 60);
+	like(taints(), qr/others:PreferNoSchedule/, "others' taints stay");
+};
+
+subtest 'with RDMA: a port goes down, and comes back' => sub {
+	$i->upgrade;
+	like(taints(), qr/fabric-not-ready/, 'the DaemonSet is gone, and what it has said is there');
+	my ($controller) = ($i->controllers)[0] =~ /^([^:]+:\d+)/;
+	my $machine = RdmaStandin->new(test_dir() . '/machine');
+	my $port = sub ($state) { return $machine->machine("device mlx5_0\nport 1 state=$state layer=ethernet width=2 speed=32\ngid 0 fe80::1 type=v2 netdev=eth0\n") };
+	$port->('active');
+	my ($entrance, @words) = $c->entrance(node => $head);
+	my $daemon = start('ipu-operator', path => $entrance, ports => 0, env => { $machine->env }, args => [ @words, IpuTest::program('ipu-operator'), '--roles=node',
+		'--kubeconfig', $c->kubeconfig, map { ('--set', $_) } "node.name=$head", 'node.calmSeconds=1', "controllers=$controller:fabric-ctrl=one",
+		'health.listen=127.0.0.1:0', 'metrics.listen=' ]);
+	wait_until('the condition', sub { is_status('True') && taints() !~ /fabric/ }, seconds => 30);
+	is(node()->{metadata}{labels}{'fabric-ctrl'}, 'one', "the controller's label");
+	my $from = time;
+	is_status('True');
+	my $look_s = time - $from;
+	$port->('down');
+	$from = time;
+	$machine->event('mlx5_0', port_err => 1);
+	wait_until('the condition to be False', sub { is_status('False') });
+	my $took = time - $from;
+	# What is seen is what there was when kubectl began.
+	cmp_ok($took, '<', 1 + 3 * $look_s, sprintf 'False after %.0f ms, of which a look takes %.0f', 1000 * $took, 1000 * $look_s);
+	wait_until('the taint', sub { taints() =~ /fabric-not-ready:NoSchedule/ });
+	wait_until('the Events', sub { events('IPUFabricNotReady') =~ m{Node/$head.*Pod/stays-away} });
+	is(condition($other)->{status}, '', 'the other node says nothing');
+	$port->('active');
+	$machine->event('mlx5_0', port_active => 1);
+	wait_until('all is gone', sub { is_status('True') && taints() !~ /fabric/ && events('IPUFabricReady') =~ m{Pod/stays-away} });
+	$daemon->stop(status => 0);
+};
+
+$i->down;
+done_testing;
