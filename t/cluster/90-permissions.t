@@ -95,7 +95,7 @@ subtest 'topology combined' => sub {
 	$c->kubectl('delete', 'role,rolebinding', '-n', $ns, 'ipu-operator-controller-manager');
 	$c->kubectl(qw(delete clusterrolebinding ipu-operator-vipu-proxy));
 	$c->kubectl('delete', 'rolebinding', '-n', $ns, 'ipu-operator-vipu-proxy');
-	Cluster::Rights::install($c, topology => 'combined');
+	Cluster::Rights::install($c, topology => 'combined', set => ['ipuVisibility.advertise=whole']);
 	my @combined = Cluster::Rights::grants($c, $ns);
 	is_list([ grep { !/^\Q$controller\E / } @combined ], [], 'has one account');
 	is_list([ grep { !$split{$_} } map { s/^\S+ //r } @combined ], [], '… with nothing that isn\'t the roles\' own');
