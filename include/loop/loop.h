@@ -121,8 +121,8 @@ void loop_about(struct loop *loop, const char *kind, const char *name, const cha
 
 /* Time that callbacks took: the longest turn since the last call, for the loop-lag metric. */
 int64_t loop_longest_turn_us(struct loop *loop);
-/* A turn longer than this (default 100 ms) is logged, with which callback took longest and what of
- * that it was about, once a second at most; 0 turns it off. */
+/* A turn longer than this (default 0: off, since commands talk to people) is logged, with which
+ * callback took longest and what of that it was about, once a second at most; 0 turns it off. */
 void loop_set_slow_turn_ms(struct loop *loop, unsigned ms);
 uint64_t loop_slow_turns(const struct loop *loop); /* how many there have been */
 

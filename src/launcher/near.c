@@ -383,7 +383,6 @@ int near_run(struct net *net, const struct near_opts *opts)
 		loop_signal_start(&n.signals[i], n.loop, forwarded[i], on_signal, &n);
 	loop_timer_init(&n.ping, n.loop, on_ping, &n);
 	loop_timer_init(&n.silence, n.loop, on_silence, &n);
-	loop_set_slow_turn_ms(n.loop, 0);
 	open_standard(&n);
 	n.remote = remote_new(net, &opts->remote, &near_handler, &n);
 	int status = loop_run(n.loop);

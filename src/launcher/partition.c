@@ -602,7 +602,6 @@ static int run(struct partition *p)
 	const struct http_client_config config = {.user_agent = "ipu-launcher"};
 	p->client = http_client_new(p->net, &config);
 	p->began_ms = clock_mono_ms();
-	loop_set_slow_turn_ms(p->loop, 0); /* a handshake on a busy node is no news to a person */
 	for (size_t i = 0; i < sizeof(signums) / sizeof(signums[0]); i++)
 		loop_signal_start(&p->signals[i], p->loop, signums[i], on_signal, p);
 	loop_timer_init(&p->next, p->loop, on_next, p);

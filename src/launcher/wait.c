@@ -238,7 +238,6 @@ static int read_hosts(struct waiting *w, struct err *err)
 static int wait_for_all(struct waiting *w)
 {
 	int64_t began_ms = clock_mono_ms();
-	loop_set_slow_turn_ms(w->loop, 0); /* many handshakes at once are no news to a person */
 	w->deadline_ms = began_ms + w->timeout_s * 1000;
 	loop_timer_init(&w->next, w->loop, on_next, w);
 	loop_timer_init(&w->progress, w->loop, on_progress, w);

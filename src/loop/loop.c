@@ -20,11 +20,10 @@
 #include "loop_heap.h"
 
 /* With a test's clock page mapped, how often the clock is looked at, in real time. */
-#define PAGE_LOOK_MS         2
-#define SLOW_TURN_DEFAULT_MS 100
-#define SLOW_TURN_LOG_MS     1000
-#define WAIT_FOR_EVER        UINT_MAX
-#define PART_LEAST_US        1000 /* shorter parts of a callback aren't remembered */
+#define PAGE_LOOK_MS     2
+#define SLOW_TURN_LOG_MS 1000
+#define WAIT_FOR_EVER    UINT_MAX
+#define PART_LEAST_US    1000 /* shorter parts of a callback aren't remembered */
 
 struct reap_entry {
 	void *p;
@@ -144,7 +143,6 @@ int loop_new(struct loop **ret, struct err *err)
 		return err_set(err, ERR_IO, errno, "no event loop: libev found no way to wait");
 	struct loop *loop = xcalloc(1, sizeof(*loop));
 	loop->ev = ev;
-	loop->slow_ms = SLOW_TURN_DEFAULT_MS;
 	list_init(&loop->work);
 	ev_init(&loop->wake, on_wake);
 	ev_check_init(&loop->polled, on_polled);

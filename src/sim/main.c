@@ -25,6 +25,7 @@
 #include "sim/schema.h"
 #include "sim/vipu_sim.h"
 
+#define SLOW_TURN_MS    100
 #define EXIT_CANT_GO_ON 1
 #define EXIT_BAD_INPUT  2
 
@@ -392,6 +393,7 @@ static int begin(struct program *p, struct err *err)
 	if (loop_new(&p->loop, err) < 0 || net_new(p->loop, &p->net, err) < 0 ||
 	    make_vipu(p, err) < 0)
 		return -1;
+	loop_set_slow_turn_ms(p->loop, SLOW_TURN_MS);
 	if (!p->options->vipu_only && make_kubernetes(p, err) < 0)
 		return -1;
 	if (make_listeners(p, err) < 0)
