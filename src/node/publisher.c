@@ -361,7 +361,8 @@ static void on_node_synced(void *arg)
 
 	if (!own_node(p))
 		log_warn("node", p->node_name,
-			 "there is no Node of this name: node.name says another");
+			 "there is no Node of this name: set node.name to one of those that "
+			 "\"kubectl get nodes\" lists");
 	kube_workqueue_add(p->queue, KEY);
 }
 
