@@ -239,6 +239,12 @@ subtest 'the list changes, and the configuration' => sub {
 	$machine->event('mlx5_1', port_err => 1);
 	ok(is_status('True'), 'nobody asks for RDMA');
 	$node->stop(status => 0);
+	spit($list, "10.5.213.1:8090:other-ctrl=two,10.77.0.1:8090:far-ctrl=three\n");
+	$node = start_node('--set', 'node.rdma=none');
+	wait_until('the label of what is on a link of ours', sub { (label('other-ctrl') // '') eq 'two' });
+	is(metric($node, 'fabric_controller_reached{controller="10.77.0.1:8090"}'), 1, 'the default route leads to any address');
+	is(label('far-ctrl'), undef, '... which makes no machine a controller\'s');
+	$node->stop(status => 0);
 };
 
 subtest 'what can be wrong' => sub {

@@ -61,8 +61,9 @@ struct publish_view {
 	const struct publish_node *node;
 	const struct fabric_verdict *verdict;
 	int64_t steady_ms; /* for so long has its status been what it is */
+	int64_t rdma_ms;   /* for so long has its rdma been that */
 	const struct vipu_address_list *controllers;
-	const bool *reached; /* by controllers' items */
+	const bool *belongs; /* to it, by what is reached; by controllers' items */
 	const struct publish_settings *settings;
 	int64_t now_ms; /* wall clock */
 };

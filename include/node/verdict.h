@@ -54,4 +54,9 @@ void fabric_judge(const struct fabric_facts *facts, const struct fabric_question
 /* Whether this machine is on the controller's fabric now: facts->reach[i] has no trouble. */
 bool fabric_reaches(const struct fabric_facts *facts, enum fabric_need need, size_t i);
 
+/* Whether that says that this machine belongs to the controller, and so may have its label. A way
+ * by a gateway says so only where it must lead through an RDMA port (FABRIC_RDMA_ROUTE): a default
+ * route leads anywhere. */
+bool fabric_belongs(const struct fabric_facts *facts, enum fabric_need need, size_t i);
+
 #endif

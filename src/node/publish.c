@@ -257,23 +257,34 @@ static void add_label(const struct publish_view *v, const char *key, const char 
 		add_word(ours, str_of(word));
 }
 
+/* A driver that is loaded again takes its devices along for a moment, which is no news: what hangs
+ * on the label would come and go with it. */
+static void want_rdma(const struct publish_view *v, struct publish_plan *plan, struct buf *ours)
+{
+	bool gone = v->verdict->rdma == FABRIC_FALSE;
+
+	if (!gone || v->rdma_ms < v->settings->calm_ms)
+		keep_label(v, PUBLISH_LABEL_RDMA, "true", ours);
+	if (gone && ours->len)
+		due_in(plan, v->settings->calm_ms - v->rdma_ms);
+	if (v->verdict->rdma == FABRIC_TRUE)
+		add_label(v, PUBLISH_LABEL_RDMA, "true", ours);
+}
+
 /* The labels that are to be there by us. */
-static void want_labels(const struct publish_view *v, struct buf *ours)
+static void want_labels(const struct publish_view *v, struct publish_plan *plan, struct buf *ours)
 {
 	const struct vipu_address_list *list = v->controllers;
 
 	if (!v->settings->labels)
 		return;
-	if (v->verdict->rdma != FABRIC_FALSE)
-		keep_label(v, PUBLISH_LABEL_RDMA, "true", ours);
-	if (v->verdict->rdma == FABRIC_TRUE)
-		add_label(v, PUBLISH_LABEL_RDMA, "true", ours);
+	want_rdma(v, plan, ours);
 	for (size_t i = 0; i < list->n; i++) {
 		if (list->items[i].label[0])
 			keep_label(v, list->items[i].label, list->items[i].value, ours);
 	}
 	for (size_t i = 0; i < list->n; i++) {
-		if (list->items[i].label[0] && v->reached[i])
+		if (list->items[i].label[0] && v->belongs[i])
 			add_label(v, list->items[i].label, list->items[i].value, ours);
 	}
 }
@@ -392,7 +403,7 @@ static void plan_meta(const struct publish_view *v, struct publish_plan *plan)
 	struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *meta = jmut_need_object(doc, root, "metadata");
 
-	want_labels(v, &ours);
+	want_labels(v, plan, &ours);
 	want_taint(v, plan->status, &ours);
 	patch_labels(v, buf_str(&ours), doc, meta);
 	patch_taints(v, buf_str(&ours), doc, root);

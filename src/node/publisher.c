@@ -48,6 +48,7 @@ struct publisher {
 	struct fabric_verdict verdict;
 	bool judged;
 	int64_t since_ms; /* mono: the verdict's status has been what it is */
+	int64_t rdma_since_ms;
 	unsigned steps;   /* of the present run */
 	struct err error; /* of the last write that failed; kind ERR_NONE: the last went well */
 	struct log_limit quiet;
@@ -87,14 +88,14 @@ static void find_own(const struct publisher *p, const struct publish_node *node,
 	}
 }
 
-static void find_reached(const struct publisher *p, const struct fabric_facts *facts,
-			 bool *ret_reached)
+static void find_belonging(const struct publisher *p, const struct fabric_facts *facts,
+			   bool *ret_belongs)
 {
 	for (size_t i = 0; i < facts->n_reach; i++) {
 		const struct vipu_address *a = find_controller(p, facts->reach[i].controller);
 
 		if (a)
-			ret_reached[a - p->controllers.items] = fabric_reaches(facts, p->opts.need,
+			ret_belongs[a - p->controllers.items] = fabric_belongs(facts, p->opts.need,
 									       i);
 	}
 }
@@ -104,6 +105,7 @@ static void judge(struct publisher *p)
 	const struct fabric_facts *facts = p->opts.facts(p->opts.arg);
 	const struct publish_node *node = own_node(p);
 	enum fabric_status before = p->verdict.status;
+	enum fabric_status rdma_before = p->verdict.rdma;
 	bool was_complete = p->judged && p->verdict.complete;
 	bool *own = xcalloc(facts->n_reach + 1, sizeof(*own));
 	struct fabric_question question = {p->opts.need, NULL};
@@ -115,6 +117,8 @@ static void judge(struct publisher *p)
 	fabric_judge(facts, &question, &p->verdict);
 	free(own);
 	p->judged = true;
+	if (!was_complete || p->verdict.rdma != rdma_before)
+		p->rdma_since_ms = clock_mono_ms();
 	if (was_complete && p->verdict.status == before)
 		return;
 	p->since_ms = clock_mono_ms();
@@ -273,27 +277,28 @@ static void write_node(struct publisher *p, const struct publish_plan *plan)
 static void step(struct publisher *p)
 {
 	const struct publish_node *node = own_node(p);
-	bool *reached = xcalloc(p->controllers.n + 1, sizeof(*reached));
+	bool *belongs = xcalloc(p->controllers.n + 1, sizeof(*belongs));
 	struct publish_view view = {
 		.node = node,
 		.verdict = &p->verdict,
 		.controllers = &p->controllers,
-		.reached = reached,
+		.belongs = belongs,
 		.settings = &p->settings,
 		.now_ms = clock_wall_ms(),
 	};
 	struct publish_plan plan;
 
 	if (!node || !p->controllers_known) {
-		free(reached);
+		free(belongs);
 		end_run(p, NULL);
 		return;
 	}
 	judge(p);
 	view.steady_ms = clock_mono_ms() - p->since_ms;
-	find_reached(p, p->opts.facts(p->opts.arg), reached);
+	view.rdma_ms = clock_mono_ms() - p->rdma_since_ms;
+	find_belonging(p, p->opts.facts(p->opts.arg), belongs);
 	publish_plan(&view, &plan);
-	free(reached);
+	free(belongs);
 	if ((plan.condition || plan.meta) && p->steps++ < MAX_STEPS) {
 		tell(p, node, &plan);
 		write_node(p, &plan);

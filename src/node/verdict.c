@@ -339,6 +339,14 @@ bool fabric_reaches(const struct fabric_facts *facts, enum fabric_need need, siz
 	return !trouble_of(facts, need, &facts->reach[i]);
 }
 
+bool fabric_belongs(const struct fabric_facts *facts, enum fabric_need need, size_t i)
+{
+	const struct fabric_reach *reach = &facts->reach[i];
+
+	return fabric_reaches(facts, need, i) &&
+	       (need == FABRIC_RDMA_ROUTE || reach->local || !reach->gateway[0]);
+}
+
 /* Of those that the Node belongs to, all must be well: the worst speaks. */
 static const struct rule *judge_own(const struct sight *s, const bool *own,
 				    const struct fabric_reach **ret_reach)

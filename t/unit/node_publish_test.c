@@ -92,6 +92,7 @@ static const struct row {
 	const char *condition, *meta; /* NULL: nothing is due */
 	int64_t next_ms;
 	int64_t steady_ms; /* 0: for ever */
+	int64_t rdma_ms;   /* 0: for ever */
 	int64_t later_ms;  /* than NOW */
 	bool no_labels, unreached;
 	const char *taint; /* NULL: the default */
@@ -176,6 +177,17 @@ static const struct row {
 				 "\"vipu-ctrl=one " TAINT_WORD "\""),
 			 "[" TAINT "]"),
 	 PUBLISH_HEARTBEAT_MS, .unreached = true},
+	{"… for a moment: the label stays", &well, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
+	 META_AND_TAINTS(SETS("\"" OURS " " TAINT_WORD "\""), "[" TAINT "]"), CALM - 1,
+	 .rdma_ms = 1, .unreached = true},
+	{"… and isn't set where it wasn't", &fresh, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
+	 META_AND_TAINTS(SETS("\"" TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 .rdma_ms = 1, .unreached = true},
+	{"… one by hand isn't waited for", &by_hand, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"), NULL, PUBLISH_HEARTBEAT_MS,
+	 .rdma_ms = 1, .unreached = true},
 	{"a taint of another key", &other_key, DOWN, NULL,
 	 META_AND_TAINTS(SETS("\"" OURS " " TAINT_WORD "\""), "[" TAINT "]"),
 	 PUBLISH_HEARTBEAT_MS - 30000, .unreached = true},
@@ -253,7 +265,7 @@ static char *at_time(const char *patch, int64_t ms)
 static void test_row(const struct row *r)
 {
 	struct vipu_address_list list;
-	bool reached[] = {!r->unreached, false};
+	bool belongs[] = {!r->unreached, false};
 	const struct publish_settings settings = {.labels = !r->no_labels,
 						  .taint = r->taint ? r->taint : PUBLISH_TAINT,
 						  .calm_ms = CALM};
@@ -261,8 +273,9 @@ static void test_row(const struct row *r)
 		.node = make_node(r->node),
 		.verdict = &verdicts[r->verdict],
 		.steady_ms = r->steady_ms ? r->steady_ms : 3600000,
+		.rdma_ms = r->rdma_ms ? r->rdma_ms : 3600000,
 		.controllers = &list,
-		.reached = reached,
+		.belongs = belongs,
 		.settings = &settings,
 		.now_ms = NOW + r->later_ms,
 	};

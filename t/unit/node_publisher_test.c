@@ -397,6 +397,62 @@ static void test_controllers(void)
 	announced = true;
 }
 
+/* A driver that is loaded again. */
+static void test_driver(void)
+{
+	int64_t before;
+
+	begin("a driver that is loaded again");
+	WITHIN(2000, is_condition("True") && label("vipu-ctrl")[0]);
+	facts.rdma.status = RDMA_NO_DEVICE;
+	publisher_look(publisher);
+	ok(WITHIN(1000, is_condition("False") && has_taint(PUBLISH_TAINT)), "no device: False");
+	is_str(label("graphcore.ai/rdma"), "true", "the label stays for a while");
+	facts.rdma.status = RDMA_OK;
+	publisher_look(publisher);
+	ok(WITHIN(12000, is_condition("True")), "back in time");
+	before = writes();
+	WITHIN(20000, false);
+	is_str(label("graphcore.ai/rdma"), "true", "the label was there all along");
+	is_int(writes(), before + 1, "and costs nothing but the taint's end");
+	facts.rdma.status = RDMA_NO_DEVICE;
+	publisher_look(publisher);
+	WITHIN(9000, false);
+	is_str(label("graphcore.ai/rdma"), "true",
+	       "gone for good: the label stays for ten seconds");
+	ok(WITHIN(2000, !label("graphcore.ai/rdma")[0]), "and goes then");
+	is_str(label("vipu-ctrl"), "one", "the controller's stays");
+	end();
+}
+
+/* One whose way leads by a gateway, and whose RDMA port is another's. */
+static void test_gateway(void)
+{
+	announced = false;
+	begin("a way by a gateway");
+	strcpy(reach.gateway, "10.9.0.1");
+	reach.rdma_device[0] = '\0';
+	publisher_set(publisher, FABRIC_RDMA_ANY,
+		      &(struct publish_settings){.labels = true, .taint = PUBLISH_TAINT});
+	publisher_set_controllers(publisher, &controllers);
+	ok(WITHIN(2000, is_condition("True") && label("graphcore.ai/rdma")[0]), "any: all is well");
+	WITHIN(2000, false);
+	is_str(label("vipu-ctrl"), "", "but that the controller is ours it doesn't say");
+	publisher_set(publisher, FABRIC_RDMA_NONE,
+		      &(struct publish_settings){.labels = true, .taint = PUBLISH_TAINT});
+	WITHIN(2000, false);
+	is_str(label("vipu-ctrl"), "", "nor with none");
+	reach.gateway[0] = '\0';
+	publisher_look(publisher);
+	ok(WITHIN(2000, label("vipu-ctrl")[0]), "on the link itself it does");
+	strcpy(reach.gateway, "10.9.0.1");
+	publisher_look(publisher);
+	WITHIN(2000, false);
+	is_str(label("vipu-ctrl"), "one", "and what is there stays");
+	end();
+	announced = true;
+}
+
 int main(void)
 {
 	log_init(LOG_FATAL, LOG_TEXT, 2);
@@ -406,5 +462,7 @@ int main(void)
 	test_hands();
 	test_faults();
 	test_controllers();
+	test_driver();
+	test_gateway();
 	return done_testing();
 }

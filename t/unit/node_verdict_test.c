@@ -441,6 +441,40 @@ static void test_reaches(void)
 	ok(fabric_reaches(&w.facts, FABRIC_RDMA_NONE, 1), "and where none is needed");
 }
 
+/* A default route leads to any address: that is no word about IPUs. */
+static void test_belongs(void)
+{
+	static const struct {
+		const char *name;
+		enum fabric_need need;
+		const char *gateway, *device;
+		bool local, down, want;
+	} rows[] = {
+		{"route, on the link", FABRIC_RDMA_ROUTE, "", "mlx5_0", .want = true},
+		{"route, by a gateway", FABRIC_RDMA_ROUTE, "10.9.0.1", "mlx5_0", .want = true},
+		{"route, without an RDMA port", FABRIC_RDMA_ROUTE, "10.9.0.1", "", .want = false},
+		{"any, on the link", FABRIC_RDMA_ANY, "", "", .want = true},
+		{"any, by a gateway", FABRIC_RDMA_ANY, "10.9.0.1", "", .want = false},
+		{"any, by a gateway through a port", FABRIC_RDMA_ANY, "10.9.0.1", "mlx5_0"},
+		{"none, on the link", FABRIC_RDMA_NONE, "", "", .want = true},
+		{"none, on a link that is down", FABRIC_RDMA_NONE, "", "", .down = true},
+		{"none, by a gateway", FABRIC_RDMA_NONE, "10.9.0.1", "", .want = false},
+		{"none, of IPv6", FABRIC_RDMA_NONE, "fe80::1", "", .want = false},
+		{"none, on this machine", FABRIC_RDMA_NONE, "", "", .local = true, .want = true},
+	};
+	struct world w;
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		make_world(&w);
+		add_reach(&w, 0, "one:8090", "eth2", rows[i].device);
+		snprintf(w.reach[0].gateway, sizeof(w.reach[0].gateway), "%s", rows[i].gateway);
+		w.reach[0].local = rows[i].local;
+		w.reach[0].up = !rows[i].down;
+		ok(fabric_belongs(&w.facts, rows[i].need, 0) == rows[i].want, "belongs: %s",
+		   rows[i].name);
+	}
+}
+
 /* Longest names everywhere: the message is cut, not overrun. */
 static void test_long_names(void)
 {
@@ -468,6 +502,7 @@ int main(void)
 	test_rows();
 	test_rdma();
 	test_reaches();
+	test_belongs();
 	test_long_names();
 	return done_testing();
 }
