@@ -206,14 +206,27 @@ subtest 'the manifest' => sub {
 	like($own->{out}, qr/^  namespace: a\nspec:\n  config: \|\n/m, 'an attachment');
 	like($own->{out}, qr/"master": "eth0",\s+"mode": "private",\s+"mtu": 1400,/, '... of these');
 	for my $wrong ([['--subnet', '10.5.212.4/31'], qr/no address is left/], [['--exclude', '1.2.3.0/24'], qr/nothing in common/],
-		[['--interface', 'eth9'], qr/the subnet on eth9 isn't known/, 1], [['--exclude', 'x'], qr/--exclude: "x" is no/],
+		[['--interface', 'eth9'], qr/--interface: there is no interface eth9 here/], [['--exclude', 'x'], qr/--exclude: "x" is no/],
 		[['--dry-run'], qr/--dry-run: is for --apply/], [['--network', 'A B'], qr/--network/], [['--apply'], qr/--apply: a kubeconfig is needed/],
-		[['--mtu', '0'], qr/--mtu: must be/]) {
+		[['--mtu', '0'], qr/--mtu: must be/], [['--mtu', '5'], qr/--mtu: must be from 68 to 65535/]) {
 		my $done = macvlan(@{$wrong->[0]});
 		is($done->{status}, $wrong->[2] // 2, "@{$wrong->[0]} is refused");
 		like($done->{err}, $wrong->[1], '... for this reason');
 	}
 	like(macvlan('--exclude', '')->{out}, qr/"exclude": \[\]/, 'nothing need be excluded');
+	{
+		local $controllers = '192.0.2.9';
+		my $wish = macvlan('--interface', 'rdma0');
+		like($wish->{out}, qr/^# rdma0: no controller that is known is reached through it; it is a port of mlx5_0\.$/m, 'an interface that no controller tells');
+		like($wish->{out}, qr/^  mtu: 9000$/m, '... with its MTU');
+		unlike($wish->{err}, qr/RDMA port/, '... and nothing to be careful of');
+		my $eth0 = macvlan();
+		like($eth0->{$_}, qr/^# Careful: eth0 has no RDMA port here\.$/m, "the management network is warned of: $_") for qw(out err);
+	}
+	my $away = macvlan('--interface', 'eth9', '--subnet', '10.6.0.0/24');
+	is($away->{status}, 0, 'another machine\'s interface may be named with its subnet');
+	like($away->{out}, qr/^# Careful: this machine has no interface eth9\.$/m, '... and is told of');
+	like(macvlan('--subnet', '10.5.0.0/16')->{out}, qr{^# Careful: 10\.5\.0\.0/16 isn't within 10\.5\.212\.0/24}m, 'so is a subnet that isn\'t the interface\'s');
 	is(ctl(qw(rdma macvlan --test-pod))->{status}, 2, 'another command\'s option is refused');
 	is(ctl(qw(rdma sing))->{status}, 2, 'so is what no rdma command is');
 };
@@ -271,6 +284,17 @@ my $attachment = '/apis/k8s.cni.cncf.io/v1/namespaces/default/network-attachment
 subtest 'the manifest is applied' => sub {
 	like(macvlan('--apply', '--dry-run')->{out}, qr{^macvlannetwork\.mellanox\.com/rdma-net created \(server dry run\)$}, 'a dry run');
 	is(api('GET', $network)->{status}, 404, '... changes nothing');
+	{
+		local $controllers = '192.0.2.9';
+		my $done = macvlan('--apply');
+		is($done->{status}, 2, 'the management network isn\'t written unasked');
+		like($done->{err}, qr/eth0 leads to controller 192\.0\.2\.9:8090, and has no RDMA port: .*--interface/, '... for this reason');
+		is(api('GET', $network)->{status}, 404, '... indeed');
+		$controllers = '198.51.100.9';
+		like(macvlan('--apply')->{err}, qr/# Careful: 198\.51\.100\.9:8090 is reached by the gateway 192\.0\.2\.1/, 'nor a way by a gateway');
+		is(macvlan('--apply', '--dry-run', '--interface', 'eth0')->{status}, 0, 'whoever names it means it');
+	}
+	like(macvlan('--apply', '--dry-run')->{err}, qr/^# Of 10\.5\.212\.0\/24 \d+ addresses are left for Pods\.$/m, 'the comments are shown');
 	for my $case (['created'], ['unchanged'], ['configured', '--mtu', '1500'], ['unchanged', '--mtu', '1500']) {
 		my ($did, @words) = @$case;
 		my $done = macvlan('--apply', @words);

@@ -33,5 +33,9 @@ void fabric_free(struct fabric *f); /* NULL is fine */
 /* Current until the next turn. complete is true after 5 s at most: what isn't known by then says
  * so by its error. */
 const struct fabric_facts *fabric_facts(const struct fabric *f);
+/* An interface by its name, and the RDMA port that it is or lies on: what a reach has but for
+ * controller, address, source and subnet. ERR_NOT_FOUND: there is none. */
+int fabric_look_at(const struct fabric *f, const char *link, struct fabric_reach *ret,
+		   struct err *err);
 
 #endif

@@ -29,6 +29,13 @@ struct macvlan_wishes {
 	const char *exclude; /* with commas, "": nothing at all is excluded */
 	unsigned mtu;
 	const char *mode;
+	/* Others' addresses, as of Nodes: in the subnet they aren't given out either. */
+	const struct macvlan_used *used;
+	size_t n_used;
+};
+
+struct macvlan_used {
+	const char *address, *whose;
 };
 
 struct macvlan_exclude {
@@ -42,11 +49,15 @@ struct macvlan_plan {
 	struct cidr subnet;
 	struct macvlan_exclude excludes[MACVLAN_MAX_EXCLUDES];
 	size_t n_excludes;
-	/* Of addresses that are in use and could yet be given to a Pod; "": none. */
+	/* Of addresses that are in use and could yet be given to a Pod; "": none. n_careful: how
+	 * many more. */
 	char careful[NODE_TEXT_SIZE];
+	size_t n_careful;
 	unsigned mtu;
 	uint64_t left;                  /* how many Pods can have an address; UINT64_MAX: enough */
-	const struct fabric_reach *via; /* the controller that named the interface; NULL: a wish */
+	const struct fabric_reach *via; /* what is known of the interface; NULL: nothing */
+	bool is_wish;                   /* a person named the interface */
+	bool may_guess;                 /* nobody said what isn't for Pods */
 };
 
 /*
@@ -56,8 +67,8 @@ struct macvlan_plan {
  *
  * What isn't given out, unless wishes say otherwise: the first 128 addresses of the subnet, where
  * IPU-Machines and controllers usually are (of 128 or fewer the first half); and the addresses of
- * the controllers, of this machine and of the gateway, where those ranges don't have them. Of
- * ranges that are wished for, those addresses are left out besides.
+ * the controllers, of this machine and of the gateway and those that wishes call used, where those
+ * ranges don't have them. Of ranges that are wished for, those addresses are left out besides.
  *
  * Errors: ERR_INVALID, a wish that can't be granted, or no address would be left; ERR_NOT_FOUND,
  * nobody says which interface it is.
@@ -67,7 +78,10 @@ int macvlan_plan(const struct fabric_facts *facts, const struct macvlan_wishes *
 
 /* In doc. The same plan makes the same object. */
 struct jmut *macvlan_object(const struct macvlan_plan *plan, bool attachment, struct jmut_doc *doc);
-/* Where the values come from, as comments of YAML. */
+/* Where the values come from, as comments of YAML; the last ones are what to be careful of. */
 int macvlan_write_comments(const struct macvlan_plan *plan, struct buf *out, struct err *err);
+int macvlan_write_warnings(const struct macvlan_plan *plan, struct buf *out, struct err *err);
+/* ERR_INVALID: the interface that the facts name isn't one for RDMA, so a person had better say. */
+int macvlan_check_link(const struct macvlan_plan *plan, struct err *err);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/yaml.h"
 #include "ctl/commands.h"
@@ -19,6 +20,7 @@
 #include "node/macvlan.h"
 
 #define MAX_TRIES 5
+#define PAGE      500
 #define MAX_TEXT  ((size_t)1 << 20)
 
 static const struct kube_resource network_resource = {"mellanox.com", "v1alpha1", "macvlannetworks",
@@ -132,48 +134,132 @@ static bool take_address(const struct ifaddrs *a, const char *link, struct fabri
 	return true;
 }
 
-/* Its first address, as if a controller were reached through it. False: it has none. */
-static bool look_at_link(const char *link, struct fabric_reach *ret)
+/* With its first address, as if a controller were reached through it. */
+static int look_at_link(const struct ctl_rdma *r, const char *link, struct fabric_reach *ret,
+			struct err *err)
 {
 	struct ifaddrs *list;
-	bool found = false;
 
-	*ret = (struct fabric_reach){.up = true};
-	snprintf(ret->link, sizeof(ret->link), "%s", link);
+	if (fabric_look_at(r->fabric, link, ret, err) < 0)
+		return -1;
 	if (getifaddrs(&list) < 0)
-		return false;
+		return 0;
 	for (const struct ifaddrs *a = list; a; a = a->ifa_next)
-		found = take_address(a, link, ret) || found;
+		(void)take_address(a, link, ret);
 	freeifaddrs(list);
-	ret->mtu_bytes = (unsigned)ctl_rdma_mtu(link);
-	return found;
+	return 0;
 }
 
 static bool is_reached(const struct fabric_facts *facts, const char *link)
 {
 	for (size_t i = 0; i < facts->n_reach; i++) {
-		if (strcmp(facts->reach[i].link, link) == 0)
+		if (!facts->reach[i].local && strcmp(facts->reach[i].link, link) == 0)
 			return true;
 	}
 	return false;
 }
 
+/* ---- addresses of Nodes ---- */
+
+struct nodes {
+	struct json_doc *doc;
+	struct macvlan_used *used;
+	size_t n;
+};
+
+static void take_node(struct nodes *all, const struct json *node)
+{
+	struct json_iter it = json_iter(json_at(node, "status", "addresses", NULL));
+
+	while (json_next(&it)) {
+		const char *address = json_cstr(json_get(it.value, "address"));
+
+		if (!str_eqz(json_str(json_get(it.value, "type")), "InternalIP") || !address)
+			continue;
+		all->used = xrealloc(all->used, (all->n + 1) * sizeof(*all->used));
+		all->used[all->n].address = address;
+		all->used[all->n++].whose = json_cstr(json_at(node, "metadata", "name", NULL));
+	}
+}
+
+/* Whoever may not list them, or has no cluster, excludes what he knows himself: a comment says so.
+ */
+static void ask_nodes(const struct ctl_rdma *r, struct nodes *ret)
+{
+	struct kube_request list = {.verb = KUBE_LIST, .resource = &KUBE_NODES, .limit = PAGE};
+	struct json_iter it;
+
+	*ret = (struct nodes){.n = 0};
+	if (!r->link || ctl_link_kube(r->link, &list, &ret->doc, NULL) < 0)
+		return;
+	it = json_iter(json_get(json_root(ret->doc), "items"));
+	while (json_next(&it))
+		take_node(ret, it.value);
+}
+
+static void nodes_done(struct nodes *all)
+{
+	free(all->used);
+	json_doc_free(all->doc);
+}
+
 /* ---- the command ---- */
 
+/* The comments are part of what is printed; what to be careful of is shown besides, where that goes
+ * to a file. */
 static int print(const struct macvlan_plan *plan, const struct json *object, struct err *err)
 {
-	struct buf out = BUF_INIT(MAX_TEXT);
+	struct buf out = BUF_INIT(MAX_TEXT), warnings = BUF_INIT(MAX_TEXT);
 	int result = -1;
 
-	if (macvlan_write_comments(plan, &out, err) == 0 && yaml_write(object, &out, err) == 0)
+	if (macvlan_write_comments(plan, &out, err) == 0 &&
+	    macvlan_write_warnings(plan, &warnings, err) == 0 && yaml_write(object, &out, err) == 0)
 		result = ctl_write_out(buf_str(&out), err);
+	if (result == 0 && !isatty(STDOUT_FILENO))
+		fprintf(stderr, "%.*s", STR_ARG(buf_str(&warnings)));
+	buf_done(&warnings);
 	buf_done(&out);
 	return result;
+}
+
+static int check_and_apply(const struct target *t, const struct macvlan_plan *plan,
+			   const struct json *object, struct err *err)
+{
+	struct buf comments = BUF_INIT(MAX_TEXT);
+	int result = macvlan_write_comments(plan, &comments, err);
+
+	if (result == 0)
+		fprintf(stderr, "%.*s", STR_ARG(buf_str(&comments)));
+	buf_done(&comments);
+	if (result < 0 || macvlan_check_link(plan, err) < 0)
+		return -1;
+	return apply(t, object, err);
+}
+
+/* An interface that is wished for and isn't here may be another machine's, if its subnet is said.
+ */
+static int add_wish(const struct ctl_options *o, const struct ctl_rdma *r,
+		    struct fabric_facts *facts, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (!o->interface || is_reached(facts, o->interface))
+		return 0;
+	if (look_at_link(r, o->interface, &facts->reach[facts->n_reach], &why) == 0) {
+		facts->n_reach++;
+		return 0;
+	}
+	if (o->subnet)
+		return 0;
+	*err = why;
+	err->kind = ERR_INVALID;
+	return err_wrap(err, "--interface");
 }
 
 static int run(const struct ctl_options *o, const struct ctl_rdma *r, struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct nodes nodes;
 	struct macvlan_wishes wishes = {
 		.network = o->network,
 		.network_namespace = o->network_ns,
@@ -196,14 +282,16 @@ static int run(const struct ctl_options *o, const struct ctl_rdma *r, struct err
 
 	if (facts.n_reach)
 		memcpy(reach, facts.reach, facts.n_reach * sizeof(*reach));
-	if (o->interface && !is_reached(&facts, o->interface) &&
-	    look_at_link(o->interface, &reach[facts.n_reach]))
-		facts.n_reach++;
 	facts.reach = reach;
-	if (macvlan_plan(&facts, &wishes, &plan, err) == 0) {
+	ask_nodes(r, &nodes);
+	wishes.used = nodes.used;
+	wishes.n_used = nodes.n;
+	if (add_wish(o, r, &facts, err) == 0 && macvlan_plan(&facts, &wishes, &plan, err) == 0) {
 		object = jmut_view(macvlan_object(&plan, o->attachment, doc));
-		result = o->apply ? apply(&t, object, err) : print(&plan, object, err);
+		result = o->apply ? check_and_apply(&t, &plan, object, err)
+				  : print(&plan, object, err);
 	}
+	nodes_done(&nodes);
 	free(reach);
 	return result;
 }

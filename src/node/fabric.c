@@ -5,6 +5,7 @@
  */
 #include "node/fabric.h"
 
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,4 +455,19 @@ const struct fabric_facts *fabric_facts(const struct fabric *f)
 {
 	f->facts->rdma = *rdma_inventory(f->rdma);
 	return f->facts;
+}
+
+int fabric_look_at(const struct fabric *f, const char *link, struct fabric_reach *ret,
+		   struct err *err)
+{
+	int index = (int)if_nametoindex(link);
+	struct nl_link found;
+
+	*ret = (struct fabric_reach){.mtu_bytes = 0};
+	if (index == 0)
+		return err_set(err, ERR_NOT_FOUND, 0, "there is no interface %s here", link);
+	if (links_get(f->links, index, &found, err) < 0)
+		return -1;
+	reach_look(f->links, &found, rdma_inventory(f->rdma), ret);
+	return 0;
 }

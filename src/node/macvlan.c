@@ -11,6 +11,9 @@
 #define FIRST_BITS 7 /* of the 128 addresses that usually are the infrastructure's */
 #define KUBECONFIG "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
 #define MAX_TEXT   ((size_t)64 << 10)
+#define MIN_MTU    68 /* what every IPv4 link must carry (RFC 791), and IPv6 (RFC 8200) */
+#define MIN_MTU_6  1280
+#define MAX_MTU    65535
 
 static bool is_given(const char *z)
 {
@@ -86,9 +89,20 @@ static int choose_subnet(const struct macvlan_wishes *w, struct macvlan_plan *p,
 	return 0;
 }
 
+static int check_mtu(const struct macvlan_plan *p, const struct macvlan_wishes *w, struct err *err)
+{
+	unsigned least = p->subnet.bits == 128 ? MIN_MTU_6 : MIN_MTU;
+
+	if (w->mtu && (w->mtu < least || w->mtu > MAX_MTU))
+		return err_set(err, ERR_INVALID, 0, "--mtu: must be from %u to %d, not %u", least,
+			       MAX_MTU, w->mtu);
+	return 0;
+}
+
 static int choose_link(const struct fabric_facts *facts, const struct macvlan_wishes *w,
 		       struct macvlan_plan *p, struct err *err)
 {
+	p->is_wish = is_given(w->link);
 	p->via = find_reach(facts, w->link);
 	if (!is_given(w->link) && !p->via)
 		return refuse_link(facts, err);
@@ -158,11 +172,16 @@ static int exclude_first(struct macvlan_plan *p, struct err *err)
 		       err);
 }
 
+/* As many are named as there is room for. */
 static void be_careful(struct macvlan_plan *p, const char *address)
 {
 	size_t len = strlen(p->careful);
 
-	snprintf(p->careful + len, sizeof(p->careful) - len, "%s%s", len ? ", " : "", address);
+	if (len + strlen(address) + 2 >= sizeof(p->careful))
+		p->n_careful++;
+	else
+		snprintf(p->careful + len, sizeof(p->careful) - len, "%s%s", len ? ", " : "",
+			 address);
 }
 
 /* An address that somebody has: is excluded, or told of where nothing may be. */
@@ -172,9 +191,13 @@ static int exclude_used(struct macvlan_plan *p, const char *address, const char 
 	char why[NODE_TEXT_SIZE];
 	struct cidr c;
 
-	if (!address[0] || cidr_parse(str_of(address), &c, NULL) < 0 ||
+	if (!address[0] || cidr_parse(str_of(address), &c, NULL) < 0 || c.prefix != c.bits ||
 	    !cidr_contains(&p->subnet, &c))
 		return 0;
+	for (size_t i = 0; i < p->n_excludes; i++) {
+		if (cidr_contains(&p->excludes[i].range, &c))
+			return 0;
+	}
 	if (!may_exclude) {
 		be_careful(p, address);
 		return 0;
@@ -190,6 +213,7 @@ static int exclude_all(const struct fabric_facts *facts, const struct macvlan_wi
 
 	if (w->exclude ? exclude_wished(p, w->exclude, err) < 0 : exclude_first(p, err) < 0)
 		return -1;
+	p->may_guess = !w->exclude;
 	for (size_t i = 0; i < facts->n_reach; i++) {
 		const struct fabric_reach *r = &facts->reach[i];
 
@@ -198,6 +222,12 @@ static int exclude_all(const struct fabric_facts *facts, const struct macvlan_wi
 		    exclude_used(p, r->source, "this machine, on ", r->link, may_exclude, err) <
 			    0 ||
 		    exclude_used(p, r->gateway, "gateway to ", r->controller, may_exclude, err) < 0)
+			return -1;
+	}
+	/* Of a large cluster's there may be more than a network should list. */
+	for (size_t i = 0; i < w->n_used; i++) {
+		if (exclude_used(p, w->used[i].address, "", w->used[i].whose,
+				 may_exclude && p->n_excludes < MACVLAN_MAX_EXCLUDES, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -228,7 +258,8 @@ int macvlan_plan(const struct fabric_facts *facts, const struct macvlan_wishes *
 	char subnet[CIDR_TEXT_SIZE];
 
 	if (check_mode(p.mode, err) < 0 || choose_link(facts, wishes, &p, err) < 0 ||
-	    choose_subnet(wishes, &p, err) < 0 || exclude_all(facts, wishes, &p, err) < 0)
+	    choose_subnet(wishes, &p, err) < 0 || check_mtu(&p, wishes, err) < 0 ||
+	    exclude_all(facts, wishes, &p, err) < 0)
 		return -1;
 	count_left(&p);
 	if (p.left == 0)
@@ -317,27 +348,115 @@ struct jmut *macvlan_object(const struct macvlan_plan *p, bool attachment, struc
 	return root;
 }
 
-int macvlan_write_comments(const struct macvlan_plan *p, struct buf *out, struct err *err)
+/* ---- comments ---- */
+
+static int write_link(const struct macvlan_plan *p, struct buf *out, struct err *err)
+{
+	const struct fabric_reach *via = p->via;
+
+	if (!via)
+		return 0;
+	if (via->controller[0] &&
+	    buf_printf(out, err, "# %s: the way to controller %s (%s) leads through it", p->link,
+		       via->controller, via->address) < 0)
+		return -1;
+	if (!via->controller[0] &&
+	    buf_printf(out, err, "# %s: no controller that is known is reached through it",
+		       p->link) < 0)
+		return -1;
+	return buf_printf(out, err, "; it %s%s.\n",
+			  via->rdma_device[0] ? "is a port of " : "has no RDMA port",
+			  via->rdma_device);
+}
+
+/* What doesn't fit what the interface has. */
+static int warn_of_wishes(const struct macvlan_plan *p, struct buf *out, struct err *err)
 {
 	char z[CIDR_TEXT_SIZE];
+	struct cidr own;
 
-	if (p->via &&
-	    buf_printf(out, err, "# %s: the way to controller %s (%s) leads through it%s%s%s.\n",
-		       p->link, p->via->controller, p->via->address,
-		       p->via->rdma_device[0] ? "; it is a port of " : "", p->via->rdma_device,
-		       p->via->rdma_device[0] ? "" : "; it has no RDMA port") < 0)
+	if (cidr_parse(str_of(p->via->subnet), &own, NULL) == 0 &&
+	    !cidr_contains(&own, &p->subnet) &&
+	    buf_printf(out, err, "# Careful: %s isn't within %s, this machine's subnet on %s.\n",
+		       cidr_format(&p->subnet, z), p->via->subnet, p->link) < 0)
+		return -1;
+	if (p->via->mtu_bytes && p->mtu > p->via->mtu_bytes &&
+	    buf_printf(out, err,
+		       "# Careful: the MTU %u is larger than that of %s, %u: Pods would get no "
+		       "interface.\n",
+		       p->mtu, p->link, p->via->mtu_bytes) < 0)
+		return -1;
+	return 0;
+}
+
+static int warn_of_link(const struct macvlan_plan *p, struct buf *out, struct err *err)
+{
+	if (!p->via)
+		return buf_printf(out, err, "# Careful: this machine has no interface %s.\n",
+				  p->link);
+	if (!p->via->rdma_device[0] &&
+	    buf_printf(out, err, "# Careful: %s has no RDMA port here.\n", p->link) < 0)
+		return -1;
+	if (p->via->gateway[0] &&
+	    buf_printf(out, err,
+		       "# Careful: %s is reached by the gateway %s, to which Pods on this network "
+		       "have no route.\n",
+		       p->via->controller, p->via->gateway) < 0)
+		return -1;
+	return warn_of_wishes(p, out, err);
+}
+
+int macvlan_write_warnings(const struct macvlan_plan *p, struct buf *out, struct err *err)
+{
+	char more[48] = "";
+
+	if (p->n_careful)
+		snprintf(more, sizeof(more), " and %zu more", p->n_careful);
+	if (warn_of_link(p, out, err) < 0)
+		return -1;
+	if (p->careful[0] && buf_printf(out, err, "# Careful: in use, and not excluded: %s%s.\n",
+					p->careful, more) < 0)
+		return -1;
+	if (!p->may_guess)
+		return 0;
+	return buf_printf(out, err,
+			  "# Careful: other machines in it aren't known: name their addresses by "
+			  "--exclude.\n");
+}
+
+int macvlan_check_link(const struct macvlan_plan *p, struct err *err)
+{
+	if (p->is_wish || !p->via)
+		return 0;
+	if (!p->via->rdma_device[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "%s leads to controller %s, and has no RDMA port: if it's meant, "
+			       "name it by --interface",
+			       p->link, p->via->controller);
+	if (p->via->gateway[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "%s leads to controller %s by the gateway %s, to which Pods have no "
+			       "route: if it's meant, name it by --interface",
+			       p->link, p->via->controller, p->via->gateway);
+	return 0;
+}
+
+int macvlan_write_comments(const struct macvlan_plan *p, struct buf *out, struct err *err)
+{
+	bool is_much = p->left > INT64_MAX;
+	char z[CIDR_TEXT_SIZE];
+
+	if (write_link(p, out, err) < 0)
 		return -1;
 	for (size_t i = 0; i < p->n_excludes; i++) {
 		if (buf_printf(out, err, "# Not for Pods: %s (%s).\n",
 			       cidr_format(&p->excludes[i].range, z), p->excludes[i].why) < 0)
 			return -1;
 	}
-	if (p->careful[0] &&
-	    buf_printf(out, err, "# Careful: in use, and not excluded: %s.\n", p->careful) < 0)
+	cidr_format(&p->subnet, z);
+	if ((is_much ? buf_printf(out, err, "# Of %s enough addresses are left for Pods.\n", z)
+		     : buf_printf(out, err, "# Of %s %" PRIu64 " address%s left for Pods.\n", z,
+				  p->left, p->left == 1 ? " is" : "es are")) < 0)
 		return -1;
-	if (p->left == UINT64_MAX || p->left > INT64_MAX)
-		return buf_printf(out, err, "# Of %s enough addresses are left for Pods.\n",
-				  cidr_format(&p->subnet, z));
-	return buf_printf(out, err, "# Of %s %" PRIu64 " address%s left for Pods.\n",
-			  cidr_format(&p->subnet, z), p->left, p->left == 1 ? " is" : "es are");
+	return macvlan_write_warnings(p, out, err);
 }

@@ -164,6 +164,20 @@ static bool walk_down(struct walk *w, const struct nl_link *link, unsigned depth
 
 /* ---- all of it ---- */
 
+void reach_look(struct links *links, const struct nl_link *link, const struct rdma_inventory *rdma,
+		struct fabric_reach *ret)
+{
+	struct walk w = {links, rdma, ret, MAX_MEMBERS};
+
+	snprintf(ret->link, sizeof(ret->link), "%s", link->name);
+	snprintf(ret->kind, sizeof(ret->kind), "%s", link->kind);
+	ret->mtu_bytes = link->mtu_bytes;
+	ret->enabled = link->enabled;
+	ret->up = link->enabled && link->carrier;
+	if (rdma->n_devices > 0)
+		(void)walk_down(&w, link, 0);
+}
+
 static int find(struct links *links, const struct nl_ip *to, int zone,
 		const struct rdma_inventory *rdma, struct fabric_reach *ret, int *ret_link)
 {
@@ -179,18 +193,9 @@ static int find(struct links *links, const struct nl_ip *to, int zone,
 		return -1;
 	if (find_subnet(links, &route, to, ret) < 0)
 		return -1;
-	snprintf(ret->link, sizeof(ret->link), "%s", link.name);
-	snprintf(ret->kind, sizeof(ret->kind), "%s", link.kind);
 	nl_ip_format(&route.gateway, ret->gateway);
-	ret->mtu_bytes = link.mtu_bytes;
-	ret->enabled = link.enabled;
-	ret->up = link.enabled && link.carrier;
+	reach_look(links, &link, rdma, ret);
 	*ret_link = link.index;
-	if (rdma->n_devices > 0) {
-		struct walk w = {links, rdma, ret, MAX_MEMBERS};
-
-		(void)walk_down(&w, &link, 0);
-	}
 	return 0;
 }
 

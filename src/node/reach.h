@@ -14,6 +14,9 @@
  * but for the address. */
 int reach_find(struct links *links, const struct nl_ip *to, int zone,
 	       const struct rdma_inventory *rdma, struct fabric_reach *ret, int *ret_link);
+/* The same of an interface by itself: neither controller, address nor source. */
+void reach_look(struct links *links, const struct nl_link *link, const struct rdma_inventory *rdma,
+		struct fabric_reach *ret);
 bool reach_equal(const struct fabric_reach *a, const struct fabric_reach *b);
 
 #endif

@@ -156,6 +156,11 @@ static struct fabric_reach routed[] = {
 	 .up = true},
 };
 
+static const struct macvlan_used nodes[] = {
+	{"10.5.212.200", "here"}, {"10.5.212.9", "head1"},  {"10.5.212.201", "head2"},
+	{"192.0.2.7", "away"},    {"10.5.212.0/24", "odd"}, {"head9", "odd"},
+};
+
 #define FACTS(reach_)                                                                              \
 	{.complete = true, .reach = reach_, .n_reach = sizeof(reach_) / sizeof((reach_)[0])}
 
@@ -302,6 +307,21 @@ static const struct plan_case {
 	 NULL},
 	{"no interface at all", FACTS(usual), {.link = "a/b"}, .error = "can't be an interface"},
 	{"too long", FACTS(usual), {.link = "abcdefghijklmnop"}, .error = "can't be an interface"},
+	{"Nodes in the subnet, elsewhere, and odd",
+	 FACTS(usual),
+	 {.used = nodes, .n_used = sizeof(nodes) / sizeof(nodes[0])},
+	 "enp65s0f0",
+	 "10.5.212.0/24",
+	 "10.5.212.0/25,10.5.212.200/32,10.5.212.201/32",
+	 9000,
+	 125,
+	 NULL},
+	{"an MTU that no link has", FACTS(usual), {.mtu = 5}, .error = "--mtu: must be from 68"},
+	{"one that IPv6 can't have",
+	 FACTS(six),
+	 {.mtu = 1279},
+	 .error = "--mtu: must be from 1280"},
+	{"one too large", FACTS(usual), {.mtu = 65536}, .error = "to 65535, not 65536"},
 	{"a mode that isn't one", FACTS(usual), {.mode = "l3"}, .error = "--mode: must be"},
 	{"a controller on this machine", FACTS(local), {0}, .error = "is on this very machine"},
 	{"no way", FACTS(lost), {0}, .error = "no way to controller pod009:8090: no such host"},
@@ -373,6 +393,7 @@ static void test_network(void)
 	       "their controllers and head nodes).\n"
 	       "# Not for Pods: 10.5.212.200/32 (this machine, on enp65s0f0).\n"
 	       "# Of 10.5.212.0/24 126 addresses are left for Pods.\n"
+	       "# Careful: other machines in it aren't known: name their addresses by --exclude.\n"
 	       "apiVersion: mellanox.com/v1alpha1\n"
 	       "kind: MacvlanNetwork\n"
 	       "metadata:\n"
@@ -427,6 +448,133 @@ static void test_attachment(void)
 	       "... without exclusions");
 }
 
+/* ---- what to be careful of ---- */
+
+static struct fabric_reach plain[] = {
+	{.controller = "pod001:8090",
+	 .address = "10.5.212.116",
+	 .link = "eno1",
+	 .source = "10.5.212.200",
+	 .subnet = "10.5.212.0/24",
+	 .mtu_bytes = 1500,
+	 .up = true},
+};
+/* An interface that somebody knows. */
+static struct fabric_reach known[] = {
+	{.link = "rdma0", .subnet = "10.5.212.0/24", .mtu_bytes = 9000, .rdma_device = "mlx5_0"},
+};
+static struct fabric_reach no_port[] = {
+	{.link = "eno2", .subnet = "10.5.212.0/24", .mtu_bytes = 9000},
+};
+
+static const struct {
+	const char *name;
+	struct fabric_facts facts;
+	struct macvlan_wishes wishes;
+	const char *has, *not; /* of the comments; not NULL: anything */
+	const char *refused;   /* for --apply; NULL: isn't */
+} words[] = {
+	{"a port", FACTS(usual), {0}, "it is a port of mlx5_0.\n", "Careful: enp", NULL},
+	{"a port that is wished for",
+	 FACTS(known),
+	 {.link = "rdma0"},
+	 "# rdma0: no controller that is known is reached through it; it is a port of mlx5_0.\n",
+	 "controller  (",
+	 NULL},
+	{"none that is wished for",
+	 FACTS(no_port),
+	 {.link = "eno2"},
+	 "# Careful: eno2 has no RDMA port here.\n",
+	 "controller  (",
+	 NULL},
+	{"none",
+	 FACTS(plain),
+	 {0},
+	 "# Careful: eno1 has no RDMA port here.\n",
+	 NULL,
+	 "eno1 leads to controller pod001:8090, and has no RDMA port"},
+	{"a gateway",
+	 FACTS(routed),
+	 {0},
+	 "reached by the gateway 10.5.212.254, to which",
+	 NULL,
+	 "name it by --interface"},
+	{"a gateway that is meant", FACTS(routed), {.link = "eno1"}, "by the gateway", NULL, NULL},
+	{"another machine's",
+	 FACTS(usual),
+	 {.link = "ens9", .subnet = "10.9.0.0/24"},
+	 "# Careful: this machine has no interface ens9.\n",
+	 NULL,
+	 NULL},
+	{"a subnet that is too wide",
+	 FACTS(usual),
+	 {.subnet = "10.5.0.0/16"},
+	 "# Careful: 10.5.0.0/16 isn't within 10.5.212.0/24, this machine's subnet on enp65s0f0.\n",
+	 NULL,
+	 NULL},
+	{"a part of it", FACTS(usual), {.subnet = "10.5.212.128/25"}, "left", "isn't within", NULL},
+	{"an MTU that is too large",
+	 FACTS(usual),
+	 {.mtu = 9001},
+	 "the MTU 9001 is larger than that of enp65s0f0, 9000",
+	 NULL,
+	 NULL},
+	{"others", FACTS(usual), {0}, "# Careful: other machines in it aren't known", NULL, NULL},
+	{"others, told",
+	 FACTS(usual),
+	 {.exclude = "10.5.212.0/26"},
+	 "left",
+	 "other machines",
+	 NULL},
+};
+
+static void test_words(void)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct buf out = BUF_INIT(65536);
+		struct err err = ERR_INIT;
+		struct macvlan_plan p;
+		size_t len;
+
+		row_begin("%s", words[i].name);
+		if (macvlan_plan(&words[i].facts, &words[i].wishes, &p, &err) < 0 ||
+		    macvlan_write_comments(&p, &out, &err) < 0)
+			fail("%s", err.msg);
+		CLEANUP_FREE char *text = buf_steal(&out, &len);
+		has_str(text, words[i].has, "what is said");
+		ok(!words[i].not|| !strstr(text, words[i].not), "... and isn't");
+		is_int(macvlan_check_link(&p, &err), words[i].refused ? -1 : 0, "may be applied");
+		has_str(err.msg, words[i].refused ? words[i].refused : "", "... or why not");
+	}
+	row_end();
+}
+
+/* More Nodes than a network lists: the rest is told of, and nothing is refused. */
+static void test_many_nodes(void)
+{
+	static char addresses[300][16];
+	struct macvlan_used used[300];
+	struct fabric_facts facts = FACTS(wide);
+	struct macvlan_wishes wishes = {.used = used, .n_used = 300};
+	struct buf out = BUF_INIT(65536);
+	struct err err = ERR_INIT;
+	struct macvlan_plan p;
+	size_t len;
+
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(addresses[i], sizeof(addresses[i]), "10.5.%u.%u", 201 + i / 250, i % 250);
+		used[i] = (struct macvlan_used){addresses[i], "head"};
+	}
+	is_int(macvlan_plan(&facts, &wishes, &p, &err), 0, "many Nodes are no error");
+	is_int((long long)p.n_excludes, MACVLAN_MAX_EXCLUDES,
+	       "as many as there may be are left out");
+	if (macvlan_write_warnings(&p, &out, &err) < 0)
+		fail("%s", err.msg);
+	CLEANUP_FREE char *text = buf_steal(&out, &len);
+	has_str(text, "and not excluded: 10.5.201.62, ", "the others are told");
+	has_str(text, " more.\n", "... by their number");
+}
+
 int main(void)
 {
 	test_texts();
@@ -434,5 +582,7 @@ int main(void)
 	test_plans();
 	test_network();
 	test_attachment();
+	test_words();
+	test_many_nodes();
 	return done_testing();
 }
