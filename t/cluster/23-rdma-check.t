@@ -47,7 +47,8 @@ sub ctl (@words) {
 		env => { HOME => test_dir() . '', IPUCTL_SERVER => undef });
 }
 
-sub macvlan (@words) { return ctl('rdma', 'macvlan', "--controller=$controllers", @words) }
+# rdma0 is named, since there is no RDMA port here.
+sub macvlan (@words) { return ctl('rdma', 'macvlan', "--controller=$controllers", '--interface=rdma0', @words) }
 
 sub check (@words) {
 	my $done = ctl('rdma', 'check', "--controller=$controllers", '--node', $node, '-o', 'json', @words);
@@ -85,6 +86,7 @@ define('k8s.cni.cncf.io', 'v1', 'NetworkAttachmentDefinition', 'network-attachme
 define('whereabouts.cni.cncf.io', 'v1alpha1', 'IPPool', 'ippools', 'Namespaced', range => { type => 'string' });
 
 subtest 'the manifest is applied' => sub {
+	like(ctl('rdma', 'macvlan', "--controller=$controllers", '--apply')->{err}, qr/has no RDMA port: .*--interface/, 'not on any interface unasked');
 	my $kind = 'macvlannetwork.mellanox.com/rdma-net';
 	is(macvlan('--apply', '--dry-run')->{out}, "$kind created (server dry run)\n", 'a dry run');
 	is(macvlan('--apply', @{ $_->[1] })->{out}, "$kind $_->[0]\n", $_->[0])
