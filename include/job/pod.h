@@ -64,6 +64,10 @@ void job_volume_apply(struct jmut_doc *doc, struct jmut *pod_spec, const struct 
 
 /* Pieces of other Pods too. */
 bool job_env_has(struct jmut *env, const char *name);
+/* Whether the container asks its Node for the resource that Nodes may show (node/nodes.h). That
+ * gives it no IPUs, and where none shows it, its Pod is never placed. */
+#define JOB_IPU_RESOURCE "graphcore.ai/ipu"
+bool job_names_ipu_resource(const struct json *container);
 void job_env_drop(struct jmut *env, struct str name);
 void job_mount(struct jmut_doc *doc, struct jmut *container, const char *volume, const char *path,
 	       bool read_only);

@@ -160,6 +160,23 @@ static void warn_ports(const struct job_look *l, const char *path, const struct 
 	}
 }
 
+static void warn_resource(const struct job_look *l, const char *list, const struct json *pod)
+{
+	struct json_iter it = json_iter(json_get(pod, list));
+
+	while (json_next(&it)) {
+		if (job_names_ipu_resource(it.value))
+			admission_warn(
+				l->out,
+				POD_SPEC
+				".%s[%zu].resources: " JOB_IPU_RESOURCE
+				" gives no IPUs, which come by the job's size: where no "
+				"node shows it (advertise.ipus), the Pods aren't placed while "
+				"the job holds its partition",
+				list, it.index);
+	}
+}
+
 static void warn_container(const struct job_look *l, const char *path, const struct json *container)
 {
 	const struct json *privileged = json_at(container, "securityContext", "privileged", NULL);
@@ -192,6 +209,8 @@ void job_look_warn_pod(const struct job_look *l)
 		job_look_path(path, POD_SPEC ".containers[%zu]", it.index);
 		warn_container(l, path, it.value);
 	}
+	warn_resource(l, "initContainers", pod);
+	warn_resource(l, "containers", pod);
 	warn_env(l, "spec.launcher.env", json_at(l->spec, "launcher", "env", NULL));
 	warn_metadata(l);
 }

@@ -51,6 +51,14 @@ void job_env_offer(struct jmut_doc *doc, struct jmut *env, size_t *at, const cha
 
 /* ---- containers ---- */
 
+bool job_names_ipu_resource(const struct json *container)
+{
+	const struct json *resources = json_get(container, "resources");
+
+	return json_at(resources, "limits", JOB_IPU_RESOURCE, NULL) ||
+	       json_at(resources, "requests", JOB_IPU_RESOURCE, NULL);
+}
+
 void job_mount(struct jmut_doc *doc, struct jmut *container, const char *volume, const char *path,
 	       bool read_only)
 {

@@ -417,6 +417,18 @@ static void set_env(const struct injection *in, struct jmut *container, const ch
 	job_env_apply(in->doc, container, ipus);
 }
 
+/* In mode init it's the scheduler that wants it, and nothing is held yet. */
+static void warn_resource(const struct injection *in, const struct json *container,
+			  const char *path)
+{
+	if (in->settings->mode == POD_MODE_GATE && job_names_ipu_resource(container))
+		warn(in,
+		     "%s.resources: " JOB_IPU_RESOURCE
+		     " gives no IPUs, which come by the annotation: where no node shows it "
+		     "(advertise.ipus), the Pod isn't placed while it holds its partition",
+		     path);
+}
+
 static int inject_containers(const struct injection *in, const struct job_ipus *ipus)
 {
 	char path[64];
@@ -432,6 +444,7 @@ static int inject_containers(const struct injection *in, const struct job_ipus *
 				 it.index);
 			if (check_mounts(in, container, path) < 0)
 				return -1;
+			warn_resource(in, it.value, path);
 			if (!uses_ipus(in, k, container))
 				continue;
 			set_env(in, container, path, ipus);

@@ -354,6 +354,10 @@ static const struct row rows[] = {
 	 IN_MAIN("readinessProbe")},
 	{"port-on-node", SPEC("'jobInstances':2,'workers':{'template':{'spec':{'containers':[{'name':'c','image':'i',"
 	 "'ports':[{'containerPort':80,'hostPort':80},{'containerPort':81,'hostPort':81}]}]}}}"), IN_MAIN("ports[0]")},
+	{"resource-ipu", MAIN("'resources':{'limits':{'graphcore.ai/ipu':4}}"), IN_MAIN("resources")},
+	{"resource-ipu", MAIN("'resources':{'requests':{'graphcore.ai/ipu':'4'}}"), IN_MAIN("resources")},
+	{"resource-ipu", POD("'initContainers':[{'name':'a','image':'i','resources':{'limits':{'graphcore.ai/ipu':4}}}]"),
+	 IN_POD("initContainers[0].resources")},
 	{"meta-unused", META("'name':'x'"), IN_META("name")},
 	{"meta-own", META("'labels':{'graphcore.ai/role':'x'}"), IN_META("labels[graphcore.ai/role]")},
 };
