@@ -369,7 +369,8 @@ static const struct rule *judge_own(const struct sight *s, const bool *own,
 	return worst;
 }
 
-/* It belongs to none yet: one that is well is enough; else the one that comes nearest speaks. */
+/* It belongs to none yet: one that is well is enough; else, while one is unknown, so is the whole,
+ * since that one may be well; else the one that comes nearest speaks. */
 static const struct rule *judge_any(const struct sight *s, const struct fabric_reach **ret_reach)
 {
 	const struct rule *nearest = NULL;
@@ -379,7 +380,9 @@ static const struct rule *judge_any(const struct sight *s, const struct fabric_r
 		const struct fabric_reach *reach = &s->facts->reach[i];
 		const struct rule *rule = trouble_of(s->facts, s->need, reach);
 
-		if (rule && *ret_reach && rule <= nearest)
+		if (rule && nearest &&
+		    (rule->status == nearest->status ? rule <= nearest
+						     : rule->status != FABRIC_UNKNOWN))
 			continue;
 		*ret_reach = reach;
 		nearest = rule;

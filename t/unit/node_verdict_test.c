@@ -147,6 +147,12 @@ static void both_unresolved(struct world *w)
 static void no_routes(struct world *w)
 {
 	has_error(w, 0, true, "Network is unreachable");
+	has_error(w, 1, true, "Network is unreachable");
+}
+
+static void unresolved_or_no_route(struct world *w)
+{
+	no_routes(w);
 	has_error(w, 1, false, "two: no such name");
 }
 
@@ -166,6 +172,18 @@ static void by_default_route(struct world *w)
 {
 	add_reach(w, 0, "one:8090", "eth0", "");
 	add_reach(w, 1, "two:8090", "eth0", "");
+}
+
+static void unresolved_or_default_route(struct world *w)
+{
+	by_default_route(w);
+	has_error(w, 0, false, "one: no such name");
+}
+
+static void unresolved_or_port_down(struct world *w)
+{
+	has_error(w, 1, false, "two: no such name");
+	w->ports[0].state = RDMA_PORT_DOWN;
 }
 
 static void management_network(struct world *w)
@@ -329,6 +347,12 @@ static const struct {
 	 "V-IPU controller one:8090: Network is unreachable"},
 	{"by the default route", by_default_route, "no-rdma-route", "NoRDMARoute", FABRIC_FALSE,
 	 "interface eth0, which leads to V-IPU controller one:8090, has no RDMA port"},
+	{"one has no address, the other no route", unresolved_or_no_route, "unresolved",
+	 "ControllerNotResolved", FABRIC_UNKNOWN, "V-IPU controller two:8090: two: no such name"},
+	{"… the other by the default route", unresolved_or_default_route, "unresolved",
+	 "ControllerNotResolved", FABRIC_UNKNOWN, "V-IPU controller one:8090: one: no such name"},
+	{"… the other by a port that is down", unresolved_or_port_down, "unresolved",
+	 "ControllerNotResolved", FABRIC_UNKNOWN, "V-IPU controller two:8090: two: no such name"},
 	{"a link is down", link_down, "link-down", "LinkDown", FABRIC_FALSE,
 	 "interface eth2, which leads to V-IPU controller one:8090, is down"},
 	{"a link is down, and no RDMA wanted", own_link_down_without_rdma, "link-down", "LinkDown",
