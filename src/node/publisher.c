@@ -55,6 +55,8 @@ struct publisher {
 
 	enum fabric_status told; /* the last status that an Event told of: True or False */
 	bool told_known;
+	enum fabric_status said; /* the last that the log told of */
+	bool said_known;
 	bool untold; /* Pods haven't been read: they are told when they are */
 	struct metric *turns;
 };
@@ -126,10 +128,21 @@ static void judge(struct publisher *p)
 		const char *values[] = {fabric_status_name(p->verdict.status)};
 
 		metric_add(p->turns, values, 1);
-		log_msg(p->verdict.status == FABRIC_TRUE ? LOG_INFO : LOG_WARN, "node",
-			p->node_name, "fabric ready: %s: %s reason=%s", values[0],
-			p->verdict.message, p->verdict.reason);
 	}
+}
+
+/* What the Node says, not each turn before that: a port that flaps doesn't fill the log. */
+static void say(struct publisher *p, const struct publish_plan *plan)
+{
+	const struct fabric_verdict *v = &p->verdict;
+
+	if (!v->complete || v->status != plan->status || (p->said_known && v->status == p->said))
+		return;
+	p->said_known = true;
+	p->said = v->status;
+	log_msg(v->status == FABRIC_TRUE ? LOG_INFO : LOG_WARN, "node", p->node_name,
+		"fabric ready: %s: %s reason=%s", fabric_status_name(v->status), v->message,
+		v->reason);
 }
 
 /* ---- Events ---- */
@@ -247,6 +260,7 @@ static void on_written(void *arg, const struct err *err, const struct kube_respo
 		end_run(p, err);
 		return;
 	}
+	kube_workqueue_step(p->queue); /* a slow API server isn't a stuck queue */
 	if (response->json)
 		kube_store_note(p->nodes, response->json);
 	step(p);
@@ -299,6 +313,7 @@ static void step(struct publisher *p)
 	find_belonging(p, p->opts.facts(p->opts.arg), belongs);
 	publish_plan(&view, &plan);
 	free(belongs);
+	say(p, &plan);
 	if ((plan.condition || plan.meta) && p->steps++ < MAX_STEPS) {
 		tell(p, node, &plan);
 		write_node(p, &plan);
@@ -546,6 +561,7 @@ struct publisher *publisher_new(const struct publisher_opts *opts)
 		.name = "node",
 		.backoff_base_ms = BACKOFF_MS,
 		.backoff_max_ms = 60000,
+		.step_s = CALL_MS / 1000,
 	};
 	struct publisher *p = xcalloc(1, sizeof(*p));
 

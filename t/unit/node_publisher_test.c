@@ -6,6 +6,7 @@
 #include "partition_rig.h"
 
 #include "kube/event.h"
+#include "loop/pulse.h"
 #include "node/publisher.h"
 
 #define NODE_JSON(name)                                                                            \
@@ -267,11 +268,27 @@ static void test_port(void)
 	end();
 }
 
+/* Lines of the log that tell of the fabric. */
+static unsigned n_said(FILE *log)
+{
+	char line[1024];
+	unsigned n = 0;
+
+	rewind(log);
+	while (fgets(line, sizeof(line), log))
+		n += strstr(line, "fabric ready: ") != NULL;
+	return n;
+}
+
 static void test_flapping(void)
 {
+	FILE *log = tmpfile();
 	int64_t before;
 
+	if (!log)
+		bail_out("tmpfile");
 	begin("a port that flaps");
+	log_init(LOG_INFO, LOG_TEXT, fileno(log));
 	WITHIN(2000, is_condition("True") && label("vipu-ctrl")[0]);
 	WITHIN(1000, false);
 	before = writes();
@@ -282,7 +299,11 @@ static void test_flapping(void)
 	ok(is_condition("False"), "is down for as long as it flaps");
 	is_int(writes(), before + 2, "in two writes");
 	is_uint(n_events("IPUFabricNotReady", "Node/n1"), 1, "and one Event");
+	is_uint(n_said(log), 2, "the log tells of the beginning and of the first turn");
 	ok(WITHIN(12000, is_condition("True")), "it's True when that has ended");
+	is_uint(n_said(log), 3, "and of the end");
+	log_init(LOG_FATAL, LOG_TEXT, 2);
+	fclose(log);
 	end();
 }
 
@@ -367,6 +388,26 @@ static void test_faults(void)
 	ok(WITHIN(1000, publisher_ready(publisher, &why)), "and ready");
 	WITHIN(1000, false);
 	is_uint(n_events("IPUFabricNotReady", "Node/n1"), 2, "each turn is told once");
+	end();
+}
+
+/* A write that lasts to its deadline isn't a queue that is stuck. */
+static void test_slow(void)
+{
+	bool stuck = false;
+
+	begin("an API server that doesn't answer");
+	WITHIN(2000, is_condition("True") && label("vipu-ctrl")[0]);
+	inject_api("{\"kind\":\"hang\",\"verb\":\"patch\",\"resource\":\"nodes\",\"count\":1}");
+	turn_port(false);
+	for (int s = 0; s < 9; s++) {
+		WITHIN(1000, false);
+		pulses_tick();
+		stuck = stuck || pulses_stuck(5, 1000);
+	}
+	ok(!is_condition("False"), "the write hangs");
+	ok(!stuck, "and the role isn't stuck");
+	ok(WITHIN(20000, is_condition("False") && has_taint(PUBLISH_TAINT)), "it's tried again");
 	end();
 }
 
@@ -461,6 +502,7 @@ int main(void)
 	test_restarts();
 	test_hands();
 	test_faults();
+	test_slow();
 	test_controllers();
 	test_driver();
 	test_gateway();
