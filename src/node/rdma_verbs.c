@@ -262,5 +262,4 @@ void rdma_verbs_take_events(struct ibv_context *context, unsigned budget, struct
 			ret->changed = true;
 		ibv_ack_async_event(&event);
 	}
-	ret->exhausted = true;
 }

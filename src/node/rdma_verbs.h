@@ -31,11 +31,10 @@ int rdma_verbs_query(struct ibv_context *context, const char *path, struct rdma_
 		     size_t *left_out, struct err *err);
 
 struct rdma_events {
-	unsigned n;     /* taken */
-	bool changed;   /* ports or GIDs: ask again */
-	bool fatal;     /* the device failed */
-	bool gone;      /* and no more will come */
-	bool exhausted; /* the budget is: there may be more */
+	unsigned n;   /* taken; the budget: there may be more */
+	bool changed; /* ports or GIDs: ask again */
+	bool fatal;   /* the device failed */
+	bool gone;    /* and no more will come */
 };
 /* Takes and acknowledges what is there, at most budget. */
 void rdma_verbs_take_events(struct ibv_context *context, unsigned budget, struct rdma_events *ret);
