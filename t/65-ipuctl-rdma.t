@@ -144,7 +144,7 @@ subtest 'a machine without anything' => sub {
 	finds($found, 'rdma-link 10.5.212.116:8090', 'none');
 	finds($found, 'runtime-memlock containerd', 'limited', qr/^process 812 has 64 KiB/);
 	like($found->{'runtime-memlock containerd'}{help}, qr{/etc/systemd/system/containerd\.service\.d/memlock\.conf}, '... and how to mend it');
-	finds($found, 'cni-multus', 'unreadable');
+	finds($found, 'cni-multus', 'no-cni', qr{^there is no folder /etc/cni/net\.d$});
 	finds($found, 'cluster', 'none');
 	is($found->{driver}{result} // $found->{device}{result}, 'fail', 'there is no device');
 };
@@ -183,11 +183,39 @@ subtest 'a head node' => sub {
 	finds(check(), 'device', 'denied');
 	$machine->machine("device mlx5_0\nport 1 state=active layer=ethernet width=2 speed=32 mtu=4096\ngid 3 ::ffff:10.5.212.200 type=v2 netdev=rdma0\n");
 
+	for my $wrong (['none', qr/--root: must be an absolute path, not "none"/], ["$dir/none", qr/--root: .*: No such file/], ["$root/proc/meminfo", qr/--root: .* is no folder/]) {
+		my $done = ctl('rdma', 'check', '--root', $wrong->[0]);
+		is($done->{status}, 2, "--root $wrong->[0] is refused");
+		like($done->{err}, $wrong->[1], '... for this reason');
+	}
+	is(ctl('rdma', 'check', '--controller', ',')->{status}, 2, 'a list of no controller is refused');
+
 	local $controllers = '192.0.2.9,127.0.0.1,nowhere.invalid';
 	$found = check();
 	finds($found, 'rdma-link 192.0.2.9:8090', 'none', qr/^eth0 is no interface/);
 	finds($found, 'route 127.0.0.1:8090', 'local');
 	finds($found, 'route nowhere.invalid:8090', 'none');
+};
+
+subtest 'the configuration' => sub {
+	my $none = ctl('rdma', 'check', "--root=$root");
+	like($none->{out}, qr/^skip\s+route\s.*no V-IPU controller is known\n/m, 'no controller is known');
+	like($none->{out}, qr/\n-o wide says what to do about what was skipped\.\n\z/, '... and how to see what to do');
+	like(ctl('rdma', 'check', "--root=$root", '-o', 'wide')->{out}, qr/Name the V-IPU controllers: --controller/, '... is so');
+	put('etc/ipu-operator/operator.yaml' => "controllers: 10.5.212.116:8090:ipunode=a\nnode: {cniFolder: /srv/cni}\n", 'srv/cni/00-multus.conf' => '{}');
+	like(ctl('rdma', 'check', "--root=$root")->{out}, qr/^pass\s+route\s+10\.5\.212\.116:8090 /m, 'this machine\'s own file names them');
+	finds(check(), 'cni-multus', 'no-folder', qr{^/srv/cni has});
+	spit("$dir/other.yaml", "controllers: 192.0.2.9\nnode: {cniFolder: /srv/none}\n");
+	my $other = ctl('rdma', 'check', "--root=$root", '--config', "$dir/other.yaml");
+	like($other->{out}, qr/ 192\.0\.2\.9:8090 /, 'one that is named does instead');
+	unlike($other->{out}, qr/10\.5\.212\.116:8090/, '... alone');
+	finds(check('--config', "$dir/other.yaml"), 'cni-multus', 'no-cni', qr{^there is no folder /srv/none$});
+	put('etc/ipu-operator/operator.yaml' => "{\n");
+	my $broken = ctl('rdma', 'check', "--root=$root");
+	like($broken->{err}, qr{operator\.yaml is left out: }, 'what nobody named stops nothing');
+	like($broken->{out}, qr/ passed, /, '... indeed');
+	is(ctl('rdma', 'check', "--root=$root", '--config', "$root/etc/ipu-operator/operator.yaml")->{status}, 2, '... else it does');
+	unlink "$root/etc/ipu-operator/operator.yaml" or die;
 };
 
 # ---- the manifest ----

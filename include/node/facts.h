@@ -148,13 +148,14 @@ struct fabric_module {
 struct fabric_host {
 	bool known;
 	uint64_t memlock_bytes; /* of this process */
+	bool may_lock;          /* it has CAP_IPC_LOCK, so that this limit is nothing to it */
 	struct fabric_runtime *runtimes;
 	size_t n_runtimes;
 	uint64_t hugepages_total, hugepages_free, hugepage_bytes;
 	struct fabric_module *modules; /* those that matter for RDMA, loaded or not */
 	size_t n_modules;
-	/* In /etc/cni/net.d (or where it is said to be); known: the folder could be read. */
-	bool cni_known;
+	/* In /etc/cni/net.d, or where K3s or somebody says; known: the folder could be read. */
+	bool cni_known, cni_missing; /* missing: it isn't there */
 	bool cni_multus, cni_multus_folder, cni_whereabouts;
 	char cni_folder[NODE_TEXT_SIZE];
 };

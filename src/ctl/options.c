@@ -86,7 +86,7 @@ static const struct known {
 	 0, KIND_TEXT, AT(controller), CTL_TAKES_RENDER | CTL_TAKES_RDMA},
 	{"controller", "HOST:PORT[,...]",
 	 "the V-IPU controllers (default: those of --config, else of the\n"
-	 "cluster's ConfigMap)",
+	 "cluster's ConfigMap, else of /etc/ipu-operator/operator.yaml)",
 	 0, KIND_TEXT, AT(controller), CTL_TAKES_RDMA},
 	{"config", "FILE", "the operator's configuration (default: its defaults)", 0, KIND_TEXT,
 	 AT(config), CTL_TAKES_RENDER | CTL_TAKES_RDMA},

@@ -88,6 +88,15 @@ static void print_help(const struct node_finding *finding, struct buf *out)
 	(void)buf_printf(out, NULL, "%s\n", ctl_style_end());
 }
 
+static bool has_skipped_help(const struct node_findings *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].rule->result == NODE_SKIP && f->items[i].rule->help[0])
+			return true;
+	}
+	return false;
+}
+
 static void print_table(const struct ctl_options *o, const struct node_findings *f, struct buf *out)
 {
 	int check = (int)widest(f, false), subject = (int)widest(f, true);
@@ -110,6 +119,8 @@ static void print_table(const struct ctl_options *o, const struct node_findings 
 	(void)buf_printf(out, NULL, "%zu passed, %zu warned, %zu failed, %zu skipped\n",
 			 node_findings_count(f, NODE_PASS), node_findings_count(f, NODE_WARN),
 			 node_findings_count(f, NODE_FAIL), node_findings_count(f, NODE_SKIP));
+	if (o->output != CTL_WIDE && has_skipped_help(f))
+		(void)buf_printf(out, NULL, "-o wide says what to do about what was skipped.\n");
 }
 
 static int print_json(const struct ctl_options *o, const struct node_findings *f, struct buf *out,

@@ -21,6 +21,7 @@
 struct ctl_rdma {
 	struct ctl_link *link; /* NULL: there is no kubeconfig */
 	struct vipu_address_list controllers;
+	char *cni_folder;  /* that a configuration names; NULL: none does */
 	struct loop *loop; /* of the fabric alone */
 	struct net *net;
 	struct fabric *fabric;

@@ -2,8 +2,12 @@
 /*
  * Who the controllers are, then this machine, then the cluster: each as far as it can be had.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/yaml.h"
 #include "ctl/facts.h"
@@ -14,6 +18,8 @@
 
 #define MACHINE_MS 10000 /* most time for this machine's facts */
 #define PAGE       500
+/* Of an operator on this machine (daemon/config.h's, which is above ctl). */
+#define CONFIG_PATH "/etc/ipu-operator/operator.yaml"
 
 const char *ctl_rdma_network(const struct ctl_options *o)
 {
@@ -76,21 +82,47 @@ static int take_option(const char *text, struct vipu_address_list *all, struct e
 	if (all->n_problems)
 		return err_set(err, ERR_INVALID, 0, "--controller: \"%s\": %s",
 			       all->problems[0].text, all->problems[0].reason);
+	if (all->n == 0)
+		return err_set(err, ERR_INVALID, 0, "--controller: \"%s\" names none", text);
 	return 0;
 }
 
-static int take_file(const char *path, struct vipu_address_list *all, struct err *err)
+/* Controllers are added to those that there are. */
+static int take_file(const char *path, struct ctl_rdma *r, struct err *err)
 {
 	CLEANUP_YAML struct yaml *yaml = NULL;
+	const char *folder;
 
 	if (yaml_load(path, &yaml, err) < 0) {
 		err->kind = ERR_INVALID;
 		err->code = 0;
-		return err_wrap(err, "--config");
+		return -1;
 	}
-	if (yaml_len(yaml) > 0)
-		take_config(yaml_doc(yaml, 0), all);
+	if (yaml_len(yaml) == 0)
+		return 0;
+	take_config(yaml_doc(yaml, 0), &r->controllers);
+	folder = json_cstr(json_at(yaml_doc(yaml, 0), "node", "cniFolder", NULL));
+	if (folder && folder[0] == '/' && !r->cni_folder)
+		r->cni_folder = xstrdup(folder);
 	return 0;
+}
+
+/* That of this machine's own operator, which needn't be there; nobody has named it, so what is
+ * wrong with it stops nothing. */
+static void take_own_file(const struct ctl_options *o, struct ctl_rdma *r)
+{
+	CLEANUP_FREE char *path = xasprintf("%s" CONFIG_PATH, o->root ? o->root : "");
+	struct ctl_rdma found = {.link = NULL};
+	struct err err = ERR_INIT;
+
+	if (access(path, R_OK) < 0)
+		return;
+	if (take_file(path, &found, &err) < 0)
+		fprintf(stderr, "ipuctl: %s is left out: %s\n", path, err.msg);
+	if (r->controllers.n == 0)
+		merge(&r->controllers, &found.controllers);
+	vipu_address_list_done(&found.controllers);
+	r->cni_folder = found.cni_folder;
 }
 
 static void take_text(const char *text, bool is_config, struct vipu_address_list *all)
@@ -132,12 +164,22 @@ static void take_cluster(struct ctl_link *link, const struct ctl_options *o,
 
 static int find_controllers(const struct ctl_options *o, struct ctl_rdma *r, struct err *err)
 {
-	if (o->controller)
-		return take_option(o->controller, &r->controllers, err);
-	if (o->config)
-		return take_file(o->config, &r->controllers, err);
-	if (r->link)
+	struct ctl_rdma named = {.link = NULL};
+
+	if (o->controller && take_option(o->controller, &r->controllers, err) < 0)
+		return -1;
+	if (o->config) {
+		if (take_file(o->config, &named, err) < 0)
+			return err_wrap(err, "--config");
+		r->cni_folder = named.cni_folder;
+		if (!o->controller)
+			merge(&r->controllers, &named.controllers);
+		vipu_address_list_done(&named.controllers);
+		return 0;
+	}
+	if (!o->controller && r->link)
 		take_cluster(r->link, o, &r->controllers);
+	take_own_file(o, r);
 	return 0;
 }
 
@@ -161,7 +203,8 @@ static void on_late(struct loop_timer *timer, void *arg)
 /* The facts stay as they are, since the loop doesn't turn any more. */
 static int look_here(const struct ctl_options *o, struct ctl_rdma *r, struct err *err)
 {
-	struct fabric_opts opts = {.controllers = &r->controllers, .root = o->root};
+	struct fabric_opts opts = {
+		.controllers = &r->controllers, .root = o->root, .cni_folder = r->cni_folder};
 	struct loop_timer late;
 
 	if (loop_new(&r->loop, err) < 0 || net_new(r->loop, &r->net, err) < 0 ||
@@ -177,11 +220,29 @@ static int look_here(const struct ctl_options *o, struct ctl_rdma *r, struct err
 	return 0;
 }
 
+static int check_root(const char *root, struct err *err)
+{
+	struct stat st;
+
+	if (!root)
+		return 0;
+	if (root[0] != '/')
+		return err_set(err, ERR_INVALID, 0, "--root: must be an absolute path, not \"%s\"",
+			       root);
+	if (stat(root, &st) < 0)
+		return err_set(err, ERR_INVALID, 0, "--root: %s: %s", root, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, ERR_INVALID, 0, "--root: %s is no folder", root);
+	return 0;
+}
+
 int ctl_rdma_gather(const struct ctl_options *o, struct ctl_rdma *ret, struct err *err)
 {
 	struct ctl_rdma r = {.link = NULL};
 
 	*ret = r;
+	if (check_root(o->root, err) < 0)
+		return -1;
 	if (ctl_link_new_if_any(o, &ret->link, err) < 0 || find_controllers(o, ret, err) < 0 ||
 	    look_here(o, ret, err) < 0) {
 		ctl_rdma_done(ret);
@@ -197,6 +258,7 @@ void ctl_rdma_done(struct ctl_rdma *r)
 	loop_free(r->loop);
 	vipu_address_list_done(&r->controllers);
 	ctl_link_free(r->link);
+	free(r->cni_folder);
 	*r = (struct ctl_rdma){.link = NULL};
 }
 

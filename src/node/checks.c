@@ -43,6 +43,7 @@ enum {
 	MTU_FINE,
 	MTU_SMALL,
 	MEMLOCK_UNLIMITED,
+	MEMLOCK_CAPABLE,
 	MEMLOCK_LIMITED,
 	RUNTIME_UNLIMITED,
 	RUNTIME_OLD,
@@ -55,19 +56,22 @@ enum {
 	MULTUS_THERE,
 	MULTUS_NO_FOLDER,
 	MULTUS_MISSING,
+	MULTUS_NO_CNI,
 	MULTUS_UNREADABLE,
 	WHEREABOUTS_THERE,
 	WHEREABOUTS_MISSING,
+	WHEREABOUTS_NO_CNI,
 	WHEREABOUTS_UNREADABLE,
 	N_RULES,
 };
 
 /* clang-format off */
 #define AS_ROOT "Run this as root on the node itself, or with --root where its file system is seen."
+#define NO_CNI "Name the folder by node.cniFolder in a file for --config, if it's elsewhere; a machine without one is no Kubernetes node, or has no network plugin yet."
 const struct node_rule node_rules[N_RULES + 1] = {
 	[DRIVER_LOADED] = {"driver", "loaded", NODE_PASS, ""},
 	[DRIVER_INCOMPLETE] = {"driver", "incomplete", NODE_WARN, "Load what is missing (modprobe), and name it in a file of /etc/modules-load.d, so that it's there after the next boot."},
-	[DRIVER_MISSING] = {"driver", "missing", NODE_FAIL, "Load the card's module and ib_uverbs (modprobe mlx5_ib ib_uverbs), and name them in a file of /etc/modules-load.d; install the kernel's package of extra modules or the card's driver where there are none."},
+	[DRIVER_MISSING] = {"driver", "missing", NODE_FAIL, "Name the modules in a file of /etc/modules-load.d as well, so that they're there after the next boot; install the kernel's package of extra modules or the card's driver where there are none."},
 	[DRIVER_UNKNOWN] = {"driver", "unknown", NODE_SKIP, AS_ROOT},
 	[DEVICE_OPENED] = {"device", "opened", NODE_PASS, ""},
 	[DEVICE_FATAL] = {"device", "fatal", NODE_FAIL, "Look at the kernel's log (dmesg), then restart the card's driver or the machine: SUBJECT says that it's broken."},
@@ -94,6 +98,7 @@ const struct node_rule node_rules[N_RULES + 1] = {
 	[MTU_FINE] = {"mtu", "fine", NODE_PASS, ""},
 	[MTU_SMALL] = {"mtu", "small", NODE_WARN, "Set the interface's MTU to 1500 or more, as the switch allows, and the network's definition to the same."},
 	[MEMLOCK_UNLIMITED] = {"memlock", "unlimited", NODE_PASS, ""},
+	[MEMLOCK_CAPABLE] = {"memlock", "capability", NODE_PASS, ""},
 	[MEMLOCK_LIMITED] = {"memlock", "limited", NODE_WARN, "Where IPU programs are run from this shell, have memlock unlimited by a file in /etc/security/limits.d (\"* - memlock unlimited\"), and log in again. Pods have their runtime's."},
 	[RUNTIME_UNLIMITED] = {"runtime-memlock", "unlimited", NODE_PASS, ""},
 	[RUNTIME_OLD] = {"runtime-memlock", "not-restarted", NODE_FAIL, "Restart it, which its unit asks for: systemctl daemon-reload && systemctl restart SUBJECT. Containers that run keep their limit until they are made anew."},
@@ -106,9 +111,11 @@ const struct node_rule node_rules[N_RULES + 1] = {
 	[MULTUS_THERE] = {"cni-multus", "there", NODE_PASS, ""},
 	[MULTUS_NO_FOLDER] = {"cni-multus", "no-folder", NODE_WARN, "See whether Multus' Pod on this node runs: it writes the folder multus.d with its way to the API server when it begins."},
 	[MULTUS_MISSING] = {"cni-multus", "missing", NODE_FAIL, "Install NVIDIA's network operator with secondaryNetwork.multus, or Multus by itself, and see that its Pod runs on this node."},
+	[MULTUS_NO_CNI] = {"cni-multus", "no-cni", NODE_SKIP, NO_CNI},
 	[MULTUS_UNREADABLE] = {"cni-multus", "unreadable", NODE_SKIP, AS_ROOT},
 	[WHEREABOUTS_THERE] = {"cni-whereabouts", "there", NODE_PASS, ""},
 	[WHEREABOUTS_MISSING] = {"cni-whereabouts", "missing", NODE_FAIL, "Install NVIDIA's network operator with secondaryNetwork.ipamPlugin, or Whereabouts by itself, and see that its Pod runs on this node."},
+	[WHEREABOUTS_NO_CNI] = {"cni-whereabouts", "no-cni", NODE_SKIP, NO_CNI},
 	[WHEREABOUTS_UNREADABLE] = {"cni-whereabouts", "unreadable", NODE_SKIP, AS_ROOT},
 };
 /* clang-format on */
@@ -405,9 +412,13 @@ static void check_limits(const struct fabric_host *h, struct node_findings *f)
 	char limit[32];
 
 	format_bytes(h->memlock_bytes, limit);
-	FIND(f, h->memlock_bytes == FABRIC_UNLIMITED ? MEMLOCK_UNLIMITED : MEMLOCK_LIMITED, "",
-	     "this process may lock %s%s", limit,
-	     h->memlock_bytes == FABRIC_UNLIMITED ? "" : " of memory");
+	if (h->memlock_bytes != FABRIC_UNLIMITED && h->may_lock)
+		FIND(f, MEMLOCK_CAPABLE, "",
+		     "this process has CAP_IPC_LOCK; its limit of %s is for others", limit);
+	else
+		FIND(f, h->memlock_bytes == FABRIC_UNLIMITED ? MEMLOCK_UNLIMITED : MEMLOCK_LIMITED,
+		     "", "this process may lock %s%s", limit,
+		     h->memlock_bytes == FABRIC_UNLIMITED ? "" : " of memory");
 	before = f->n;
 	for (size_t i = 0; i < h->n_runtimes; i++) {
 		/* No container is a child of a kubelet's. */
@@ -427,6 +438,11 @@ static void check_cni(const struct fabric_host *h, struct node_findings *f)
 {
 	const char *folder = h->cni_folder[0] ? h->cni_folder : "the CNI folder";
 
+	if (!h->cni_known && h->cni_missing) {
+		FIND(f, MULTUS_NO_CNI, "", "there is no folder %s", folder);
+		FIND(f, WHEREABOUTS_NO_CNI, "", "there is no folder %s", folder);
+		return;
+	}
 	if (!h->cni_known) {
 		FIND(f, MULTUS_UNREADABLE, "", "%s can't be read", folder);
 		FIND(f, WHEREABOUTS_UNREADABLE, "", "%s can't be read", folder);

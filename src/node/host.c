@@ -4,16 +4,22 @@
  */
 #include "host.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/json.h"
 #include "files.h"
 #include "runtimes.h"
 
+#define USUAL_CNI      "/etc/cni/net.d"
+#define K3S_CNI        "/var/lib/rancher/k3s/agent/etc/cni/net.d"
 #define MEMINFO_BYTES  16384
 #define MODULES_BYTES  ((size_t)1 << 20)
 #define MAX_CNI_FILES  1024
@@ -29,7 +35,7 @@ static const char *const modules[] = {
 
 struct host_reader {
 	struct files files;
-	char *cni_folder;
+	char *cni_folder; /* "": the usual one, or K3s' */
 	struct runtimes *runtimes;
 };
 
@@ -38,7 +44,7 @@ struct host_reader *host_reader_new(const char *root, const char *cni_folder)
 	struct host_reader *reader = xcalloc(1, sizeof(*reader));
 
 	files_open(&reader->files, root);
-	reader->cni_folder = xstrdup(cni_folder && cni_folder[0] ? cni_folder : "/etc/cni/net.d");
+	reader->cni_folder = xstrdup(cni_folder ? cni_folder : "");
 	reader->runtimes = runtimes_new(&reader->files);
 	return reader;
 }
@@ -192,9 +198,39 @@ int host_parse_docker(struct str json, uint64_t *ret_bytes)
 
 /* ---- reading ---- */
 
+/* The kernel asks for the capability in the first user namespace; that of another one is none. */
+static bool is_first_user_namespace(void)
+{
+	struct files ours;
+	struct buf text = BUF_INIT(256);
+	struct str map, first, second;
+
+	files_open(&ours, NULL);
+	(void)files_read(&ours, "/proc/self/uid_map", &text);
+	files_close(&ours);
+	map = str_trim(buf_str(&text));
+	first = word(&map);
+	second = word(&map);
+	bool is_first = str_eqz(first, "0") && str_eqz(second, "0") &&
+			str_eqz(word(&map), "4294967295");
+	buf_done(&text);
+	return is_first;
+}
+
+static bool may_lock(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	return syscall(SYS_capget, &head, data) == 0 && data[0].effective & 1U << CAP_IPC_LOCK &&
+	       is_first_user_namespace();
+}
+
 static void read_own_limit(struct fabric_host *host)
 {
 	struct rlimit limit;
+
+	host->may_lock = may_lock();
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
 		host->memlock_bytes = limit.rlim_cur == RLIM_INFINITY ? FABRIC_UNLIMITED
@@ -326,11 +362,18 @@ static void read_modules(const struct files *files, struct fabric_host *host)
 	buf_done(&built_in);
 }
 
-static void read_cni(const struct files *files, const char *folder, struct fabric_host *host)
+static void read_cni(const struct files *files, const char *wanted, struct fabric_host *host)
 {
+	const char *folder = wanted[0] ? wanted : USUAL_CNI;
 	DIR *dir = files_opendir(files, folder);
 	const struct dirent *entry;
 
+	host->cni_missing = !dir && errno == ENOENT;
+	if (!wanted[0] && host->cni_missing && files_exist(files, K3S_CNI)) {
+		folder = K3S_CNI;
+		dir = files_opendir(files, folder);
+		host->cni_missing = !dir && errno == ENOENT;
+	}
 	snprintf(host->cni_folder, sizeof(host->cni_folder), "%s", folder);
 	host->cni_known = dir != NULL;
 	for (unsigned i = 0; dir && i < MAX_CNI_FILES && (entry = readdir(dir)); i++) {
@@ -378,6 +421,7 @@ static bool runtime_equal(const struct fabric_runtime *a, const struct fabric_ru
 bool fabric_host_equal(const struct fabric_host *a, const struct fabric_host *b)
 {
 	bool same = a->known == b->known && a->memlock_bytes == b->memlock_bytes &&
+		    a->may_lock == b->may_lock && a->cni_missing == b->cni_missing &&
 		    a->n_runtimes == b->n_runtimes && a->n_modules == b->n_modules &&
 		    a->hugepages_total == b->hugepages_total &&
 		    a->hugepages_free == b->hugepages_free &&

@@ -277,6 +277,16 @@ static void no_whereabouts(struct world *w)
 static void no_cni(struct world *w)
 {
 	w->facts.host.cni_known = false;
+	w->facts.host.cni_missing = true;
+}
+static void closed_cni(struct world *w)
+{
+	w->facts.host.cni_known = false;
+}
+static void capable(struct world *w)
+{
+	w->facts.host.memlock_bytes = 8 << 20;
+	w->facts.host.may_lock = true;
 }
 static void odd_bytes(struct world *w)
 {
@@ -322,6 +332,7 @@ static const struct {
 	{no_change, "mtu", "fine", "enp65s0f0", "9000 bytes"},
 	{small_mtu, "mtu", "small", "enp65s0f0", "1400 bytes"},
 	{no_change, "memlock", "unlimited", "", "may lock unlimited"},
+	{capable, "memlock", "capability", "", "has CAP_IPC_LOCK; its limit of 8 MiB"},
 	{memlock, "memlock", "limited", "", "may lock 8 MiB of memory"},
 	{no_change, "runtime-memlock", "unlimited", "containerd", "process 812: unlimited"},
 	{docker_told, "runtime-memlock", "unlimited", "docker", "unlimited"},
@@ -338,10 +349,12 @@ static const struct {
 	{no_change, "cni-multus", "there", "", "/etc/cni/net.d has"},
 	{no_folder, "cni-multus", "no-folder", "", "no multus.d"},
 	{no_multus, "cni-multus", "missing", "", "/etc/cni/net.d has no configuration of Multus"},
-	{no_cni, "cni-multus", "unreadable", "", "/etc/cni/net.d can't be read"},
+	{no_cni, "cni-multus", "no-cni", "", "there is no folder /etc/cni/net.d"},
+	{closed_cni, "cni-multus", "unreadable", "", "/etc/cni/net.d can't be read"},
 	{no_change, "cni-whereabouts", "there", "", "whereabouts.d"},
 	{no_whereabouts, "cni-whereabouts", "missing", "", "no whereabouts.d"},
-	{no_cni, "cni-whereabouts", "unreadable", "", "can't be read"},
+	{no_cni, "cni-whereabouts", "no-cni", "", "there is no folder"},
+	{closed_cni, "cni-whereabouts", "unreadable", "", "can't be read"},
 	{odd_bytes, "route", "there", "a?[31m b", "10.5.212.116"},
 };
 

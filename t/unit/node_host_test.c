@@ -453,6 +453,23 @@ static void test_k3s(void)
 	is_uint(host.hugepages_free, 1, "free ones");
 	is_uint(host.hugepage_bytes, GIB(1), "of a gigabyte");
 	fabric_host_done(&host);
+
+	host = read_host(root, NULL);
+	is_str(host.cni_folder, cni, "K3s' folder is found by itself");
+	ok(host.cni_known && host.cni_multus, "... and read");
+	fabric_host_done(&host);
+	put(root, "/etc/cni/net.d/10-flannel.conflist", "{}");
+	host = read_host(root, NULL);
+	is_str(host.cni_folder, "/etc/cni/net.d", "... unless the usual one is there");
+	ok(host.cni_known && !host.cni_multus, "... which is read");
+	fabric_host_done(&host);
+	host = read_host(root, "/etc/cni/none");
+	is_str(host.cni_folder, "/etc/cni/none", "one that is named is the only one");
+	ok(!host.cni_known && host.cni_missing, "... and isn't there");
+	fabric_host_done(&host);
+	host = read_host(root, "/proc/meminfo");
+	ok(!host.cni_known && !host.cni_missing, "one that is there, and isn't to be read");
+	fabric_host_done(&host);
 }
 
 /* Units hidden, doubled and linked; links keep to the root. */
@@ -478,7 +495,7 @@ static void test_load_path(void)
 	is_uint(r->unit_memlock_bytes, MIB(5),
 		"a linked unit is followed below the root, a masked drop-in isn't read");
 	is_str(r->unit, "/etc/systemd/system/containerd.service", "by its name on the load path");
-	ok(!host.cni_known, "no folder of networks");
+	ok(!host.cni_known && host.cni_missing, "no folder of networks");
 	fabric_host_done(&host);
 
 	put(root, "/etc/systemd/system/rke2-server.service", "[Service]\n");
