@@ -76,6 +76,16 @@ subtest 'held to its own Node' => sub {
 		$refused->{status} != 0;
 	}, seconds => 60);
 	like($refused->{err}, qr/changes its own Node alone/, 'whose token says nothing of a node changes none');
+	# The same for a service's account, which is named for its Node.
+	$c->apply(file_text('doc/examples/cluster/head-node-account.yaml') =~ s/\bhead-1\b/$other/gr);
+	my $account = "system:serviceaccount:ipu-operator:ipu-node-$other";
+	$c->kubectl(qw(create clusterrolebinding looks-too --clusterrole=looks), "--user=$account");
+	wait_until('its policy to count', sub {
+		$refused = $c->kubectl_result([ 'annotate', '--overwrite', 'node', $head, 'x=' . time, "--as=$account" ]);
+		$refused->{status} != 0;
+	}, seconds => 60);
+	like($refused->{err}, qr/changes its own Node alone/, "a service's account changes no other Node");
+	is($c->kubectl_result([ 'annotate', '--overwrite', 'node', $other, 'x=' . time, "--as=$account" ])->{status}, 0, '... but its own');
 	$c->kubectl('annotate', 'node', $head, 'graphcore.ai/node-published-');
 	$c->kubectl('taint', 'node', $head, 'others=1:PreferNoSchedule');
 	$i->upgrade({%daemons}); # RDMA is wanted again
@@ -86,6 +96,13 @@ subtest 'held to its own Node' => sub {
 subtest 'with RDMA: a port goes down, and comes back' => sub {
 	$i->upgrade;
 	like(taints(), qr/fabric-not-ready/, 'the DaemonSet is gone, and what it has said is there');
+	my ($commands) = file_text('doc/admin-guide.md') =~ /^### A head node that is one no more\n.*?^```sh[^\n]*\n(.*?)^```$/ms;
+	my $done = run([ 'sh', '-ec', $commands ], env => { PATH => $c->programs . ":$ENV{PATH}", KUBECONFIG => $c->host_kubeconfig }, seconds => 60);
+	is($done->{status}, 0, "the guide's commands end well") or diag($done->{err});
+	is(condition()->{status}, '', '... no condition is left');
+	ok(scalar(@{ node()->{status}{conditions} }), "... but the kubelet's");
+	is(taints(), 'others:PreferNoSchedule', "... and of the taints others'");
+	is(note_of($head), undef, '... nor a note');
 	my ($controller) = ($i->controllers)[0] =~ /^([^:]+:\d+)/;
 	my $machine = RdmaStandin->new(test_dir() . '/machine');
 	my $port = sub ($state) { return $machine->machine("device mlx5_0\nport 1 state=$state layer=ethernet width=2 speed=32\ngid 0 fe80::1 type=v2 netdev=eth0\n") };

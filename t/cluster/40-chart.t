@@ -469,6 +469,16 @@ subtest 'it holds together' => sub {
 	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
 };
 
+subtest 'an account for ipu-operator-node.service' => sub {
+	my ($chart_s) = $chart->objects($chart->render(set('node.enabled', $yes), set('fullnameOverride', 'ipu-operator')));
+	my ($example) = $chart->objects(file_text('doc/examples/cluster/head-node-account.yaml'));
+	for my $kind (qw(ClusterRole Role)) {
+		my ($want, $got) = ($chart_s->{"$kind/ipu-operator-node"}{rules}, $example->{"$kind/ipu-operator-head-node"}{rules});
+		ok($want && @$want, "$kind: the chart has rules");
+		is_deeply($got, $want, '... and the example the same');
+	}
+};
+
 subtest 'the daemon takes the configuration' => sub {
 	for my $name (@renders) {
 		my ($map) = grep { $_->{config} } values %{ $objects{$name} };
