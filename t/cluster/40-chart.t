@@ -176,7 +176,14 @@ my %effect = (
 	'node.nodeSelector' => [ { a => 'b' }, $noded, "$daemons spec nodeSelector a" => 'b' ],
 	'node.tolerations' => [ [ { key => 'a' } ], $noded, "$daemons spec tolerations 0 key" => 'a' ],
 	'node.resources' => [ { limits => { x => 1 } }, $noded, "$daemon resources limits x" => 1, "$daemon resources requests cpu" => '10m' ],
-	'node.metricsListen' => [ ':8447', $noded, 'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  listen: :8447$}m } ],
+	'node.metricsListen' => [ ':8447', $noded, 'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  listen: :8447$}m },
+		"$daemon ports metrics containerPort" => 8447 ],
+	'node.priorityClassName' => [ 'system-node-critical', $noded, "$daemons spec priorityClassName" => 'system-node-critical' ],
+	'node.policy' => [ $yes, $noded, 'ValidatingAdmissionPolicy/ipu-operator-node spec matchConditions 0 expression' =>
+		sub ($text) { ($text // '') eq 'request.userInfo.username == "system:serviceaccount:ops:ipu-operator-node"' },
+		'ValidatingAdmissionPolicyBinding/ipu-operator-node spec policyName' => 'ipu-operator-node' ],
+	'node.healthPort' => [ 9082, $noded, "$daemon livenessProbe httpGet port" => 9082, "$daemon readinessProbe httpGet port" => 9082,
+		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^health:\n  listen: 127\.0\.0\.1:9082$}m } ],
 	'networkPolicy.schedulerFrom' => [ [@peer], { 'networkPolicy.enabled' => $yes, 'extendedScheduler.enabled' => $yes },
 		'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 2 from' => [@peer] ],
 	'networkPolicy.enabled' => [ $yes, 'NetworkPolicy/ipu-operator-vipu-proxy spec policyTypes' => ['Ingress'] ],
@@ -469,6 +476,23 @@ subtest 'it holds together' => sub {
 	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
 };
 
+subtest 'metrics of head nodes' => sub {
+	my @on = (values_file('node.enabled' => $yes, 'node.namespace' => 'heads', 'node.metricsListen' => ':8447', %$monitor));
+	my ($with, $without) = $chart->objects($chart->render(@on), $chart->render(@on, '--set', 'node.metricsListen='));
+	my $pods = $with->{'PodMonitor/ipu-operator-node'};
+	is($pods->{metadata}{namespace}, 'heads', 'a PodMonitor is beside the Pods');
+	my ($wanted, $labels) = ($pods->{spec}{selector}{matchLabels}, find($with, "$daemons metadata labels"));
+	is_deeply({ map { $_ => $labels->{$_} } keys %$wanted }, $wanted, '... and selects them');
+	ok(find($with, "$daemon ports $pods->{spec}{podMetricsEndpoints}[0]{port} containerPort"), '... by a port that they have');
+	is($without->{'PodMonitor/ipu-operator-node'}, undef, 'without metrics, none');
+};
+
+subtest 'the policy is that of the examples' => sub {
+	my ($got) = $chart->objects($chart->render(values_file('node.enabled' => $yes, 'node.namespace' => 'ipu-node', 'node.policy' => $yes)));
+	my ($want) = $chart->objects(file_text('doc/examples/cluster/node-policy.yaml'));
+	is_deeply($got->{"$_/ipu-operator-node"}{spec}, $want->{"$_/ipu-operator-node"}{spec}, $_) for sort map { s{/.*}{}r } keys %$want;
+};
+
 subtest 'an account for ipu-operator-node.service' => sub {
 	my ($chart_s) = $chart->objects($chart->render(set('node.enabled', $yes), set('fullnameOverride', 'ipu-operator')));
 	my ($example) = $chart->objects(file_text('doc/examples/cluster/head-node-account.yaml'));
@@ -542,6 +566,12 @@ subtest 'bad values' => sub {
 		[ [qw(--set topology=combined,admissionWebhooks.port=8080)], qr/8080 is vipuProxy\.proxyPort too/ ],
 		[ [qw(--set service.port=443)], qr/vipuProxy\.service\.port: 443 is that Service's port for partitions/ ],
 		[ [qw(--set topology=combined,autoscaling.enabled=true)], qr/autoscaling\.enabled: .*combined; set controller\.replicas/ ],
+		(map { [ [ '--set', "worker.rdmaNetwork=$_" ], qr{/worker/rdmaNetwork} ] } 'Bad Name', 'a/b/c', 'a@', 'a.b', 'a@' . 'b' x 16),
+		(map { [ [ '--set', "worker.rdmaResource=$_" ], qr{/worker/rdmaResource} ] } 'foo', 'a/', '/a', 'a/b c'),
+		[ [qw(--set operatorConfig.node.rdma=foo)], qr{/operatorConfig/node/rdma} ],
+		[ [qw(--set operatorConfig.node.name=foo)], qr/operatorConfig\.node\.name: can't be set: each of the DaemonSet's Pods/ ],
+		[ [qw(--set operatorConfig.node.root=/x)], qr/operatorConfig\.node\.root: can't be set: .*at \/host/ ],
+		[ [qw(--set node.metricsListen=:9000 --set node.healthPort=9000)], qr/node\.metricsListen: 9000 is node\.healthPort too/ ],
 		(map { [ [ '--set', "operatorConfig.$_->[0]=:9999" ], qr/operatorConfig\.\Q$_->[0]\E: the Pods' ports.*; $_->[1]/ ] }
 			[ 'proxy.listen', 'set vipuProxy\.proxyPort' ], [ 'proxy.tlsListen', 'its port' ], [ 'health.listen', 'its port' ],
 			[ 'webhook.listen', 'set admissionWebhooks\.port' ], [ 'metrics.listen', 'its port' ], [ 'scheduler.listen', 'set extendedScheduler' ]),
@@ -599,6 +629,17 @@ subtest 'notes' => sub {
 	like($notes->(@off, qw(--set worker.rdmaNetwork=f/n --set worker.rdmaResource=rdma/a)),
 		qr/by the network f\/n and the resource rdma\/a, which must be there:\n\n     kubectl get network/, '… and a device');
 	like($notes->(@off, qw(--set worker.rdmaResource=rdma/a)), qr/by the resource rdma\/a, which/, '… or by that alone');
+	like($notes->(qw(--set worker.rdmaNetwork=n)), qr/^   WARNING: worker\.rdmaNetwork has no effect beside it\.$/m, '... and what has no effect');
+	like($notes->(qw(--set worker.rdmaNetwork=n --set worker.rdmaResource=rdma/a)), qr/worker\.rdmaNetwork and worker\.rdmaResource have no effect/, '... both');
+	my $by_hand = qr/kubectl label nodes NODE KEY=VALUE/;
+	my @noded = qw(--set node.enabled=true);
+	like($notes->(), qr/^2\. Label the nodes .*\n\n +$by_hand\n/m, 'labels are set by hand');
+	like($notes->(@noded), qr/^2\. Nodes .* from the role node\. Nothing\n   is to be done by hand/m, '... or not');
+	unlike($notes->(@noded), $by_hand, '... at all');
+	like($notes->(@noded, qw(--set operatorConfig.node.rdma=any)), qr/With node\.rdma: any those alone .*\n\n +$by_hand\n/, '... or some');
+	like($notes->(@noded, qw(--set operatorConfig.node.labels=false)), qr/^2\. Label the nodes/m, "... or all, where the role node doesn't");
+	like($notes->(@noded), qr/taint goes on keeping Pods away/, 'what stays on Nodes');
+	unlike($notes->(), qr/\btaint/, '... unless there is nothing');
 	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
 	my @lines = $more =~ /^ +ipuctl (.*?) +#/mg;
 	cmp_ok(scalar @lines, '>', 0, 'ipuctl is named');

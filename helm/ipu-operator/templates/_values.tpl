@@ -95,7 +95,15 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- if and $isCombined .autoscaling.enabled -}}
 {{- fail "autoscaling.enabled: there's no Deployment of the proxy to scale with topology combined; set controller.replicas" -}}
 {{- end -}}
+{{- if and .node.metricsListen (eq (regexFind "[0-9]+$" .node.metricsListen) (toString (int .node.healthPort))) -}}
+{{- fail (printf "node.metricsListen: %d is node.healthPort too" (int .node.healthPort)) -}}
+{{- end -}}
 {{- $config := .operatorConfig -}}
+{{- range $key, $why := dict "name" "each of the DaemonSet's Pods is about the Node that it's on" "root" "the DaemonSet's Pods have the nodes' folders at /host" -}}
+{{- if hasKey (get $config "node" | default dict) $key -}}
+{{- fail (printf "operatorConfig.node.%s: can't be set: %s" $key $why) -}}
+{{- end -}}
+{{- end -}}
 {{- range $path, $use := dict "proxy.listen" "set vipuProxy.proxyPort" "webhook.listen" "set admissionWebhooks.port"
     "proxy.tlsListen" "its port is 8445" "health.listen" "its port is 8081" "metrics.listen" "its port is 8444"
     "scheduler.listen" "set extendedScheduler.enabled" -}}
