@@ -10,7 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IO::Socket::INET;
 use IpuTest;
-use IpuTree qw(file_text);
+use MetricNames qw(covered_metrics documented_metrics);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
@@ -188,8 +188,9 @@ subtest 'two forms' => sub {
 my %elsewhere = map { $_ => 1 } qw(ipu_operator_partitions_unowned
 	ipu_operator_proxy_up ipu_operator_proxy_requests_total ipu_operator_proxy_request_seconds
 	ipu_operator_admission_reviews_total ipu_operator_admission_review_seconds);
-# Those of the role node, of advertised IPUs and of the scheduler's extender, none of which is on here.
-my $of_nodes = qr/^ipu_operator_(?:fabric|rdma|advertise|advertising|extender|memlock|hugepages)_/;
+# Those of the role node, of advertised IPUs and of the scheduler's extender, none of which is on here: what other tests cover.
+my %covered = covered_metrics();
+$elsewhere{$_} = 1 for keys %covered;
 
 subtest 'what jobs leave behind' => sub {
 	make_job('first', 8);
@@ -197,11 +198,11 @@ subtest 'what jobs leave behind' => sub {
 	make_job('large', 16);
 	wait_until('the other waits', sub { (value(page($daemon), 'ipu_operator_partitions_waiting_by_reason{reason="WaitingForIPUs"}') // 0) == 1 });
 	my $page = page($daemon);
-	my ($section) = file_text('doc/reference/names.md') =~ /^## Metrics\n(.*)/ms;
-	my @documented = map { my ($type) = /^\|[^|]*\| (\w+) \|/; map { [ $_, $type ] } /^\|([^|]*)\|/ ? $1 =~ /`([a-z_]+)`/g : () }
-		grep { /^\| `/ } split /\n/, $section;
+	my @documented = documented_metrics();
 	cmp_ok(scalar @documented, '>', 60, 'names.md has its table');
-	is_deeply([ grep { !exists $page->{families}{$_} } grep { !$elsewhere{$_} && !/$of_nodes/ } map { $_->[0] } @documented ], [], 'all of them are there');
+	is_deeply([ grep { !exists $page->{families}{$_} } grep { !$elsewhere{$_} } map { $_->[0] } @documented ], [],
+		'all of them are there, or in another test');
+	cmp_ok(scalar keys %covered, '>', 0, '... which are ' . join(', ', sort { $a cmp $b } do { my %t = reverse %covered; keys %t }));
 	is_deeply([ grep { exists $page->{families}{ $_->[0] } && $page->{families}{ $_->[0] } ne $_->[1] } @documented ], [], '... of these types');
 	my %known = map { $_->[0] => 1 } @documented;
 	is_deeply([ grep { !$known{$_} } sort keys %{ $page->{families} } ], [], 'and no others');

@@ -9,6 +9,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
+use MetricNames qw(covers_metrics);
 use Test::More;
 
 watchdog(240);
@@ -116,10 +117,13 @@ is(shown()->{''}, 0, 'those of each controller to its Nodes, and none to others'
 spit("$dir/controllers.yaml", $entry[1]);
 wait_until('those of one that goes to be taken away', sub { my $s = shown(); return ($s->{a} // 1) == 0 && ($s->{b} // 0) == 16 });
 pass('those of a controller that goes go');
+wait_until('the Nodes that show some to be counted', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_advertising_nodes 16$/m });
 my $metrics = http('GET', $daemon->url('metrics', '/metrics'))->{content};
 like($metrics, qr/^ipu_operator_advertise_writes_total\{result="ok"\} 48$/m, 'one write for each change');
 like($metrics, qr/^ipu_operator_extender_requests_total\{handler="filter",code="200"\} [1-9]/m, 'answers are counted');
 like($metrics, qr/^ipu_operator_extender_request_seconds_count\{handler="prioritize"\} 6[1-9]$/m, 'and timed');
+covers_metrics($metrics, qw(ipu_operator_advertising_nodes ipu_operator_advertise_writes_total ipu_operator_extender_requests_total
+	ipu_operator_extender_request_seconds));
 $daemon->stop;
 $sim->stop;
 done_testing;

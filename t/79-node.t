@@ -7,9 +7,11 @@
 # user namespace.
 
 use v5.36;
+use File::Path qw(make_path);
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
+use MetricNames qw(covers_metrics);
 use RdmaStandin;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -92,8 +94,13 @@ sub runs ($job) {
 # ---- the node ----
 
 my $list = spit("$dir/list", "10.5.212.1:8090:vipu-ctrl=one,10.5.213.1:8090:other-ctrl=two,10.77.0.1:8090:far-ctrl=three\n");
-# Another machine's runtimes and limits than this one's: none.
-mkdir "$dir/host" or die "$dir/host: $!\n";
+# Another machine's runtimes and limits than this one's.
+make_path("$dir/host/proc/1234");
+sub may_lock ($bytes) { return spit("$dir/host/proc/1234/limits", "Max locked memory         $bytes  unlimited  bytes\n") }
+spit("$dir/host/proc/meminfo", "HugePages_Total:       4\nHugePages_Free:        3\nHugepagesize:       2048 kB\n");
+spit("$dir/host/proc/1234/comm", "containerd\n");
+spit("$dir/host/proc/1234/cgroup", "0::/system.slice/containerd.service\n");
+may_lock('unlimited');
 my @node = ('--roles=node', @both, '--set', 'node.name=sim0', '--set', 'node.calmSeconds=2', '--set', "node.root=$dir/host");
 
 sub start_node (@more) {
@@ -138,6 +145,15 @@ subtest 'all is well' => sub {
 	is(metric($node, 'fabric_ready'), 1, 'metric: ready');
 	is(metric($node, 'rdma_ports{state="active"}'), 2, 'metric: ports');
 	is(metric($node, 'fabric_controller_reached{controller="10.77.0.1:8090"}'), 0, 'metric: a controller');
+	is(metric($node, 'fabric_controller_reached{controller="10.5.212.1:8090"}'), 1, '... and one that is reached');
+	wait_until('the host to have been read', sub { defined metric($node, 'memlock_limit_bytes{runtime="containerd"}') });
+	is(metric($node, 'memlock_limit_bytes{runtime="containerd"}'), '+Inf', 'metric: no limit of locked memory');
+	is(metric($node, 'hugepages_bytes{state="total"}'), 4 * 2 ** 21, 'metric: huge pages');
+	is(metric($node, 'hugepages_bytes{state="free"}'), 3 * 2 ** 21, '... and those that are free');
+	is(metric($node, 'fabric_turns_total{status="False"}') // 0, 0, 'metric: the fabric was never lost');
+	covers_metrics(http('GET', $node->url('metrics', '/metrics'))->{content}, qw(ipu_operator_fabric_ready
+		ipu_operator_fabric_controller_reached ipu_operator_fabric_turns_total ipu_operator_rdma_ports
+		ipu_operator_memlock_limit_bytes ipu_operator_hugepages_bytes));
 };
 
 subtest 'a port goes down' => sub {
@@ -154,6 +170,9 @@ subtest 'a port goes down' => sub {
 	wait_until('the Events', sub { "@{[events('IPUFabricNotReady')]}" eq "@about" });
 	is(label('vipu-ctrl'), 'one', 'the label stays');
 	is(metric($node, 'fabric_ready'), 0, 'metric: not ready');
+	is(metric($node, 'fabric_turns_total{status="False"}'), 1, '... once');
+	is(metric($node, 'rdma_ports{state="down"}'), 1, '... by a port that is down');
+	is(metric($node, 'rdma_ports{state="active"}'), 1, '... and the other is active');
 	is(readyz($node)->{status}, 200, 'the role itself is ready all the same');
 	make_job('second');
 	runs('second');
@@ -240,9 +259,11 @@ subtest 'the list changes, and the configuration' => sub {
 	ok(is_status('True'), 'nobody asks for RDMA');
 	$node->stop(status => 0);
 	spit($list, "10.5.213.1:8090:other-ctrl=two,10.77.0.1:8090:far-ctrl=three\n");
+	may_lock(65_536);
 	$node = start_node('--set', 'node.rdma=none');
 	wait_until('the label of what is on a link of ours', sub { (label('other-ctrl') // '') eq 'two' });
 	is(metric($node, 'fabric_controller_reached{controller="10.77.0.1:8090"}'), 1, 'the default route leads to any address');
+	wait_until('a limit of locked memory', sub { (metric($node, 'memlock_limit_bytes{runtime="containerd"}') // 0) == 65_536 });
 	is(label('far-ctrl'), undef, '... which makes no machine a controller\'s');
 	$node->stop(status => 0);
 };
