@@ -90,6 +90,8 @@ cmp_ok($score{sim0}, '>', $score{sim500}, 'prioritize: where the hole has just t
 is(@{ ask('filter', { Pod => pod(16, nodeSelector => { ipunode => 'a' }), NodeNames => \@names })->{json}{NodeNames} }, $n_nodes,
 	'who names a controller\'s Nodes is let through');
 is(ask('filter', { NodeNames => [] })->{status}, 400, 'what is no request is 400');
+is(ask('prioritize', { Pod => {}, NodeNames => [ ('a') x 10_001 ] })->{status}, 413, 'too many Nodes are 413, whosever Pod it is');
+is(ask('filter', { Pod => pod(16), NodeNames => [ 'a' x (2 << 20) ] })->{status}, 413, 'so is too large a body');
 is(ask('bind', {})->{status}, 404, 'there is nothing else');
 
 # ---- how long it takes ----

@@ -73,6 +73,7 @@ struct config {
 	char *advertise_ipus; /* "none", "whole" or "share" */
 	bool advertise_on_control_plane;
 	char *scheduler_listen; /* "": not */
+	long scheduler_body_bytes;
 	bool metrics_secure;
 	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */
 	long stuck_s;

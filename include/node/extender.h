@@ -44,7 +44,12 @@ enum extender_verb { EXTENDER_FILTER, EXTENDER_PRIORITIZE };
  * it asks for what there can't be. */
 int extender_size(const struct nodes *nodes, const struct json *pod, uint32_t *ret,
 		  struct err *err);
-/* Body of a request to body of an answer. ERR_INVALID: it's no ExtenderArgs; ERR_LIMIT. */
+/* Nodes of one request; Kubernetes is good for 5,000. */
+#define EXTENDER_MAX_NODES 10000
+/* What an answer may have. */
+size_t extender_limit(struct str body);
+/* Body of a request to body of an answer. ERR_INVALID: it's no ExtenderArgs; ERR_LIMIT: it has too
+ * many Nodes, or the answer more than out takes. */
 int extender_answer(const struct extender_view *view, enum extender_verb verb, struct str body,
 		    struct buf *out, struct err *err);
 /* As an answer that says only why there's none (ExtenderFilterResult's Error). */

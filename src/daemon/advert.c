@@ -15,9 +15,9 @@
 #define IDLE_MS         120000
 #define MAX_CONNECTIONS 64
 #define AGAIN_S         5 /* after all replicas have asked their controllers again */
-/* A Pod with 5,000 Nodes' names has under 1 MiB, one with 1,000 whole Nodes 16. */
-#define MAX_BODY_BYTES   ((size_t)16 << 20)
-#define MAX_BODIES_BYTES ((size_t)48 << 20)
+/* Of the largest requests, held at the same time. Each is judged in one turn, and anybody who
+ * reaches the port may send it: so the limit on one is what the scheduler needs with names. */
+#define MAX_BODIES 4
 
 struct advert {
 	struct daemon *d;
@@ -150,14 +150,15 @@ void advert_leave(struct daemon *d, bool leaves)
 
 static void make_server(struct advert *a)
 {
+	size_t body_bytes = (size_t)a->d->config->scheduler_body_bytes;
 	const struct http_server_config sc = {
 		.limits = {.max_head_bytes = (size_t)a->d->config->header_bytes,
-			   .max_body_bytes = MAX_BODY_BYTES},
+			   .max_body_bytes = body_bytes},
 		.header_ms = HEADER_MS,
 		.body_ms = BODY_MS,
 		.idle_ms = IDLE_MS,
 		.max_connections = MAX_CONNECTIONS,
-		.max_bodies_bytes = MAX_BODIES_BYTES,
+		.max_bodies_bytes = MAX_BODIES * body_bytes,
 		.name = "scheduler",
 		.on_answered = extender_on_answered,
 	};
@@ -248,7 +249,8 @@ static void on_nodes(void *arg)
 	advertiser_look(a->advertiser);
 }
 
-/* The extender is of no use without Nodes; the proxy's other work is. */
+/* The extender is of no use without Nodes; the proxy's other work is: so always true, and why says
+ * what's missing. */
 bool advert_ready(const struct daemon *d, struct err *why)
 {
 	if (!nodes_synced(d->advert->nodes)) {

@@ -115,6 +115,8 @@ const struct key config_keys[] = {
 	{"advertise.ipus", KEY_CHOICE, AT(advertise_ipus), "none", 0, 0, "none|whole|share"},
 	{"advertise.onControlPlane", KEY_BOOL, AT(advertise_on_control_plane), "false", 0, 0, NULL},
 	{"scheduler.listen", KEY_ADDRESS, AT(scheduler_listen), "", 0, 0, NULL},
+	{"scheduler.requestBodyBytes", KEY_NUMBER, AT(scheduler_body_bytes), "2097152", 65536,
+	 67108864, NULL},
 	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
 	{"health.stuckSeconds", KEY_NUMBER, AT(stuck_s), "600", 1, 86400, NULL},
 	{"metrics.listen", KEY_ADDRESS, AT(metrics_listen), "127.0.0.1:8444", 0, 0, NULL},

@@ -15,10 +15,9 @@
 #include "pod/model.h"
 #include "vipu/capacity.h"
 
-#define MAX_IPUS     ((int64_t)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS)
-#define ANSWER_LIMIT ((size_t)64 << 20)
-#define REASON_SIZE  256
-#define KNOWN        16 /* sets of controllers whose verdict is kept */
+#define MAX_IPUS    ((int64_t)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS)
+#define REASON_SIZE 256
+#define KNOWN       16 /* sets of controllers whose verdict is kept */
 
 /* ---- what a Pod asks for ---- */
 
@@ -265,11 +264,20 @@ static int read_args(const struct json *root, struct args *ret, struct err *err)
 			return err_set(err, ERR_INVALID, 0,
 				       "NodeNames, or Nodes with items, must be there");
 	}
+	/* Before anything is judged or written: it's done in one turn. */
+	if (json_len(a.names ? a.names : a.items) > EXTENDER_MAX_NODES)
+		return err_set(err, ERR_LIMIT, 0, "more than %d Nodes", EXTENDER_MAX_NODES);
 	*ret = a;
 	return 0;
 }
 
 /* ---- answers ---- */
+
+/* What came, and of each Node the longest reason, or a score's members. */
+size_t extender_limit(struct str body)
+{
+	return 2 * body.len + (size_t)EXTENDER_MAX_NODES * (REASON_SIZE + 64);
+}
 
 struct outcome {
 	struct buf passed, failed, unresolvable;
@@ -367,7 +375,7 @@ static int pass_all(const struct args *args, struct outcome *o, struct err *err)
 
 static int filter(struct answer *a, const struct args *args, struct buf *out, struct err *err)
 {
-	struct outcome o = {BUF_INIT(ANSWER_LIMIT), BUF_INIT(ANSWER_LIMIT), BUF_INIT(ANSWER_LIMIT)};
+	struct outcome o = {BUF_INIT(out->limit), BUF_INIT(out->limit), BUF_INIT(out->limit)};
 	int rc = a->ipus > 0 ? filter_all(a, args, &o, err) : pass_all(args, &o, err);
 
 	if (rc == 0)
@@ -427,8 +435,11 @@ int extender_answer(const struct extender_view *view, enum extender_verb verb, s
 	struct args args;
 	int rc;
 
-	if (json_parse(body, &doc, err) < 0)
+	if (json_parse(body, &doc, err) < 0) {
+		if (err)
+			err->kind = ERR_INVALID; /* too deep is no question of size */
 		return err_wrap(err, "the body must be JSON");
+	}
 	if (read_args(json_root(doc), &args, err) < 0)
 		return -1;
 	if (extender_size(view->nodes, args.pod, &a.ipus, &why) < 0) {

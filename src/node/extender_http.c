@@ -8,8 +8,6 @@
 #include "core/metrics.h"
 #include "node/extender.h"
 
-#define ANSWER_LIMIT ((size_t)64 << 20)
-
 struct extender {
 	extender_view_fn *view;
 	void *arg;
@@ -21,7 +19,7 @@ static struct {
 
 static void reply(struct http_exchange *ex, struct extender *e, enum extender_verb verb)
 {
-	struct buf out = BUF_INIT(ANSWER_LIMIT);
+	struct buf out = BUF_INIT(extender_limit(ex->body));
 	struct extender_view view = {0};
 	struct err err = ERR_INIT, why = ERR_INIT;
 	int rc;
@@ -35,7 +33,7 @@ static void reply(struct http_exchange *ex, struct extender *e, enum extender_ve
 	if (rc == 0)
 		http_reply(ex, 200, "application/json", NULL, 0, buf_str(&out));
 	else if (err.kind == ERR_INVALID || err.kind == ERR_LIMIT)
-		http_reply_problem(ex, 400, "%s", err.msg);
+		http_reply_problem(ex, err.kind == ERR_LIMIT ? 413 : 400, "%s", err.msg);
 	else
 		http_reply_err(ex, &err);
 	buf_done(&out);

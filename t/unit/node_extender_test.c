@@ -290,6 +290,44 @@ static void test_bad(void)
 	}
 }
 
+/* One request is one turn of the loop: what is too much is refused before it's judged. */
+static void has_limit(const char *what, const char *pod, bool whole, enum extender_verb verb)
+{
+	for (size_t n = EXTENDER_MAX_NODES; n <= EXTENDER_MAX_NODES + 1; n++) {
+		const struct extender_view view = {.nodes = nodes, .n = 3, .controller = fill};
+		struct buf body = BUF_INIT((size_t)1 << 22), out;
+		struct err err = ERR_INIT;
+		int rc;
+
+		buf_printf(&body, NULL, "{\"Pod\":%s,%s[", pod,
+			   whole ? "\"Nodes\":{\"items\":" : "\"NodeNames\":");
+		for (size_t i = 0; i < n; i++)
+			buf_printf(&body, NULL, "%s%s", i ? "," : "",
+				   whole ? "{\"metadata\":{\"name\":\"b1\"}}" : "\"b1\"");
+		buf_printf(&body, NULL, "]%s}", whole ? "}" : "");
+		buf_init(&out, extender_limit(buf_str(&body)));
+		set_table();
+		rc = extender_answer(&view, verb, buf_str(&body), &out, &err);
+		if (n == EXTENDER_MAX_NODES)
+			ok(rc == 0 && out.len > 0, "%s: %zu Nodes, and room for the answer: %s",
+			   what, n, err.msg);
+		else
+			ok(rc < 0 && err.kind == ERR_LIMIT && out.len == 0 && n_asked == 0,
+			   "%s: %zu aren't looked at: %s", what, n, err.msg);
+		buf_done(&body);
+		buf_done(&out);
+	}
+}
+
+static void test_limits(void)
+{
+	has_limit("filter by name", "{" ANNOTATED("4") "}", false, EXTENDER_FILTER);
+	has_limit("filter by whole Nodes", "{" ANNOTATED("4") "}", true, EXTENDER_FILTER);
+	has_limit("filter, a Pod without IPUs", "{}", false, EXTENDER_FILTER);
+	has_limit("prioritize", "{" ANNOTATED("4") "}", false, EXTENDER_PRIORITIZE);
+	has_limit("prioritize, a Pod without IPUs", "{}", false, EXTENDER_PRIORITIZE);
+}
+
 static void test_list_changes(void)
 {
 	set_table();
@@ -397,6 +435,7 @@ int main(void)
 	test_filter();
 	test_prioritize();
 	test_bad();
+	test_limits();
 	test_list_changes();
 	test_scores();
 	test_speed();
