@@ -3,8 +3,8 @@
 #
 # The role node as a program, on a machine whose RDMA devices are the stand-in's and whose network is a
 # namespace of the test's own: what it tells the cluster of itself, a port that goes down and comes
-# back under a running job, its list of controllers, and its end. By root, or by whoever may make a
-# user namespace.
+# back under a running job, its list of controllers, and its end; a machine without RDMA; and the
+# role in one process with the others. By root, or by whoever may make a user namespace.
 
 use v5.36;
 use File::Path qw(make_path);
@@ -107,9 +107,9 @@ sub start_node (@more) {
 	return start('ipu-operator', args => [@node, '--set', "controllersFile=$list", @more], env => {$machine->env});
 }
 sub node ($name = 'sim0') { return object("/api/v1/nodes/$name") // {} }
-sub condition ($type = 'IPUFabricReady') { return (grep { $_->{type} eq $type } @{node()->{status}{conditions}})[0] // {status => '', reason => ''} }
+sub condition ($type = 'IPUFabricReady', @name) { return (grep { $_->{type} eq $type } @{node(@name)->{status}{conditions}})[0] // {status => '', reason => ''} }
 sub is_status ($status) { return condition()->{status} eq $status }
-sub taints () { return join ' ', sort map { "$_->{key}:$_->{effect}" } @{node()->{spec}{taints} // []} }
+sub taints (@name) { return join ' ', sort map { "$_->{key}:$_->{effect}" } @{node(@name)->{spec}{taints} // []} }
 sub label ($key) { return node()->{metadata}{labels}{$key} }
 sub readyz ($daemon) { return http('GET', $daemon->url('health', '/readyz?verbose')) }
 sub events ($reason) {
@@ -143,6 +143,8 @@ subtest 'all is well' => sub {
 	unlike($ready->{content}, qr/leadership/, '... without a Lease');
 	is(scalar(grep { $_->{metadata}{name} =~ /node/ } items('/apis/coordination.k8s.io/v1/leases')), 0, 'it has none');
 	is(metric($node, 'fabric_ready'), 1, 'metric: ready');
+	is(metric($node, 'fabric_expected'), 1, 'metric: a head node');
+	is(metric($node, 'leader{lease="ipu-operator-controller"}'), undef, 'metric: it leads nothing, and is no sign of an operator');
 	is(metric($node, 'rdma_ports{state="active"}'), 2, 'metric: ports');
 	is(metric($node, 'fabric_controller_reached{controller="10.77.0.1:8090"}'), 0, 'metric: a controller');
 	is(metric($node, 'fabric_controller_reached{controller="10.5.212.1:8090"}'), 1, '... and one that is reached');
@@ -268,6 +270,34 @@ subtest 'the list changes, and the configuration' => sub {
 	$node->stop(status => 0);
 };
 
+subtest 'a machine that only runs other things' => sub {
+	$machine->machine('')->sysfs('class/infiniband_verbs/abi_version' => "6\n");
+	my $before = () = events('IPUFabricNotReady');
+	my $other = start('ipu-operator', args => ['--roles=node', @both, '--set', "node.root=$dir/host", '--set', "controllersFile=$list"],
+		env => {$machine->env, NODE_NAME => 'sim1'});
+	wait_until('the condition', sub { condition('IPUFabricReady', 'sim1')->{status} eq 'False' });
+	is(condition('IPUFabricReady', 'sim1')->{reason}, 'NoRDMADevice', 'the reason');
+	wait_until('all to be told', sub { readyz($other)->{status} == 200 });
+	is(taints('sim1'), '', 'no taint');
+	is(metric($other, 'fabric_ready'), 0, 'metric: not ready');
+	is(metric($other, 'fabric_expected'), 0, 'metric: and nobody expects it to be');
+	my $edit = sub ($metadata) {
+		return http('PATCH', $sim->url('api-plain', '/api/v1/nodes/sim1'), json => { metadata => $metadata },
+			headers => { authorization => "Bearer $token", 'content-type' => 'application/merge-patch+json' });
+	};
+	is($edit->({ labels => { 'other-ctrl' => 'two' } })->{status}, 200, 'a person says that it belongs to a controller');
+	wait_until('the taint', sub { taints('sim1') eq $taint });
+	is(metric($other, 'fabric_expected'), 1, 'metric: now it is expected');
+	is(scalar(() = events('IPUFabricNotReady')), $before, 'no Event: it has lost nothing');
+	ports('active');
+	$other->stop(status => 0);
+	$other = start('ipu-operator', args => ['--roles=node', @both, '--set', "node.root=$dir/host", '--set', "controllersFile=$list", '--set', 'node.calmSeconds=0'],
+		env => {$machine->env, NODE_NAME => 'sim1'});
+	wait_until('with a card it is well', sub { condition('IPUFabricReady', 'sim1')->{status} eq 'True' && taints('sim1') eq '' });
+	$other->stop(status => 0);
+	$edit->({ labels => { 'other-ctrl' => undef, 'graphcore.ai/rdma' => undef }, annotations => { 'graphcore.ai/node-published' => undef } });
+};
+
 subtest 'what can be wrong' => sub {
 	my $stranger = start('ipu-operator', args => ['--roles=node', @both, '--set', 'node.name=nobody', '--set', "controllersFile=$list"],
 		env => {$machine->env});
@@ -282,6 +312,37 @@ subtest 'what can be wrong' => sub {
 	$named->stop(status => 0);
 };
 
-$operator->stop(status => 0);
+# As on a head node where the operator is a service: its V-IPU controller runs there, too.
+subtest 'all roles in one process' => sub {
+	ports('active', 'down');
+	$operator->stop(status => 0);
+	my $vipu = '127.0.0.1:' . $sim->port('vipu0');
+	my $all = start('ipu-operator', args => ['--roles=controller,proxy,node', @both, map { ('--set', $_) } 'operatorNamespace=default',
+		'proxy.listen=127.0.0.1:0', 'proxy.tlsListen=127.0.0.1:0', "controllers=$vipu:here-ctrl=one", 'node.name=sim0', 'node.calmSeconds=1', "node.root=$dir/host"],
+		env => {$machine->env});
+	wait_until('ready', sub { readyz($all)->{status} == 200 });
+	like(readyz($all)->{content}, qr/\bnode ok/, '... the role node as well');
+	wait_until('the condition, by the list that the role proxy follows', sub {
+		label('here-ctrl') && condition()->{message} eq "V-IPU controller $vipu is on this machine, RDMA port mlx5_0/1 is active";
+	});
+	is(taints(), '', 'no taint');
+	make_job('fourth');
+	runs('fourth');
+	is_deeply([nodes_of('fourth')], ['sim0', 'sim0'], 'a job goes where the role says that its controller is reached');
+	ports('down', 'down');
+	$machine->event('mlx5_0', port_err => 1);
+	wait_until('False', sub { is_status('False') && taints() eq $taint });
+	make_job('fifth');
+	wait_until('its Pods', sub { 2 == pods_of('fifth') && !grep { @{ $_->{spec}{schedulingGates} // [] } } pods_of('fifth') });
+	is_deeply([nodes_of('fifth')], ['', ''], 'its Pods wait');
+	is(metric($all, 'fabric_ready'), 0, 'metric: not ready');
+	is(metric($all, 'leader{lease="ipu-operator-partitions"}'), 1, 'metric: it leads');
+	ports('active', 'down');
+	$machine->event('mlx5_0', port_active => 1);
+	wait_until('and back', sub { is_status('True') && taints() eq '' });
+	runs('fifth');
+	$all->stop(status => 0);
+};
+
 $sim->stop(status => 0);
 done_testing();

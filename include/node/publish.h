@@ -16,8 +16,10 @@
 #include "vipu/address.h"
 
 #define PUBLISH_LABEL_RDMA "graphcore.ai/rdma" /* "true", or it isn't there */
-/* What of the Node is ours: labels as "KEY=VALUE" and the taint as "taint:KEY", spaces between. */
+/* What of the Node is ours: labels as "KEY=VALUE" and the taint as "taint:KEY", spaces between; and
+ * PUBLISH_HEAD, once the machine has shown itself to be a head node. */
 #define PUBLISH_ANNOTATION "graphcore.ai/node-published"
+#define PUBLISH_HEAD       "head"
 #define PUBLISH_TAINT      "graphcore.ai/fabric-not-ready" /* node.taint's default */
 #define PUBLISH_EFFECT     "NoSchedule"
 
@@ -76,6 +78,12 @@ struct publish_plan {
 	struct jmut_doc *meta;      /* merge patch of the Node at its version */
 	int64_t next_ms;            /* a look is due in so long, whatever happens; -1: none */
 };
+
+/* Whether it's a head node, of which the fabric is expected: it has an RDMA device or a
+ * controller's label, or was once known as one, or published as well. Another may be anything: its
+ * condition is all that is said of it. */
+bool publish_is_head(const struct publish_node *node, const struct fabric_verdict *verdict,
+		     const struct vipu_address_list *controllers);
 
 void publish_plan(const struct publish_view *view, struct publish_plan *ret);
 void publish_plan_done(struct publish_plan *plan);

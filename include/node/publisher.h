@@ -47,6 +47,8 @@ void publisher_set(struct publisher *p, enum fabric_need need,
 bool publisher_ready(const struct publisher *p, struct err *ret_why);
 /* As of the last look; borrowed. */
 const struct fabric_verdict *publisher_verdict(const struct publisher *p);
+/* Of a Node that has been read: publish_is_head. */
+bool publisher_is_head(const struct publisher *p);
 enum fabric_need publisher_need(const struct publisher *p);
 
 #endif

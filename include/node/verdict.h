@@ -46,6 +46,7 @@ struct fabric_verdict {
 	bool complete; /* else only Unknown for want of a first look */
 	/* Whether this machine has RDMA devices to use, whatever their ports' state. */
 	enum fabric_status rdma;
+	bool has_device; /* and whether it has any, in whatever state */
 };
 
 void fabric_judge(const struct fabric_facts *facts, const struct fabric_question *question,

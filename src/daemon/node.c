@@ -23,7 +23,7 @@ struct node_role {
 	struct daemon *d;
 	struct fabric *fabric; /* NULL: whose reach is wanted isn't known yet */
 	struct publisher *publisher;
-	struct metric *ready, *reached, *ports, *memlock, *hugepages;
+	struct metric *ready, *head, *reached, *ports, *memlock, *hugepages;
 };
 
 /* ---- settings ---- */
@@ -122,11 +122,13 @@ static void collect(void *arg)
 	const struct fabric_verdict *verdict = publisher_verdict(n->publisher);
 
 	metric_clear(n->ready);
+	metric_clear(n->head);
 	metric_clear(n->reached);
 	if (!facts->complete)
 		return;
 	if (verdict->reason && verdict->status != FABRIC_UNKNOWN)
 		metric_set(n->ready, NULL, verdict->status == FABRIC_TRUE);
+	metric_set(n->head, NULL, publisher_is_head(n->publisher));
 	for (size_t i = 0; i < facts->n_reach; i++) {
 		const char *values[] = {facts->reach[i].controller};
 
@@ -145,6 +147,9 @@ static void register_metrics(struct node_role *n)
 
 	n->ready = metric_new(METRIC_GAUGE, "ipu_operator_fabric_ready",
 			      "1: this node is on its IPUs' fabric, 0: it isn't.", NULL, NULL, 0);
+	n->head = metric_new(METRIC_GAUGE, "ipu_operator_fabric_expected",
+			     "1: this is a head node, whose fabric is expected to be there.", NULL,
+			     NULL, 0);
 	n->reached = metric_new(METRIC_GAUGE, "ipu_operator_fabric_controller_reached",
 				"1: this node is on the controller's fabric.", by_controller, NULL,
 				0);

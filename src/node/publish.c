@@ -265,7 +265,7 @@ static void want_rdma(const struct publish_view *v, struct publish_plan *plan, s
 
 	if (!gone || v->rdma_ms < v->settings->calm_ms)
 		keep_label(v, PUBLISH_LABEL_RDMA, "true", ours);
-	if (gone && ours->len)
+	if (gone && has_key(buf_str(ours), STR(PUBLISH_LABEL_RDMA)))
 		due_in(plan, v->settings->calm_ms - v->rdma_ms);
 	if (v->verdict->rdma == FABRIC_TRUE)
 		add_label(v, PUBLISH_LABEL_RDMA, "true", ours);
@@ -289,6 +289,31 @@ static void want_labels(const struct publish_view *v, struct publish_plan *plan,
 	}
 }
 
+/* ---- head nodes ---- */
+
+bool publish_is_head(const struct publish_node *node, const struct fabric_verdict *verdict,
+		     const struct vipu_address_list *controllers)
+{
+	if (verdict->has_device || is_recorded(node, STR(PUBLISH_HEAD)) ||
+	    (node->condition.known && node->condition.status == FABRIC_TRUE))
+		return true;
+	for (size_t i = 0; i < controllers->n; i++) {
+		const struct vipu_address *a = &controllers->items[i];
+
+		if (a->label[0] && json_get(node->labels, a->label) &&
+		    str_eqz(publish_node_label(node, a->label), a->value))
+			return true;
+	}
+	return false;
+}
+
+/* What it has shown once may be gone when it counts: a card that failed is in no list. */
+static void want_head(const struct publish_view *v, bool head, struct buf *ours)
+{
+	if (head && (v->settings->labels || v->settings->taint[0]))
+		add_word(ours, STR(PUBLISH_HEAD));
+}
+
 /* ---- taints ---- */
 
 static bool is_taint(const struct json *taint, struct str key)
@@ -308,8 +333,10 @@ static bool has_taint(const struct publish_node *n, struct str key)
 	return false;
 }
 
-/* While nothing is known, what is there stays. One that a person has put there stays theirs. */
-static void want_taint(const struct publish_view *v, enum fabric_status status, struct buf *ours)
+/* While nothing is known, what is there stays. One that a person has put there stays theirs. Of a
+ * machine that is no head node nobody expects a fabric. */
+static void want_taint(const struct publish_view *v, enum fabric_status status, bool head,
+		       struct buf *ours)
 {
 	const char *key = v->settings->taint;
 	CLEANUP_FREE char *word = xasprintf(TAINT_WORD "%s", key);
@@ -317,6 +344,8 @@ static void want_taint(const struct publish_view *v, enum fabric_status status, 
 	bool there = has_taint(v->node, str_of(key));
 
 	if (!key[0] || status == FABRIC_TRUE)
+		return;
+	if (!head && v->verdict->status == FABRIC_FALSE)
 		return;
 	if ((there && recorded) || (!there && status == FABRIC_FALSE))
 		add_word(ours, str_of(word));
@@ -402,9 +431,11 @@ static void plan_meta(const struct publish_view *v, struct publish_plan *plan)
 	struct buf ours = BUF_INIT(MAX_PUBLISHED);
 	struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *meta = jmut_need_object(doc, root, "metadata");
+	bool head = publish_is_head(v->node, v->verdict, v->controllers);
 
+	want_head(v, head, &ours);
 	want_labels(v, plan, &ours);
-	want_taint(v, plan->status, &ours);
+	want_taint(v, plan->status, head, &ours);
 	patch_labels(v, buf_str(&ours), doc, meta);
 	patch_taints(v, buf_str(&ours), doc, root);
 	if (!str_eqz(buf_str(&ours), v->node->published))

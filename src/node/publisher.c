@@ -145,6 +145,11 @@ static void say(struct publisher *p, const struct publish_plan *plan)
 		v->reason);
 }
 
+static bool is_head(const struct publisher *p, const struct publish_node *node)
+{
+	return publish_is_head(node, &p->verdict, &p->controllers);
+}
+
 /* ---- Events ---- */
 
 static void tell_one(struct publisher *p, const struct kube_ref *about, bool ready,
@@ -227,6 +232,9 @@ static void tell(struct publisher *p, const struct publish_node *node,
 				  : FABRIC_TRUE;
 	}
 	if (!plan->condition || plan->status == FABRIC_UNKNOWN || plan->status == p->told)
+		return;
+	/* It has lost nothing. */
+	if (plan->status == FABRIC_FALSE && !is_head(p, node))
 		return;
 	p->told = plan->status;
 	tell_node(p, node, p->told == FABRIC_TRUE);
@@ -504,6 +512,13 @@ bool publisher_ready(const struct publisher *p, struct err *ret_why)
 const struct fabric_verdict *publisher_verdict(const struct publisher *p)
 {
 	return &p->verdict;
+}
+
+bool publisher_is_head(const struct publisher *p)
+{
+	const struct publish_node *node = own_node(p);
+
+	return node && is_head(p, node);
 }
 
 enum fabric_need publisher_need(const struct publisher *p)

@@ -227,9 +227,12 @@ static void say_port_down(const struct sight *s, char *z, size_t size)
 static const struct fabric_runtime *low_runtime(const struct fabric_host *host)
 {
 	for (size_t i = 0; host->known && i < host->n_runtimes; i++) {
-		if (host->runtimes[i].running &&
-		    host->runtimes[i].memlock_bytes != FABRIC_UNLIMITED)
-			return &host->runtimes[i];
+		const struct fabric_runtime *runtime = &host->runtimes[i];
+
+		/* No container is a child of a kubelet's. */
+		if (runtime->running && strcmp(runtime->name, "kubelet") != 0 &&
+		    runtime->memlock_bytes != FABRIC_UNLIMITED)
+			return runtime;
 	}
 	return NULL;
 }
@@ -437,6 +440,7 @@ void fabric_judge(const struct fabric_facts *facts, const struct fabric_question
 		.reason = rule->reason,
 		.complete = facts->complete,
 		.rdma = facts->complete ? judge_rdma(facts) : FABRIC_UNKNOWN,
+		.has_device = facts->rdma.n_devices > 0,
 	};
 	rule->say(&s, ret->message, sizeof(ret->message));
 }

@@ -23,7 +23,7 @@
 #define IS_FALSE   CONDITION("False", "RDMAPortDown", "down", "09:59:30", "09:59:30")
 #define IS_UNKNOWN CONDITION("Unknown", "ControllerNotResolved", "no name", "09:59:30", "09:59:30")
 
-#define OURS        "graphcore.ai/rdma=true vipu-ctrl=one"
+#define OURS        "head graphcore.ai/rdma=true vipu-ctrl=one"
 #define LABELS      "\"graphcore.ai/rdma\":\"true\",\"kubernetes.io/os\":\"linux\",\"vipu-ctrl\":\"one\""
 #define NOTE(words) "\"graphcore.ai/node-published\":\"" words "\""
 #define TAINT       "{\"key\":\"graphcore.ai/fabric-not-ready\",\"effect\":\"NoSchedule\"}"
@@ -67,21 +67,28 @@ static const struct node other_key = {LABELS, NOTE(OURS " taint:example.com/old"
 static const struct node same_key_other_effect = {
 	LABELS, NOTE(OURS), "{\"key\":\"graphcore.ai/fabric-not-ready\",\"effect\":\"NoExecute\"}",
 	IS_FALSE};
+static const struct node labelled = {"\"vipu-ctrl\":\"one\"", "", "", KUBELETS};
+static const struct node labelled_otherwise = {"\"vipu-ctrl\":\"three\"", "", "", KUBELETS};
+static const struct node once = {"", NOTE("head"), "", IS_UNKNOWN};
+static const struct node once_well = {"", "", "", IS_TRUE};
+static const struct node never = {"", NOTE(TAINT_WORD), OTHER_TAINT "," TAINT, IS_FALSE};
 static const struct node odd = {"", NOTE("  nonsense  taint: =  "), "17", "\"x\",7,{}"};
 
 /* ---- verdicts ---- */
 
-enum verdict { WELL, DOWN, UNRESOLVED, FIRST_LOOK, NO_DEVICE, GONE_ON };
+enum verdict { WELL, DOWN, UNRESOLVED, FIRST_LOOK, NO_DEVICE, NO_DRIVER, GONE_ON };
 
 static const struct fabric_verdict verdicts[] = {
-	[WELL] = {FABRIC_TRUE, "ready", "FabricReady", "well", true, FABRIC_TRUE},
-	[DOWN] = {FABRIC_FALSE, "port-down", "RDMAPortDown", "down", true, FABRIC_TRUE},
+	[WELL] = {FABRIC_TRUE, "ready", "FabricReady", "well", true, FABRIC_TRUE, true},
+	[DOWN] = {FABRIC_FALSE, "port-down", "RDMAPortDown", "down", true, FABRIC_TRUE, true},
 	[UNRESOLVED] = {FABRIC_UNKNOWN, "unresolved", "ControllerNotResolved", "no name", true,
-			FABRIC_UNKNOWN},
+			FABRIC_UNKNOWN, false},
 	[FIRST_LOOK] = {FABRIC_UNKNOWN, "incomplete", "FabricNotRead", "wait", false,
-			FABRIC_UNKNOWN},
-	[NO_DEVICE] = {FABRIC_FALSE, "no-device", "NoRDMADevice", "none", true, FABRIC_FALSE},
-	[GONE_ON] = {FABRIC_FALSE, "no-route", "NoRoute", "no way", true, FABRIC_TRUE},
+			FABRIC_UNKNOWN, false},
+	[NO_DEVICE] = {FABRIC_FALSE, "no-device", "NoRDMADevice", "none", true, FABRIC_FALSE,
+		       false},
+	[NO_DRIVER] = {FABRIC_FALSE, "no-driver", "NoRDMADriver", "none", true, FABRIC_FALSE, true},
+	[GONE_ON] = {FABRIC_FALSE, "no-route", "NoRoute", "no way", true, FABRIC_TRUE, true},
 };
 
 /* The first of two controllers is reached, but where none is. */
@@ -105,15 +112,40 @@ static const struct row {
 	 PUBLISH_HEARTBEAT_MS, .steady_ms = 1},
 	{"a fresh Node, a port is down", &fresh, DOWN, SAYS_FALSE,
 	 META_AND_TAINTS("\"labels\":{\"graphcore.ai/rdma\":\"true\"}," SETS(
-				 "\"graphcore.ai/rdma=true " TAINT_WORD "\""),
+				 "\"head graphcore.ai/rdma=true " TAINT_WORD "\""),
 			 "[" TAINT "]"),
 	 PUBLISH_HEARTBEAT_MS, .unreached = true},
 	{"a fresh Node without RDMA", &fresh, NO_DEVICE,
-	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
-	 META_AND_TAINTS(SETS("\"" TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"), NULL, PUBLISH_HEARTBEAT_MS,
 	 .unreached = true},
-	{"a fresh Node, and no labels are wanted", &fresh, WELL, SAYS_TRUE, NULL,
+	{"… that has a device without a driver", &fresh, NO_DRIVER,
+	 WRITES("False", "NoRDMADriver", "none", "10:00:00"),
+	 META_AND_TAINTS(SETS("\"head " TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 .unreached = true},
+	{"… that has a controller's label", &labelled, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
+	 META_AND_TAINTS(SETS("\"head " TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 .unreached = true},
+	{"… whose label is no controller's", &labelled_otherwise, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"), NULL, PUBLISH_HEARTBEAT_MS,
+	 .unreached = true},
+	{"… that once had it", &once, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
+	 META_AND_TAINTS(SETS("\"head " TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 .unreached = true},
+	{"… that was well", &once_well, UNRESOLVED,
+	 WRITES("Unknown", "ControllerNotResolved", "no name", "10:00:00"), META(SETS("\"head\"")),
+	 PUBLISH_HEARTBEAT_MS, .unreached = true},
+	{"… of which a person says that it never had it", &never, NO_DEVICE,
+	 WRITES("False", "NoRDMADevice", "none", "09:59:30"),
+	 META_AND_TAINTS(SETS("null"), "[" OTHER_TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 .unreached = true},
+	{"… while nothing is known, the taint stays", &never, UNRESOLVED, NULL, NULL, CALM - 1,
+	 .steady_ms = 1, .unreached = true},
+	{"a fresh Node, and no labels are wanted", &fresh, WELL, SAYS_TRUE, META(SETS("\"head\"")),
 	 PUBLISH_HEARTBEAT_MS, .no_labels = true},
+	{"… nor a taint", &fresh, WELL, SAYS_TRUE, NULL, PUBLISH_HEARTBEAT_MS, .no_labels = true,
+	 .taint = ""},
 	{"all is well, as before", &well, WELL, NULL, NULL, PUBLISH_HEARTBEAT_MS - 60000,
 	 .steady_ms = 0},
 	{"… until the next heartbeat", &well, WELL,
@@ -149,45 +181,47 @@ static const struct row {
 	 .steady_ms = 1, .unreached = true},
 	{"Unknown becomes True, and the taint goes", &bad_unknown, WELL, SAYS_TRUE,
 	 META_AND_TAINTS(SETS("\"" OURS "\""), "null"), PUBLISH_HEARTBEAT_MS, .steady_ms = 0},
-	{"labels and a taint by hand stay what they are", &by_hand, WELL, NULL, NULL,
-	 PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
-	{"… when labels aren't wanted, too", &by_hand, WELL, NULL, NULL,
+	{"labels and a taint by hand stay what they are", &by_hand, WELL, NULL,
+	 META(SETS("\"head\"")), PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
+	{"… when labels aren't wanted, too", &by_hand, WELL, NULL, META(SETS("\"head\"")),
 	 PUBLISH_HEARTBEAT_MS - 60000, .no_labels = true},
-	{"… and when the port goes down", &by_hand, DOWN, SAYS_FALSE, NULL, PUBLISH_HEARTBEAT_MS,
-	 .unreached = true},
+	{"… and when the port goes down", &by_hand, DOWN, SAYS_FALSE, META(SETS("\"head\"")),
+	 PUBLISH_HEARTBEAT_MS, .unreached = true},
 	{"a label by hand for another controller stays", &elsewhere, WELL, NULL,
-	 META("\"labels\":{\"graphcore.ai/rdma\":\"true\"}," SETS("\"graphcore.ai/rdma=true\"")),
+	 META("\"labels\":{\"graphcore.ai/rdma\":\"true\"}," SETS(
+		 "\"head graphcore.ai/rdma=true\"")),
 	 PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
 	{"a controller that isn't configured any more", &stale, WELL, NULL,
 	 META("\"labels\":{\"vipu-ctrl\":\"one\"}," SETS("\"" OURS "\"")),
 	 PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
 	{"… and none is reached", &stale, WELL, NULL,
-	 META("\"labels\":{\"vipu-ctrl\":null}," SETS("\"graphcore.ai/rdma=true\"")),
+	 META("\"labels\":{\"vipu-ctrl\":null}," SETS("\"head graphcore.ai/rdma=true\"")),
 	 PUBLISH_HEARTBEAT_MS - 60000, .unreached = true},
 	{"a label that a person has changed since is theirs", &changed_since, WELL, NULL,
-	 META(SETS("\"graphcore.ai/rdma=true\"")), PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
+	 META(SETS("\"head graphcore.ai/rdma=true\"")), PUBLISH_HEARTBEAT_MS - 60000,
+	 .steady_ms = 0},
 	{"one that a person has taken off comes back", &taken_off, WELL, NULL,
 	 META("\"labels\":{\"vipu-ctrl\":\"one\"},"), PUBLISH_HEARTBEAT_MS - 60000, .steady_ms = 0},
 	{"labels aren't wanted any more", &well, WELL, NULL,
-	 META("\"labels\":{\"graphcore.ai/rdma\":null,\"vipu-ctrl\":null}," SETS("null")),
+	 META("\"labels\":{\"graphcore.ai/rdma\":null,\"vipu-ctrl\":null}," SETS("\"head\"")),
 	 PUBLISH_HEARTBEAT_MS - 60000, .no_labels = true},
 	{"the device is gone", &well, NO_DEVICE,
 	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
 	 META_AND_TAINTS("\"labels\":{\"graphcore.ai/rdma\":null}," SETS(
-				 "\"vipu-ctrl=one " TAINT_WORD "\""),
+				 "\"head vipu-ctrl=one " TAINT_WORD "\""),
 			 "[" TAINT "]"),
 	 PUBLISH_HEARTBEAT_MS, .unreached = true},
 	{"… for a moment: the label stays", &well, NO_DEVICE,
 	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
 	 META_AND_TAINTS(SETS("\"" OURS " " TAINT_WORD "\""), "[" TAINT "]"), CALM - 1,
 	 .rdma_ms = 1, .unreached = true},
-	{"… and isn't set where it wasn't", &fresh, NO_DEVICE,
+	{"… and isn't set where it wasn't", &labelled, NO_DEVICE,
 	 WRITES("False", "NoRDMADevice", "none", "10:00:00"),
-	 META_AND_TAINTS(SETS("\"" TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
+	 META_AND_TAINTS(SETS("\"head " TAINT_WORD "\""), "[" TAINT "]"), PUBLISH_HEARTBEAT_MS,
 	 .rdma_ms = 1, .unreached = true},
 	{"… one by hand isn't waited for", &by_hand, NO_DEVICE,
-	 WRITES("False", "NoRDMADevice", "none", "10:00:00"), NULL, PUBLISH_HEARTBEAT_MS,
-	 .rdma_ms = 1, .unreached = true},
+	 WRITES("False", "NoRDMADevice", "none", "10:00:00"), META(SETS("\"head\"")),
+	 PUBLISH_HEARTBEAT_MS, .rdma_ms = 1, .unreached = true},
 	{"a taint of another key", &other_key, DOWN, NULL,
 	 META_AND_TAINTS(SETS("\"" OURS " " TAINT_WORD "\""), "[" TAINT "]"),
 	 PUBLISH_HEARTBEAT_MS - 30000, .unreached = true},

@@ -365,6 +365,25 @@ static void test_hands(void)
 	end();
 }
 
+/* ---- a machine that only runs other things ---- */
+
+static void test_no_head(void)
+{
+	begin("a machine without RDMA");
+	facts.rdma = (struct rdma_inventory){.status = RDMA_NO_DEVICE};
+	reach.rdma_device[0] = '\0';
+	publisher_look(publisher);
+	ok(WITHIN(2000, is_condition("False")), "it says so");
+	WITHIN(1000, false);
+	ok(!has_taint(PUBLISH_TAINT) && !publisher_is_head(publisher), "no taint");
+	is_uint(n_events("IPUFabricNotReady", "Node/n1"), 0, "and no Event");
+	is_uint(writes(), 1, "only the condition was written");
+	edit_node("{\"metadata\":{\"labels\":{\"vipu-ctrl\":\"one\"}}}");
+	ok(WITHIN(2000, has_taint(PUBLISH_TAINT)) && publisher_is_head(publisher),
+	   "a person says that it belongs to a controller");
+	end();
+}
+
 /* ---- an API server in trouble ---- */
 
 static void test_faults(void)
@@ -501,6 +520,7 @@ int main(void)
 	test_flapping();
 	test_restarts();
 	test_hands();
+	test_no_head();
 	test_faults();
 	test_slow();
 	test_controllers();

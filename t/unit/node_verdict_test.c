@@ -305,6 +305,12 @@ static void memory_low_not_wanted(struct world *w)
 	w->need = FABRIC_RDMA_NONE;
 }
 
+static void kubelet_memory_low(struct world *w)
+{
+	w->runtimes[1] = (struct fabric_runtime){
+		.name = "kubelet", .running = true, .memlock_bytes = UINT64_C(8) << 20};
+}
+
 static void memory_unknown(struct world *w)
 {
 	memory_low(w);
@@ -393,6 +399,8 @@ static const struct {
 	{"little locked memory", memory_low, "memory-low", "LockedMemoryLow", FABRIC_TRUE,
 	 "V-IPU controller one:8090 is reached by eth2, RDMA port mlx5_0/1 is active; but "
 	 "containers of containerd may lock 8192 KiB of memory only, and RDMA wants it unlimited"},
+	{"… for the kubelet alone", kubelet_memory_low, "ready", "FabricReady", FABRIC_TRUE,
+	 "V-IPU controller one:8090 is reached by eth2, RDMA port mlx5_0/1 is active"},
 	{"… and no RDMA wanted", memory_low_not_wanted, "ready", "FabricReady", FABRIC_TRUE,
 	 "V-IPU controller one:8090 is reached by eth2"},
 	{"… that isn't known", memory_unknown, "ready", "FabricReady", FABRIC_TRUE,
@@ -445,7 +453,11 @@ static void test_rdma(void)
 		w.facts.rdma.status = rows[i].status;
 		judge(&w, &verdict);
 		is_int(verdict.rdma, rows[i].want, "RDMA with status %d", (int)rows[i].status);
+		ok(verdict.has_device, "it has devices all the same");
 	}
+	w.facts.rdma.n_devices = 0;
+	judge(&w, &verdict);
+	ok(!verdict.has_device, "until they are gone");
 	w.facts.rdma.status = RDMA_NO_DEVICE;
 	w.facts.complete = false;
 	judge(&w, &verdict);
