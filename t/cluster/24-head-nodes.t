@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# The role node on real nodes: as the chart's DaemonSet, in a namespace of its own, on a node without RDMA; held by the policy to
-# its own Node; and as a service would run it, with the stand-in's RDMA devices, where a port goes down and comes back.
+# The role node on real nodes: as the chart's DaemonSet, in a namespace of its own, on a node without RDMA, which is tainted once it's
+# said to be a head node; held by the policy to its own Node; and as a service would run it, with the stand-in's RDMA devices, where a
+# port goes down and comes back.
 
 use v5.36;
 use FindBin;
@@ -14,7 +15,9 @@ use JSON::PP ();
 use RdmaStandin;
 use Test::More;
 use Time::HiRes qw(time);
+use Traces;
 
+my $before = Traces::machine();
 my $i = Cluster::Install->up(nodes => 2);
 my $c = $i->c;
 my ($head, $other) = $c->nodes;
@@ -38,7 +41,7 @@ sub events ($reason) {
 	return join ' ', sort map { "$_->{involvedObject}{kind}/$_->{involvedObject}{name}" } grep { $_->{reason} eq $reason } @{ $c->get('events', '-A')->{items} };
 }
 
-my %daemons = (node => { enabled => $yes, namespace => 'ipu-node', nodeSelector => { head => 'true' } });
+my %daemons = (vipuControllers => ($i->controllers)[0] . ':pod-ctrl=one', node => { enabled => $yes, namespace => 'ipu-node', nodeSelector => { head => 'true' } });
 
 subtest 'the DaemonSet, on a node without RDMA' => sub {
 	$c->kubectl('create', 'namespace', 'ipu-node');
@@ -48,8 +51,13 @@ subtest 'the DaemonSet, on a node without RDMA' => sub {
 	like($out, qr/rollout status daemonset ipu-operator-node/, 'the notes say how to look at it');
 	wait_until('the condition', sub { is_status('False') }, seconds => 60);
 	like(condition()->{reason}, qr/^NoRDMA(?:Driver|Device)$/, 'the node has no RDMA: ' . condition()->{message});
-	wait_until('the taint', sub { taints() eq $taint });
+	make_pod('comes', nodeSelector => { head => 'true' });
+	wait_until('a Pod to be scheduled there', sub { (pod('comes')->{spec}{nodeName} // '') eq $head }, seconds => 60);
+	is(taints(), '', 'it has no taint: it may be any machine');
+	is(note_of($head), undef, '... and no label');
 	is(note_of($other), undef, 'the other node is left alone');
+	$c->kubectl('label', 'node', $head, 'pod-ctrl=one');
+	wait_until("the taint, now that it has a controller's label", sub { taints() eq $taint });
 	make_pod('stays-away', nodeSelector => { head => 'true' });
 	wait_until('the scheduler to say why', sub {
 		grep { $_->{type} eq 'PodScheduled' && ($_->{message} // '') =~ /untolerated taint/ } @{ pod('stays-away')->{status}{conditions} // [] };
@@ -133,4 +141,7 @@ subtest 'with RDMA: a port goes down, and comes back' => sub {
 };
 
 $i->down;
+# In memory, and made by the kubelet: node.yaml says why.
+rmdir '/dev/infiniband' if $before->{places} !~ /infiniband/;
+is_deeply([ Traces::changes($before) ], [], 'the machine is as it was');
 done_testing;

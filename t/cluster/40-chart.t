@@ -165,6 +165,7 @@ my %effect = (
 		} ],
 	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
 		"$daemon env NODE_NAME valueFrom fieldRef fieldPath" => 'spec.nodeName',
+		"$daemons spec volumes" => sub ($list) { join(' ', sort map { $_->{hostPath} ? $_->{hostPath}{path} : () } @$list) eq '/dev/infiniband /etc /lib /proc /run/systemd /sys /usr/lib' },
 		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^node:\n  root: /host$}m },
 		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^controllersConfigMap: ipu-operator-vipu-controllers$}m },
 		'Role/ipu-operator-node rules 0 resourceNames' => ['ipu-operator-vipu-controllers'],

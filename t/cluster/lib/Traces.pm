@@ -11,7 +11,7 @@ use Cluster::Sandbox;
 # Where the programs of a cluster write when they are let.
 my @places = qw(/var/lib/cni /var/lib/containerd /var/lib/kubelet /var/lib/etcd /run/containerd
 	/run/netns /run/utsns /run/nri /run/flannel /var/log/pods /var/log/containers /opt/containerd
-	/opt/cni /etc/cni /etc/containerd /usr/libexec/kubernetes /run/kubernetes /var/run/kubernetes);
+	/opt/cni /etc/cni /dev/infiniband /etc/containerd /usr/libexec/kubernetes /run/kubernetes /var/run/kubernetes);
 my @settings = qw(/proc/sys/vm/overcommit_memory /proc/sys/vm/panic_on_oom /proc/sys/kernel/panic
 	/proc/sys/kernel/panic_on_oops /proc/sys/kernel/keys/root_maxkeys
 	/proc/sys/kernel/keys/root_maxbytes /proc/sys/net/ipv4/ip_forward
