@@ -4,21 +4,24 @@
 # What the chart grants, and to whom. The operator runs some scenarios with its roles in processes of their own, each under the
 # chart's account for it; the API server's audit log says what these asked for. A permission that none of it needed is one too
 # many, a request that was refused is one too few (and so it is in 20- and 21-scenarios-*.t, all of whose daemons run under the
-# account of topology combined). Then: what people get by view, edit and admin, what the operator's accounts can't do, and
+# account of topology combined). The role node does the same beside them, with the stand-in's RDMA devices. Then: what people get by view, edit and admin, what the operator's accounts can't do, and
 # whether its Pods are fit for Pod Security level restricted.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster::Rights;
-use IpuTest qw(json_encode);
+use IpuTest qw(json_encode test_dir wait_until);
 use IpuTree qw(file_text top_srcdir);
+use RdmaStandin;
 use Scenario qw(run_scenarios);
 use Scenario::Real;
 use Test::More;
 
 my $ns = 'ipu-operator';
 my ($controller, $proxy) = map { "$ns:ipu-operator-$_" } qw(controller-manager vipu-proxy);
+my $heads = 'ipu-node';
+my $node = "$heads:ipu-operator-node";
 my $back = Scenario::Real->new('scale', nodes => 2, topology => 'split');
 my $c = $back->cluster;
 
@@ -39,10 +42,52 @@ my $uses = Cluster::Rights::uses($c, $ns);
 cmp_ok(scalar @grants, '>', 50, 'permissions are granted');
 is_list([ Cluster::Rights::unused($uses, @grants) ], [ keys %silent ], 'all of them are used, but for those that nothing is asked for');
 
+# The chart's account for it, whose DaemonSet no node here could run; a port goes down twice, for the second Event is the first
+# one's patch.
+my (@node_grants, $node_uses);
+subtest 'the role node' => sub {
+	my $name = $c->get('nodes')->{items}[0]{metadata}{name};
+	$c->kubectl('create', 'namespace', $heads);
+	$c->apply(join "---\n", grep { /^kind: (?:ServiceAccount|(?:Cluster)?Role(?:Binding)?)$/m } split /^---\n/m,
+		Cluster::Rights::render($c, ['node'], set => [ 'node.enabled=true', "node.namespace=$heads" ]));
+	$c->apply(json_encode({ apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => 'ipu-operator-vipu-controllers', namespace => $ns },
+		data => { 'controllers.yaml' => $c->address . ":8090:permitted-ctrl=one\n" } })) if !$c->get('configmap', 'ipu-operator-vipu-controllers', '-n', $ns);
+	my $machine = RdmaStandin->new(test_dir() . '/machine');
+	my $port = sub ($state) { return $machine->machine("device mlx5_0\nport 1 state=$state layer=ethernet width=2 speed=32\n") };
+	my $condition = sub { return join ' ', map { $_->{status} } grep { $_->{type} eq 'IPUFabricReady' } @{ $c->get('node', $name)->{status}{conditions} } };
+	my $told = sub ($reason) {
+		my @events = grep { $_->{reason} eq $reason && $_->{involvedObject}{name} eq $name } @{ $c->get('events', '-A')->{items} };
+		return @events ? $events[0]{count} // 1 : 0;
+	};
+	$port->('active');
+	my $daemon = $c->start_program('ipu-operator', ports => 0, env => { $machine->env }, args => [ '--roles=node', '--kubeconfig',
+		Cluster::Rights::kubeconfig($c, split /:/, $node), map { ('--set', $_) } "operatorNamespace=$ns", "node.name=$name", 'node.rdma=any',
+		'node.calmSeconds=0', 'health.listen=127.0.0.1:0', 'metrics.listen=' ]);
+	for my $turn (1, 2) {
+		wait_until('True', sub { $condition->() eq 'True' }, seconds => 60);
+		$port->('down');
+		$machine->event('mlx5_0', port_err => 1);
+		wait_until('False', sub { $condition->() eq 'False' && $told->('IPUFabricNotReady') == $turn }, seconds => 60);
+		$port->('active');
+		$machine->event('mlx5_0', port_active => 1);
+	}
+	wait_until('all to be taken back', sub { $condition->() eq 'True' && !grep { $_->{key} =~ /fabric/ } @{ $c->get('node', $name)->{spec}{taints} // [] } });
+	is($c->get('node', $name)->{metadata}{labels}{'permitted-ctrl'}, 'one', 'by the list of controllers in the ConfigMap');
+	$daemon->stop(status => 0);
+	@node_grants = Cluster::Rights::grants($c, $heads);
+	$node_uses = Cluster::Rights::uses($c, $heads, $ns);
+	is(scalar(grep { !/^\Q$node\E / } @node_grants), 0, 'its namespace has one account');
+	cmp_ok(scalar @node_grants, '>', 8, 'permissions are granted');
+	is_list([ Cluster::Rights::unused($node_uses, @node_grants) ], [], 'all of them are used');
+	is_list([ keys %{ Cluster::Rights::denied($c, $heads) } ], [], 'and nothing else was asked for');
+	my @more = ("$node get /nodes * *", "$node get /secrets $ns *", "$node list /configmaps $ns other");
+	is_list([ Cluster::Rights::unused($node_uses, @node_grants, @more) ], \@more, 'permissions that it does not need are seen');
+};
+
 subtest 'doc/reference/permissions.md' => sub {
 	my ($account, @told);
 	for my $line (split /\n/, file_text('doc/reference/permissions.md')) {
-		$account = $line =~ /controller and webhook/ ? $controller : $line =~ /proxy's account/ ? $proxy : undef if $line =~ /^## /;
+		$account = $line =~ /controller and webhook/ ? $controller : $line =~ /proxy's account/ ? $proxy : $line =~ /head node's account/ ? $node : undef if $line =~ /^## /;
 		my (undef, $resources, $verbs, $where) = split /\s*\|\s*/, $line;
 		next if !$account || $line !~ /^\| `/;
 		my $name = $where =~ /`FULLNAME-([^`]+)`/ ? "ipu-operator-$1" : '*';
@@ -51,7 +96,7 @@ subtest 'doc/reference/permissions.md' => sub {
 			push @told, map { "$account $_ $resource $place $name" } $verbs =~ /`([^`]+)`/g;
 		}
 	}
-	is_list(\@told, [ grep { !/ create admissionregistration/ } @grants ], 'says what is granted');
+	is_list(\@told, [ grep { !/ create admissionregistration/ } @grants, @node_grants ], 'says what is granted');
 };
 
 subtest 'who does more, or less, is found out' => sub {
@@ -198,6 +243,7 @@ subtest 'who has the operator\'s token' => sub {
 	Cluster::Rights::install($c, topology => 'split', set => [ 'rbac.secretNames={pod001}' ]);
 	is_list([ grep { may("system:serviceaccount:$controller", $_) } @none ], [], 'the controller\'s: nothing of all that');
 	is_list([ grep { may("system:serviceaccount:$proxy", $_) } @none, @proxy ], [], 'the proxy\'s: even less');
+	is_list([ grep { may("system:serviceaccount:$node", $_) } @none, grep { !/list \/pods/ } @proxy ], [], 'the role node\'s: none of that either');
 	ok(may("system:serviceaccount:$proxy", "watch /secrets $ns pod001") && !may("system:serviceaccount:$proxy", "watch /secrets $ns pod002"),
 		'rbac.secretNames names the credentials that it may read');
 	my $path = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles';
