@@ -59,6 +59,20 @@ my %effect = (
 		ok($o->{$C} && !$o->{$P}, '... one Deployment');
 		like($o->{'ConfigMap/ipu-operator-vipu-controllers'}{data}{'controllers.yaml'}, qr/secretName: pod003-vipu/, '... the list');
 	},
+	'head-nodes.yaml' => sub ($o) {
+		my $node = $o->{'DaemonSet/ipu-operator-node'};
+		is($node->{metadata}{namespace}, 'ipu-node', '... the role node, in a namespace of its own');
+		is_deeply($node->{spec}{template}{spec}{nodeSelector}, { 'ipu-head-node' => 'true' }, '... on head nodes alone');
+		ok($o->{"$_/ipu-operator-node"}, "... its $_") for qw(PodMonitor ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding);
+		my $checked = run([program('ipu-operator'), '--roles=node', "--kubeconfig=$kubeconfig", '--check-config', '--config',
+			spit(test_dir() . '/node.yaml', $o->{'ConfigMap/ipu-operator-node-config'}{data}{'operator.yaml'})]);
+		is($checked->{status}, 0, '... which takes its configuration') or diag($checked->{err});
+	},
+	'scheduler.yaml' => sub ($o) {
+		my $config = $o->{'ConfigMap/ipu-operator-config'}{config};
+		is($config->{advertise}{ipus}, 'whole', '... Nodes show IPUs');
+		is($config->{scheduler}{listen}, ':8446', '... and the scheduler may ask');
+	},
 	'own-certificate.yaml' => sub ($o) {
 		my $hooks = $o->{'ValidatingWebhookConfiguration/ipu-operator-validating-webhook-configuration'};
 		is($hooks->{metadata}{annotations}{'cert-manager.io/inject-ca-from'}, 'ipu-operator/webhook', '... cert-manager');
