@@ -93,10 +93,9 @@ void http_server_switch_tls(struct http_server *server, const struct tls_config 
 			    struct tls_config *to);
 
 /* Graceful end: takes no new connections but those that the kernel has taken already, closes idle
- * connections, finishes what was accepted (answers then
- * say Connection: close), and after deadline_ms closes what is left. on_stopped is called once,
- * never from within; then only http_server_free remains. Streamed answers that never end are cut
- * at the deadline. */
+ * connections, finishes what was accepted (answers then say Connection: close), and after
+ * deadline_ms closes what is left. on_stopped is called once, never from within; then only
+ * http_server_free remains. Streamed answers that never end are cut at the deadline. */
 typedef void http_server_stopped_fn(void *arg);
 void http_server_stop(struct http_server *server, unsigned deadline_ms,
 		      http_server_stopped_fn *on_stopped, void *arg);
@@ -140,9 +139,9 @@ void http_reply_err(struct http_exchange *ex, const struct err *err);
 /* ---- answering later, or in pieces ---- */
 
 /* fn is called once, if the peer goes away (or the server ends) before the answer was complete; a
- * peer that ends its side of the connection counts as gone:
- * the exchange is gone when fn returns, and nothing may be replied. Never called from within a
- * function of this header but http_server_free. NULL takes it back. */
+ * peer that ends its side of the connection counts as gone. The exchange is gone when fn returns,
+ * and nothing may be replied. Never called from within a function of this header but
+ * http_server_free. NULL takes it back. */
 typedef void http_exchange_fn(struct http_exchange *ex, void *arg);
 void http_exchange_on_abort(struct http_exchange *ex, http_exchange_fn *fn, void *arg);
 
