@@ -97,6 +97,10 @@ struct schedule_decision {
 	int64_t start_ms; /* when that is expected to be free; SCHEDULE_NEVER: not known */
 };
 
+/* Whether the controller is one of those that a node with these labels reaches; NULL or "": each.
+ */
+bool schedule_reaches(const struct schedule_controller *c, const char *node_labels);
+
 struct schedule;
 
 /* controllers is borrowed until schedule_free. */

@@ -268,7 +268,31 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 
 /* ---- words ---- */
 
-#define WORDS_SIZE 256
+#define WORDS_SIZE 384
+
+/* There are some that may be asked, and none of them is for it: by its node, or by its allocation?
+ */
+static void write_none_fits(const struct slot *s, const struct gathered *g, char z[WORDS_SIZE])
+{
+	const char *labels = s->ask.node_labels, *allocation = s->ask.options.allocation;
+	bool reached = false;
+
+	for (size_t i = 0; i < g->n; i++)
+		reached |= g->controllers[i].open && schedule_reaches(&g->controllers[i], labels);
+	if (!reached)
+		snprintf(z, WORDS_SIZE,
+			 "no V-IPU controller that may be asked is reached from its node (%.150s)",
+			 labels ? labels : "");
+	else if (labels)
+		snprintf(z, WORDS_SIZE,
+			 "no V-IPU controller that may be asked and is reached from its node "
+			 "(%.150s) has the allocation \"%.100s\"",
+			 labels, allocation ? allocation : "");
+	else
+		snprintf(z, WORDS_SIZE,
+			 "no V-IPU controller that may be asked has the allocation \"%.100s\"",
+			 allocation ? allocation : "");
+}
 
 static bool wait_nobody(struct slot *s, const struct gathered *g)
 {
@@ -284,16 +308,8 @@ static bool wait_nobody(struct slot *s, const struct gathered *g)
 		snprintf(z, sizeof(z), "no V-IPU controller answers: %.200s", g->reason);
 		return slot_wait_because(s, PARTITION_WHY_UNREACHABLE, z);
 	}
-	if (g->open > 0 && s->ask.node_labels && !s->ask.options.allocation) {
-		snprintf(z, sizeof(z),
-			 "no V-IPU controller that may be asked is reached from its node (%.150s)",
-			 s->ask.node_labels);
-		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER, z);
-	}
 	if (g->open > 0) {
-		snprintf(z, sizeof(z),
-			 "no V-IPU controller that may be asked has the allocation \"%.100s\"",
-			 s->ask.options.allocation ? s->ask.options.allocation : "");
+		write_none_fits(s, g, z);
 		return slot_wait_because(s, PARTITION_WHY_NO_CONTROLLER, z);
 	}
 	snprintf(z, sizeof(z), "no V-IPU controller that answers takes new partitions: %s",

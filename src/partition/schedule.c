@@ -136,15 +136,18 @@ static bool is_listed(const char *list, const char *label)
 	return false;
 }
 
+bool schedule_reaches(const struct schedule_controller *c, const char *node_labels)
+{
+	return !is_given(node_labels) || !is_given(c->label) || is_listed(node_labels, c->label);
+}
+
 static bool is_open_to(const struct pod *pod, const struct schedule_ask *ask)
 {
 	const struct schedule_controller *c = pod->c;
 
-	if (is_given(ask->node_labels) && is_given(c->label) &&
-	    !is_listed(ask->node_labels, c->label))
-		return false;
-	return c->open && (!is_given(ask->allocation) || !is_given(c->allocation) ||
-			   strcmp(ask->allocation, c->allocation) == 0);
+	return schedule_reaches(c, ask->node_labels) && c->open &&
+	       (!is_given(ask->allocation) || !is_given(c->allocation) ||
+		strcmp(ask->allocation, c->allocation) == 0);
 }
 
 static unsigned count_fits(struct pod *pod, unsigned k)

@@ -458,13 +458,14 @@ static const char *become_pod(const char *name)
 	return uid;
 }
 
-static void ask_as_pod(const struct replica *r, const char *name, int want, struct reply *ret)
+static void ask_as_pod(const struct replica *r, const char *name, const char *options, int want,
+		       struct reply *ret)
 {
 	const char *uid = become_pod(name);
 	CLEANUP_FREE char *body = xasprintf("{\"owner\":{\"kind\":\"Pod\",\"namespace\":\"" NS "\","
 					    "\"name\":\"%s\",\"uid\":\"%s\"},\"instance\":0,"
-					    "\"ipus\":2}",
-					    name, uid);
+					    "\"ipus\":2%s}",
+					    name, uid, options);
 
 	ask(r, HTTP_METHOD_POST, "/v1/partitions", body, want, ret);
 }
@@ -480,21 +481,26 @@ static void test_nodes(void)
 	listen_to_parts(&r);
 	proxy_set_node_labels(r.proxy, find_labels, NULL);
 	labels_now = NULL;
-	ask_as_pod(&r, "early", 503, &reply);
+	ask_as_pod(&r, "early", "", 503, &reply);
 	labels_now = "pod=b";
-	ask_as_pod(&r, "elsewhere", 201, &reply);
+	ask_as_pod(&r, "elsewhere", "", 201, &reply);
 	turns(100, 10);
 	text = get(&r, "/queue");
 	has_str(text, "is reached from its node (pod=b)", "it waits for its own node's controller");
 	free(text);
+	ask_as_pod(&r, "allocated", ",\"options\":{\"allocation\":\"x\"}", 201, &reply);
+	turns(100, 10);
+	text = get(&r, "/queue");
+	ok(!strstr(text, "has the allocation"), "it's the node, not the allocation: %s", text);
+	free(text);
 	labels_now = "pod=c,pod=a";
-	ask_as_pod(&r, "here", 201, &reply);
+	ask_as_pod(&r, "here", "", 201, &reply);
 	ok(WITHIN(5000, strstr(text = get(&r, "/partitions"), "\"name\":\"here\"") != NULL ||
 				(free(text), false)),
 	   "one of its node's controllers serves it");
 	free(text);
 	labels_now = "";
-	ask_as_pod(&r, "anywhere", 201, &reply);
+	ask_as_pod(&r, "anywhere", "", 201, &reply);
 	ok(WITHIN(5000, strstr(text = get(&r, "/partitions"), "\"name\":\"anywhere\"") != NULL ||
 				(free(text), false)),
 	   "a node that says nothing: any does");
