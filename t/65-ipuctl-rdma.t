@@ -255,6 +255,9 @@ subtest 'the manifest' => sub {
 	is($away->{status}, 0, 'another machine\'s interface may be named with its subnet');
 	like($away->{out}, qr/^# Careful: this machine has no interface eth9\.$/m, '... and is told of');
 	like(macvlan('--subnet', '10.5.0.0/16')->{out}, qr{^# Careful: 10\.5\.0\.0/16 isn't within 10\.5\.212\.0/24}m, 'so is a subnet that isn\'t the interface\'s');
+	my $hint = ctl(qw(rdma check --network team/ipus));
+	is($hint->{status}, 2, 'a namespace has an option of its own');
+	like($hint->{err}, qr/--network ipus --network-namespace team\b/, '... which is named');
 	is(ctl(qw(rdma macvlan --test-pod))->{status}, 2, 'another command\'s option is refused');
 	is(ctl(qw(rdma sing))->{status}, 2, 'so is what no rdma command is');
 };
@@ -335,6 +338,29 @@ subtest 'the manifest is applied' => sub {
 	api('PATCH', $network, json => {metadata => {labels => {whose => 'ours'}}}, headers => {'content-type' => 'application/merge-patch+json'});
 	macvlan('--apply', '--mtu', '9000');
 	is(api('GET', $network)->{json}{metadata}{labels}{whose}, 'ours', 'others\' labels stay');
+	my $fault = sub {
+		my (%which) = @_;
+		is(http('POST', $sim->url('admin', '/sim/api/faults'), json => {kind => 'status', resource => 'macvlannetworks', %which})->{status}, 204, 'from now on');
+	};
+	my $clear = sub { http('DELETE', $sim->url('admin', '/sim/api/faults')) };
+	$fault->(verb => 'update', status => 409, count => 2);
+	my $done = macvlan('--apply', '--mtu', '4000');
+	is($done->{out}, "macvlannetwork.mellanox.com/rdma-net configured\n", 'others\' writes in between are no error') or diag($done->{err});
+	is(api('GET', $network)->{json}{spec}{mtu}, 4000, '... and nothing is lost');
+	$fault->(verb => 'update', status => 409, count => 0);
+	$done = macvlan('--apply');
+	is($done->{status}, 1, '... unless they don\'t end');
+	like($done->{err}, qr/MacvlanNetwork rdma-net: /, '... which is said');
+	$clear->();
+	for my $verb (qw(get update)) {
+		$fault->(verb => $verb, status => 403, message => 'no rights on these', count => 0);
+		$done = macvlan('--apply');
+		is($done->{status}, 1, "who may not $verb it is told");
+		like($done->{err}, qr/MacvlanNetwork rdma-net: .*no rights on these/, '... by the server\'s own words');
+		is(api('GET', $network)->{json}{spec}{mtu}, 4000, '... and nothing is changed') if $verb eq 'update';
+		$clear->();
+	}
+	is(macvlan('--apply')->{out}, "macvlannetwork.mellanox.com/rdma-net configured\n", 'then it is as it was');
 	is(macvlan('--apply', '--attachment')->{out}, "network-attachment-definition.k8s.cni.cncf.io/rdma-net created\n", 'an attachment');
 	is(json_decode(api('GET', $attachment)->{json}{spec}{config})->{ipam}{range}, '10.5.212.0/24', '... is there');
 };
@@ -344,8 +370,10 @@ subtest 'a cluster' => sub {
 		headers => {'content-type' => 'application/merge-patch+json'});
 	my $found = check('--node', 'sim0');
 	finds($found, 'attachment default/rdma-net', 'there', qr/^macvlan on rdma0, 10\.5\.212\.0\/24$/);
-	finds($found, 'attachment-link rdma-net', 'same');
-	finds($found, 'attachment-range rdma-net', 'fine');
+	finds($found, "attachment-$_ rdma-net", 'not-here', qr/^this machine isn't the Node sim0$/) for qw(link range);
+	my $own = check();
+	finds($own, 'attachment-link rdma-net', 'same');
+	finds($own, 'attachment-range rdma-net', 'fine');
 	finds($found, 'macvlan-network rdma-net', 'not-ready');
 	finds($found, 'node-resource rdma/rdma_shared_device_a', 'there', qr/^the node has 63/);
 	finds(check('--node', 'sim0', '--network', 'other'), 'attachment default/other', 'missing');
@@ -366,7 +394,8 @@ subtest 'the test Pod' => sub {
 	my @test = ('--node', 'sim0', '--test-pod', '-n', 'default');
 	my $found = check(@test);
 	my ($pod) = grep { /^pod / } keys %$found;
-	finds($found, $pod, 'no-image');
+	is($pod, undef, 'a Pod that wasn\'t made has no name');
+	finds($found, 'pod', 'no-image');
 	$found = check(@test, '--image', 'any');
 	($pod) = grep { /^pod / } keys %$found;
 	finds($found, $pod, 'ran', qr/^on node sim0$/);

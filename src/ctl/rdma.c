@@ -170,10 +170,23 @@ static int print(const struct ctl_options *o, const struct node_findings *f, str
 
 /* ---- the command ---- */
 
+int ctl_rdma_check_network(const struct ctl_options *o, struct err *err)
+{
+	struct str ns, name;
+
+	if (str_cut(str_of(ctl_rdma_network(o)), '/', &ns, &name))
+		return err_set(err, ERR_INVALID, 0,
+			       "--network: \"%s\" has a namespace: say --network %.*s "
+			       "--network-namespace %.*s",
+			       ctl_rdma_network(o), STR_ARG(name), STR_ARG(ns));
+	if (kube_check_name("--network", str_of(ctl_rdma_network(o)), true, err) < 0)
+		return -1;
+	return kube_check_name("--network-namespace", str_of(ctl_rdma_network_ns(o)), false, err);
+}
+
 static int check_names(const struct ctl_options *o, struct err *err)
 {
-	if (kube_check_name("--network", str_of(ctl_rdma_network(o)), true, err) < 0 ||
-	    kube_check_name("--network-namespace", str_of(ctl_rdma_network_ns(o)), false, err) < 0)
+	if (ctl_rdma_check_network(o, err) < 0)
 		return -1;
 	return o->node ? kube_check_name("--node", str_of(o->node), true, err) : 0;
 }
@@ -198,6 +211,7 @@ static void check_cluster(const struct ctl_options *o, struct ctl_rdma *r, struc
 	resource = ctl_rdma_worker_resource(jmut_view(facts));
 	if (!q.resource)
 		q.resource = resource;
+	q.elsewhere = ctl_rdma_is_elsewhere(jmut_view(facts), &q);
 	ctl_rdma_judge_cluster(jmut_view(facts), r->local, &q, f);
 	if (!o->test_pod || !json_bool(json_get(jmut_view(facts), "answers"), false))
 		return;

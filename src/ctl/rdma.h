@@ -41,12 +41,14 @@ void ctl_rdma_gather_cluster(struct ctl_link *link, const struct ctl_options *o,
 /* Of o, with the defaults. */
 const char *ctl_rdma_network(const struct ctl_options *o);
 const char *ctl_rdma_network_ns(const struct ctl_options *o);
+int ctl_rdma_check_network(const struct ctl_options *o, struct err *err);
 
 /* ---- judging ---- */
 
 struct ctl_rdma_question {
 	const char *network, *network_ns;
 	const char *node;     /* NULL: this host's, if there is such a Node */
+	bool elsewhere;       /* node is another machine than this one */
 	const char *host;     /* this host's name */
 	const char *ns;       /* where jobs run */
 	const char *resource; /* NULL: any "rdma/…" */
@@ -61,6 +63,10 @@ void ctl_rdma_judge_cluster(const struct json *facts, const struct fabric_facts 
 
 /* The Node that the question is about; NULL: none is known by that name. */
 const struct json *ctl_rdma_node(const struct json *facts, const struct ctl_rdma_question *q);
+/* Whether a Node that is named is this machine: by its name, its label, or an address. */
+bool ctl_rdma_is_elsewhere(const struct json *facts, const struct ctl_rdma_question *q);
+/* Of an address: does this machine have it? */
+bool ctl_rdma_has_address(const char *address);
 /* The resource that a Pod there asks for: the question's, else the Node's first "rdma/…" (the
  * guides' before others). STR_NULL: it has none. */
 struct str ctl_rdma_resource(const struct json *node, const struct ctl_rdma_question *q);

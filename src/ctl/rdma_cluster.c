@@ -42,10 +42,12 @@ enum {
 	LINK_SAME,
 	LINK_OTHER,
 	LINK_UNKNOWN,
+	LINK_NOT_HERE,
 	RANGE_FINE,
 	RANGE_ELSEWHERE,
 	RANGE_IN_USE,
 	RANGE_UNKNOWN,
+	RANGE_NOT_HERE,
 	NODE_THERE,
 	NODE_MISSING,
 	NODE_NOT_HERE,
@@ -76,6 +78,7 @@ enum {
 
 /* clang-format off */
 #define RIGHTS "Look with an account that may."
+#define THERE "Run this on that node: its interfaces and addresses count."
 const struct node_rule ctl_rdma_cluster_rules[N_RULES + 1] = {
 	[CLUSTER_THERE] = {"cluster", "there", NODE_PASS, ""},
 	[CLUSTER_NONE] = {"cluster", "none", NODE_SKIP, "Name a kubeconfig by --kubeconfig or KUBECONFIG, for the checks of the cluster."},
@@ -104,10 +107,12 @@ const struct node_rule ctl_rdma_cluster_rules[N_RULES + 1] = {
 	[LINK_SAME] = {"attachment-link", "same", NODE_PASS, ""},
 	[LINK_OTHER] = {"attachment-link", "other", NODE_FAIL, "Let the network use the interface that leads to the IPUs: ipuctl rdma macvlan --apply on this machine. Where head nodes' interfaces differ, give them one name, or each kind a network of its own."},
 	[LINK_UNKNOWN] = {"attachment-link", "unknown", NODE_SKIP, ""},
+	[LINK_NOT_HERE] = {"attachment-link", "not-here", NODE_SKIP, THERE},
 	[RANGE_FINE] = {"attachment-range", "fine", NODE_PASS, ""},
 	[RANGE_ELSEWHERE] = {"attachment-range", "elsewhere", NODE_FAIL, "Give Pods addresses of the IPUs' own subnet: ipuctl rdma macvlan --apply on this machine."},
 	[RANGE_IN_USE] = {"attachment-range", "in-use", NODE_FAIL, "Exclude addresses that are in use: ipuctl rdma macvlan --apply on this machine, or --exclude."},
 	[RANGE_UNKNOWN] = {"attachment-range", "unknown", NODE_SKIP, ""},
+	[RANGE_NOT_HERE] = {"attachment-range", "not-here", NODE_SKIP, THERE},
 	[NODE_THERE] = {"node", "there", NODE_PASS, ""},
 	[NODE_MISSING] = {"node", "missing", NODE_FAIL, "Name one that is there: kubectl get nodes."},
 	[NODE_NOT_HERE] = {"node", "not-here", NODE_SKIP, "Name the Node by --node, for the checks of it."},
@@ -147,6 +152,7 @@ struct look {
 	/* The attachment's configuration, where there is one. */
 	struct json_doc *config_doc;
 	const struct json *config;
+	struct err config_error;
 };
 
 static const char *z_of(const struct json *object, const char *key)
@@ -254,11 +260,20 @@ static void check_network(struct look *l)
 		     STR_ARG(ctl_fact_error(l->facts, "network")));
 }
 
-static void check_attachment(struct look *l)
+/* What gives its addresses is of interest before it is judged itself. */
+static void read_attachment(struct look *l)
 {
 	const struct json *attachment = ctl_fact(l->facts, "attachment");
 	struct str text = json_str(json_at(attachment, "spec", "config", NULL));
-	struct err err = ERR_INIT;
+
+	if (attachment && json_parse(text, &l->config_doc, &l->config_error) == 0 &&
+	    json_type(json_root(l->config_doc)) == JSON_OBJECT)
+		l->config = json_root(l->config_doc);
+}
+
+static void check_attachment(struct look *l)
+{
+	const struct json *attachment = ctl_fact(l->facts, "attachment");
 	char key[KUBE_KEY_SIZE];
 
 	kube_key(str_of(l->q->network_ns), str_of(l->q->network), key);
@@ -270,13 +285,11 @@ static void check_attachment(struct look *l)
 				     : ctl_fact_error(l->facts, "attachment")));
 		return;
 	}
-	if (json_parse(text, &l->config_doc, &err) < 0 ||
-	    json_type(json_root(l->config_doc)) != JSON_OBJECT) {
+	if (!l->config) {
 		FIND(l->f, ATTACHMENT_BROKEN, key, "its spec.config is no JSON object%s%s",
-		     err.kind ? ": " : "", err.msg);
+		     l->config_error.kind ? ": " : "", l->config_error.msg);
 		return;
 	}
-	l->config = json_root(l->config_doc);
 	FIND(l->f, ATTACHMENT_THERE, key, "%s on %s, %s", z_of(l->config, "type"),
 	     z_of(l->config, "master"),
 	     z_of(json_get(l->config, "ipam"), "range")[0]
@@ -311,7 +324,10 @@ static void check_link(struct look *l)
 
 	if (!l->config)
 		return;
-	if (!r || !master[0])
+	if (l->q->elsewhere)
+		FIND(l->f, LINK_NOT_HERE, l->q->network, "this machine isn't the Node %s",
+		     l->q->node);
+	else if (!r || !master[0])
 		FIND(l->f, LINK_UNKNOWN, l->q->network, "%s",
 		     master[0] ? "no controller tells which interface it should be"
 			       : "it names no interface");
@@ -381,6 +397,11 @@ static void check_range(struct look *l)
 
 	if (!l->config)
 		return;
+	if (l->q->elsewhere) {
+		FIND(l->f, RANGE_NOT_HERE, l->q->network, "this machine isn't the Node %s",
+		     l->q->node);
+		return;
+	}
 	if (!range_of(l->config, &range) || !r ||
 	    cidr_parse(str_of(r->subnet), &subnet, NULL) < 0) {
 		FIND(l->f, RANGE_UNKNOWN, l->q->network, "%s",
@@ -418,6 +439,21 @@ const struct json *ctl_rdma_node(const struct json *facts, const struct ctl_rdma
 			return it.value;
 	}
 	return NULL;
+}
+
+bool ctl_rdma_is_elsewhere(const struct json *facts, const struct ctl_rdma_question *q)
+{
+	const struct json *node = q->node ? ctl_rdma_node(facts, q) : NULL;
+	struct json_iter it = json_iter(json_at(node, "status", "addresses", NULL));
+
+	if (!q->node || strcmp(q->node, q->host) == 0 ||
+	    (node && str_eqz(kube_label(node, "kubernetes.io/hostname"), q->host)))
+		return false;
+	while (json_next(&it)) {
+		if (ctl_rdma_has_address(z_of(it.value, "address")))
+			return false;
+	}
+	return true;
 }
 
 struct str ctl_rdma_resource(const struct json *node, const struct ctl_rdma_question *q)
@@ -652,10 +688,11 @@ void ctl_rdma_judge_cluster(const struct json *facts, const struct fabric_facts 
 	     z_of(ctl_fact(facts, "version"), "gitVersion")[0]
 		     ? z_of(ctl_fact(facts, "version"), "gitVersion")
 		     : "of a version that it doesn't tell");
-	check_attachment(&l);
+	read_attachment(&l);
 	check_multus(&l);
 	check_whereabouts(&l);
 	check_network(&l);
+	check_attachment(&l);
 	check_link(&l);
 	check_range(&l);
 	check_node(&l);

@@ -184,6 +184,38 @@ int64_t ctl_rdma_mtu(const char *link)
 	return mtu;
 }
 
+static bool is_address(const struct ifaddrs *a, const struct cidr *wanted)
+{
+	char z[INET6_ADDRSTRLEN];
+	const void *bytes;
+	struct cidr own;
+
+	if (!a->ifa_addr || a->ifa_flags & IFF_LOOPBACK)
+		return false;
+	if (a->ifa_addr->sa_family == AF_INET)
+		bytes = &((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr;
+	else if (a->ifa_addr->sa_family == AF_INET6)
+		bytes = &((const struct sockaddr_in6 *)(const void *)a->ifa_addr)->sin6_addr;
+	else
+		return false;
+	return inet_ntop(a->ifa_addr->sa_family, bytes, z, sizeof(z)) &&
+	       cidr_parse(str_of(z), &own, NULL) == 0 && cidr_equal(&own, wanted);
+}
+
+bool ctl_rdma_has_address(const char *address)
+{
+	struct ifaddrs *list;
+	struct cidr wanted;
+	bool has = false;
+
+	if (cidr_parse(str_of(address), &wanted, NULL) < 0 || getifaddrs(&list) < 0)
+		return false;
+	for (const struct ifaddrs *a = list; a && !has; a = a->ifa_next)
+		has = is_address(a, &wanted);
+	freeifaddrs(list);
+	return has;
+}
+
 static struct jmut *find_interface(struct jmut_doc *doc, struct jmut *all, const struct ifaddrs *a)
 {
 	struct jmut *new;

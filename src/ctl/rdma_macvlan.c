@@ -302,8 +302,7 @@ int ctl_run_rdma_macvlan(struct ctl_link *link, const struct ctl_options *o, str
 	int result;
 
 	(void)link;
-	if (kube_check_name("--network", str_of(ctl_rdma_network(o)), true, err) < 0 ||
-	    kube_check_name("--network-namespace", str_of(ctl_rdma_network_ns(o)), false, err) < 0)
+	if (ctl_rdma_check_network(o, err) < 0)
 		return -1;
 	if (o->dry_run && !o->apply)
 		return err_set(err, ERR_INVALID, 0,

@@ -123,9 +123,9 @@ static bool judge_run(const struct json *facts, const char *name, struct node_fi
 	const char *reason = z_of(facts, "reason"), *why = z_of(facts, "error");
 
 	if (strcmp(reason, "no-image") == 0)
-		FIND(f, POD_NO_IMAGE, name, "%s", why);
+		FIND(f, POD_NO_IMAGE, "", "%s", why); /* it was never made */
 	else if (strcmp(reason, "refused") == 0)
-		FIND(f, POD_REFUSED, name, "%s", why);
+		FIND(f, POD_REFUSED, "", "%s", why);
 	else if (strcmp(reason, "interrupted") == 0)
 		FIND(f, POD_INTERRUPTED, name, "interrupted");
 	else if (json_type(inside) == JSON_OBJECT)

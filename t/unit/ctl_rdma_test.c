@@ -139,6 +139,10 @@ static const struct cluster_case cluster_cases[] = {
 	{ATTACHMENT(CONFIG("enp65s0f0", "10.5.212.1-10.5.212.9/24", "")), "attachment-range",
 	 "unknown", "rdma-net", "can't be read"},
 	{"", "attachment-range", "unknown", "rdma-net", "no controller tells", .local = &nowhere},
+	{"", "attachment-link", "not-here", "rdma-net", "this machine isn't the Node head1",
+	 .q = {.node = "head1", .elsewhere = true}},
+	{"", "attachment-range", "not-here", "rdma-net", "this machine isn't the Node head1",
+	 .q = {.node = "head1", .elsewhere = true}},
 	{"", "node", "there", "head1", "containerd://2.0, kubelet v1.33.0"},
 	{"", "node", "missing", "head9", "no such Node", .q = {.node = "head9"}},
 	{"", "node", "not-here", "laptop", "this machine is no Node", .q = {.host = "laptop"}},
@@ -206,6 +210,7 @@ static void judge_cluster(const struct cluster_case *c, struct node_findings *f)
 	struct ctl_rdma_question q = {.network = "rdma-net",
 				      .network_ns = "default",
 				      .node = c->q.node,
+				      .elsewhere = c->q.elsewhere,
 				      .host = c->q.host ? c->q.host : "head1",
 				      .ns = "default",
 				      .resource = c->q.resource};
@@ -262,6 +267,45 @@ static void test_no_cluster(void)
 	node_findings_done(&f);
 }
 
+/* The order is that of the cause: without Multus there is no attachment. */
+static void test_order(void)
+{
+	static const struct cluster_case bare = {
+		.facts = MISSING("multusApi") MISSING("whereaboutsApi") MISSING("attachment")};
+	struct node_findings f = {0};
+
+	judge_cluster(&bare, &f);
+	is_str(f.items[1].rule->check, "multus", "first what everything needs");
+	is_str(f.items[2].rule->check, "whereabouts", "... then what gives addresses");
+	is_str(f.items[4].rule->check, "attachment", "... then the network");
+	node_findings_done(&f);
+}
+
+static void test_elsewhere(void)
+{
+#define AT(address)                                                                                \
+	"\"nodes\":{\"value\":{\"items\":[{\"metadata\":{\"name\":\"n1\",\"labels\":{"             \
+	"\"kubernetes.io/hostname\":\"h1\"}},\"status\":{\"addresses\":[{\"type\":\"InternalIP\"," \
+	"\"address\":\"" address "\"}]}}]}},"
+	static const struct {
+		const char *node, *host, *address;
+		bool want;
+	} rows[] = {
+		{NULL, "laptop", AT("192.0.2.77"), false}, {"n1", "n1", AT("192.0.2.77"), false},
+		{"n1", "h1", AT("192.0.2.77"), false},     {"n1", "laptop", AT("192.0.2.77"), true},
+		{"n1", "laptop", AT("127.0.0.1"), true},   {"n1", "laptop", AT("odd"), true},
+		{"n9", "laptop", AT("192.0.2.77"), true},
+	};
+
+	for (size_t i = 0; i < N(rows); i++) {
+		CLEANUP_JSON struct json_doc *doc = parse(rows[i].address, CLUSTER);
+		struct ctl_rdma_question q = {.node = rows[i].node, .host = rows[i].host};
+
+		is_int(ctl_rdma_is_elsewhere(json_root(doc), &q), rows[i].want,
+		       "%zu: another machine", i);
+	}
+}
+
 static void test_resource(void)
 {
 	static const struct {
@@ -313,9 +357,9 @@ static const struct {
 	const struct fabric_facts *local; /* NULL: here */
 } pod_cases[] = {
 	{WELL, "pod", "ran", "p", "on node head1"},
-	{"\"name\":\"p\",\"reason\":\"no-image\",\"error\":\"none\",", "pod", "no-image", "p",
+	{"\"name\":\"p\",\"reason\":\"no-image\",\"error\":\"none\",", "pod", "no-image", "",
 	 "none"},
-	{"\"name\":\"p\",\"reason\":\"refused\",\"error\":\"forbidden\",", "pod", "refused", "p",
+	{"\"name\":\"p\",\"reason\":\"refused\",\"error\":\"forbidden\",", "pod", "refused", "",
 	 "forbidden"},
 	{"\"reason\":\"interrupted\"," WAITING("ContainerCreating"), "pod", "interrupted", "p",
 	 "interrupted"},
@@ -461,6 +505,8 @@ int main(void)
 {
 	test_cluster();
 	test_no_cluster();
+	test_order();
+	test_elsewhere();
 	test_resource();
 	test_pods();
 	test_rules(ctl_rdma_cluster_rules);
