@@ -431,5 +431,34 @@ subtest 'a test Pod that doesn\'t start' => sub {
 	$one->stop(status => 1);
 };
 
+subtest 'the list of controllers has an entry that can\'t be used' => sub {
+	my $config = {apiVersion => 'v1', kind => 'ConfigMap', metadata => {name => 'op', namespace => 'default',
+		labels => {'app.kubernetes.io/part-of' => 'ipu-operator'}},
+		data => {'operator.yaml' => "controllers: '10.5.212.116:8090, badentry:999999'\n"}};
+	is(api('POST', '/api/v1/namespaces/default/configmaps', json => $config)->{status}, 201, 'there is one');
+	my $done = ctl('rdma', 'check', "--root=$root", '-o', 'json', @cluster, '--node', 'sim0', '--operator-namespace', 'default');
+	my %found = map { ("$_->{check} $_->{subject}" =~ s/ $//r => $_) } @{json_decode($done->{out})->{checks}};
+	finds(\%found, 'route badentry:999999', 'bad-entry', qr/port/);
+	finds(\%found, 'route 10.5.212.116:8090', 'there');
+	is($done->{status}, 1, 'it fails');
+	spit("$dir/operator.yaml", "controllers: 'badentry:999999'\n");
+	$done = ctl('rdma', 'check', "--root=$root", "--config=$dir/operator.yaml");
+	is($done->{status}, 2, 'in a file it\'s refused');
+	like($done->{err}, qr/--config: "badentry:999999": port/, '... in words');
+};
+
+# The API server gives 500 at a time; sim0 comes after all of these.
+subtest 'a large cluster' => sub {
+	my @taint = (taints => [{key => 'node-role.kubernetes.io/control-plane', effect => 'NoSchedule'}]);
+	my @made = grep { api('POST', '/api/v1/nodes', json => {apiVersion => 'v1', kind => 'Node', metadata => {name => sprintf 'head%03d', $_},
+		spec => {@taint}})->{status} == 201 } 1..500;
+	is(scalar @made, 500, 'of 500 Nodes more');
+	my $found = check('--node', 'sim0');
+	finds($found, 'node sim0', 'there');
+	finds($found, 'node-resource rdma/rdma_shared_device_a', 'there');
+	finds(check('--node', 'head001'), 'node-taints head001', 'elsewhere');
+	finds(check('--node', 'sim9'), 'node sim9', 'missing');
+};
+
 $sim->stop;
 done_testing();

@@ -14,6 +14,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "node/facts.h"
+#include "vipu/address.h"
 
 #define NODE_MAX_FINDINGS 1024
 #define NODE_SEEN_SIZE    320
@@ -58,5 +59,7 @@ extern const struct node_rule node_rules[];
 
 /* Adds what is found. */
 void node_check(const struct fabric_facts *facts, struct node_findings *f);
+/* The entries that can't be used. */
+void node_check_entries(const struct vipu_address_list *list, struct node_findings *f);
 
 #endif

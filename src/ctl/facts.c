@@ -5,12 +5,14 @@
 #include "ctl/facts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/clock.h"
 #include "kube/object.h"
 
 #define CRD       "ipujobs.graphcore.ai"
 #define PAGE      500
+#define MAX_PAGES 40 /* of one list */
 #define NO_ANSWER -1
 
 struct gathering {
@@ -49,6 +51,68 @@ enum err_kind ctl_fact_ask(struct ctl_link *link, struct jmut_doc *facts_doc, st
 	}
 	put(&g, name, json_root(doc), NULL);
 	return ERR_NONE;
+}
+
+static struct jmut *lean_part(struct jmut_doc *doc, const struct json *part)
+{
+	struct jmut *lean = jmut_object(doc);
+	struct json_iter it = json_iter(part);
+
+	while (json_next(&it)) {
+		if (!str_eqz(it.key, "managedFields") && !str_eqz(it.key, "images"))
+			jmut_setn(doc, lean, it.key, jmut_copy(doc, it.value));
+	}
+	return lean;
+}
+
+static struct jmut *lean_item(struct jmut_doc *doc, const struct json *item)
+{
+	struct jmut *lean = jmut_object(doc);
+	struct json_iter it = json_iter(item);
+
+	while (json_next(&it)) {
+		bool is_long = str_eqz(it.key, "metadata") || str_eqz(it.key, "status");
+
+		jmut_setn(doc, lean, it.key,
+			  is_long ? lean_part(doc, it.value) : jmut_copy(doc, it.value));
+	}
+	return lean;
+}
+
+enum err_kind ctl_fact_list(struct ctl_link *link, struct jmut_doc *facts_doc, struct jmut *facts,
+			    const char *name, const struct kube_request *request)
+{
+	struct gathering g = {link, facts_doc, facts};
+	struct kube_request r = *request;
+	struct jmut *value = jmut_object(facts_doc);
+	struct jmut *items = jmut_need_array(facts_doc, value, "items");
+	CLEANUP_FREE char *token = NULL;
+	struct err err = ERR_INIT;
+
+	r.limit = PAGE;
+	for (unsigned page = 0; page < MAX_PAGES; page++) {
+		CLEANUP_JSON struct json_doc *doc = NULL;
+		struct json_iter it;
+		struct str more;
+
+		r.continue_token = token;
+		if (ctl_link_kube(link, &r, &doc, &err) < 0)
+			break;
+		it = json_iter(json_get(json_root(doc), "items"));
+		while (json_next(&it))
+			jmut_push(facts_doc, items, lean_item(facts_doc, it.value));
+		more = json_str(json_at(json_root(doc), "metadata", "continue", NULL));
+		free(token);
+		token = more.len ? xstrndup(more.p, more.len) : NULL;
+		if (!token) {
+			put(&g, name, jmut_view(value), NULL);
+			return ERR_NONE;
+		}
+	}
+	if (err.kind == ERR_NONE)
+		err_set(&err, ERR_LIMIT, 0, "there are more than %d of them", PAGE * MAX_PAGES);
+	put(&g, name, NULL, &err);
+	return err.kind;
 }
 
 static enum err_kind ask_kube(struct gathering *g, const char *name, const struct kube_request *r)

@@ -20,6 +20,12 @@ int ctl_facts_gather(struct ctl_link *link, const struct ctl_options *o, const c
 enum err_kind ctl_fact_ask(struct ctl_link *link, struct jmut_doc *doc, struct jmut *facts,
 			   const char *name, const struct kube_request *request);
 
+/* A list to its end, page by page, as {"items": [...]}, without the parts of metadata and status
+ * that are long and nobody's here. One with no end in sight is an error: who would find a thing
+ * missing has not seen all. */
+enum err_kind ctl_fact_list(struct ctl_link *link, struct jmut_doc *doc, struct jmut *facts,
+			    const char *name, const struct kube_request *request);
+
 const struct json *ctl_fact(const struct json *facts, const char *name); /* NULL: not had */
 int ctl_fact_code(const struct json *facts, const char *name);           /* 0: no error */
 struct str ctl_fact_error(const struct json *facts, const char *name);

@@ -240,6 +240,7 @@ int ctl_run_rdma_check(struct ctl_link *link, const struct ctl_options *o, struc
 		return err_set(err, ERR_INVALID, 0,
 			       "--test-pod: a kubeconfig is needed for this; see --help");
 	}
+	node_check_entries(&r.controllers, &f);
 	node_check(r.local, &f);
 	check_cluster(o, &r, &f);
 	result = print(o, &f, err);

@@ -33,7 +33,23 @@ const char *ctl_rdma_network_ns(const struct ctl_options *o)
 
 /* ---- the controllers ---- */
 
-/* Takes those over that aren't there yet. */
+#define MAX_PROBLEMS 64 /* of all sources together */
+
+static void merge_problems(struct vipu_address_list *all, struct vipu_address_list *more)
+{
+	size_t room = MAX_PROBLEMS - all->n_problems;
+	size_t n = more->n_problems < room ? more->n_problems : room;
+
+	if (n == 0)
+		return;
+	all->problems = xrealloc(all->problems, (all->n_problems + n) * sizeof(*all->problems));
+	for (size_t i = 0; i < n; i++) {
+		all->problems[all->n_problems++] = more->problems[i];
+		more->problems[i] = (struct vipu_address_problem){.text = NULL};
+	}
+}
+
+/* Takes those over that aren't there yet, and all that can't be used. */
 static void merge(struct vipu_address_list *all, struct vipu_address_list *more)
 {
 	for (size_t i = 0; i < more->n; i++) {
@@ -46,6 +62,7 @@ static void merge(struct vipu_address_list *all, struct vipu_address_list *more)
 		all->items = xrealloc(all->items, (all->n + 1) * sizeof(*all->items));
 		vipu_address_copy(&more->items[i], &all->items[all->n++]);
 	}
+	merge_problems(all, more);
 	vipu_address_list_done(more);
 }
 
@@ -76,12 +93,19 @@ static void take_config(const struct json *root, struct vipu_address_list *all)
 	take_list(json_get(root, "controllers"), all);
 }
 
+static int refuse_problems(const char *option, const struct vipu_address_list *all, struct err *err)
+{
+	if (all->n_problems)
+		return err_set(err, ERR_INVALID, 0, "%s: \"%s\": %s", option, all->problems[0].text,
+			       all->problems[0].reason);
+	return 0;
+}
+
 static int take_option(const char *text, struct vipu_address_list *all, struct err *err)
 {
 	vipu_address_parse(str_of(text), all);
-	if (all->n_problems)
-		return err_set(err, ERR_INVALID, 0, "--controller: \"%s\": %s",
-			       all->problems[0].text, all->problems[0].reason);
+	if (refuse_problems("--controller", all, err) < 0)
+		return -1;
 	if (all->n == 0)
 		return err_set(err, ERR_INVALID, 0, "--controller: \"%s\" names none", text);
 	return 0;
@@ -175,7 +199,7 @@ static int find_controllers(const struct ctl_options *o, struct ctl_rdma *r, str
 		if (!o->controller)
 			merge(&r->controllers, &named.controllers);
 		vipu_address_list_done(&named.controllers);
-		return 0;
+		return refuse_problems("--config", &r->controllers, err);
 	}
 	if (!o->controller && r->link)
 		take_cluster(r->link, o, &r->controllers);
@@ -288,26 +312,24 @@ void ctl_rdma_gather_cluster(struct ctl_link *link, const struct ctl_options *o,
 		{"whereaboutsApi",
 		 {.verb = KUBE_GET, .path = "/apis/whereabouts.cni.cncf.io/v1alpha1"}},
 		{"macvlanApi", {.verb = KUBE_GET, .path = "/apis/mellanox.com/v1alpha1"}},
-		{"daemonsets", {.verb = KUBE_LIST, .resource = &daemonsets, .limit = PAGE}},
+		{"daemonsets", {.verb = KUBE_LIST, .resource = &daemonsets}},
 		{"attachment",
 		 {.verb = KUBE_GET,
 		  .resource = &attachments,
 		  .ns = ctl_rdma_network_ns(o),
 		  .name = ctl_rdma_network(o)}},
 		{"network", {.verb = KUBE_GET, .resource = &networks, .name = ctl_rdma_network(o)}},
-		{"nodes", {.verb = KUBE_LIST, .resource = &KUBE_NODES, .limit = PAGE}},
+		{"nodes", {.verb = KUBE_LIST, .resource = &KUBE_NODES}},
 		{"configs",
 		 {.verb = KUBE_LIST,
 		  .resource = &KUBE_CONFIGMAPS,
 		  .ns = o->ns,
-		  .label_selector = CTL_OPERATOR_PODS,
-		  .limit = PAGE}},
+		  .label_selector = CTL_OPERATOR_PODS}},
 		{"operatorPods",
 		 {.verb = KUBE_LIST,
 		  .resource = &KUBE_PODS,
 		  .ns = o->ns,
-		  .label_selector = CTL_OPERATOR_PODS,
-		  .limit = PAGE}},
+		  .label_selector = CTL_OPERATOR_PODS}},
 		{"namespace",
 		 {.verb = KUBE_GET,
 		  .resource = &KUBE_NAMESPACES,
@@ -315,8 +337,11 @@ void ctl_rdma_gather_cluster(struct ctl_link *link, const struct ctl_options *o,
 	};
 
 	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
-		enum err_kind kind = ctl_fact_ask(link, doc, facts, asked[i].name,
-						  &asked[i].request);
+		const struct kube_request *request = &asked[i].request;
+		enum err_kind kind =
+			request->verb == KUBE_LIST
+				? ctl_fact_list(link, doc, facts, asked[i].name, request)
+				: ctl_fact_ask(link, doc, facts, asked[i].name, request);
 
 		if (i > 0)
 			continue;

@@ -38,6 +38,7 @@ enum {
 	ROUTE_LINK_DOWN,
 	ROUTE_NONE,
 	ROUTE_NO_CONTROLLER,
+	ROUTE_BAD_ENTRY,
 	RDMA_LINK_THERE,
 	RDMA_LINK_NONE,
 	MTU_FINE,
@@ -93,6 +94,7 @@ const struct node_rule node_rules[N_RULES + 1] = {
 	[ROUTE_LINK_DOWN] = {"route", "link-down", NODE_FAIL, "Bring the interface up (ip link set INTERFACE up), and see to its cable."},
 	[ROUTE_NONE] = {"route", "none", NODE_FAIL, "Correct the controller's address, the name service, or this machine's routes (ip route get ADDRESS)."},
 	[ROUTE_NO_CONTROLLER] = {"route", "no-controller", NODE_SKIP, "Name the V-IPU controllers: --controller HOST:PORT, or --config with the operator's configuration."},
+	[ROUTE_BAD_ENTRY] = {"route", "bad-entry", NODE_FAIL, "Correct this entry of the operator's list of controllers: the operator leaves it out too."},
 	[RDMA_LINK_THERE] = {"rdma-link", "there", NODE_PASS, ""},
 	[RDMA_LINK_NONE] = {"rdma-link", "none", NODE_FAIL, "Reach the IPUs' network through the interface of an RDMA port: cabling, addresses or routes lead elsewhere."},
 	[MTU_FINE] = {"mtu", "fine", NODE_PASS, ""},
@@ -462,6 +464,12 @@ static void check_cni(const struct fabric_host *h, struct node_findings *f)
 }
 
 /* ---- all of it ---- */
+
+void node_check_entries(const struct vipu_address_list *list, struct node_findings *f)
+{
+	for (size_t i = 0; i < list->n_problems; i++)
+		FIND(f, ROUTE_BAD_ENTRY, list->problems[i].text, "%s", list->problems[i].reason);
+}
 
 void node_check(const struct fabric_facts *facts, struct node_findings *f)
 {

@@ -15,6 +15,7 @@ struct world {
 	struct fabric_reach reach[2];
 	struct fabric_runtime runtime;
 	struct fabric_module modules[3];
+	struct vipu_address_list entries;
 };
 
 static void fine_host(struct world *w)
@@ -195,6 +196,14 @@ static void no_route(struct world *w)
 {
 	err_set(&w->reach[0].error, ERR_NOT_FOUND, 0, "Network is unreachable");
 }
+static void bad_entry(struct world *w)
+{
+	static char text[] = "pod1:99999", reason[] = "port 99999";
+	static struct vipu_address_problem problem = {.text = text, .reason = reason};
+
+	w->entries = (struct vipu_address_list){.problems = &problem, .n_problems = 1};
+}
+
 static void no_controller(struct world *w)
 {
 	w->facts.n_reach = 0;
@@ -326,6 +335,7 @@ static const struct {
 	{link_down, "route", "link-down", "pod001:8090", "enp65s0f0, which is down"},
 	{no_carrier, "route", "link-down", "pod001:8090", "enp65s0f0, which has no carrier"},
 	{no_route, "route", "none", "pod001:8090", "Network is unreachable"},
+	{bad_entry, "route", "bad-entry", "pod1:99999", "port 99999"},
 	{no_controller, "route", "no-controller", "", "no V-IPU controller"},
 	{no_change, "rdma-link", "there", "pod001:8090", "enp65s0f0 is mlx5_0/1"},
 	{not_rdma, "rdma-link", "none", "pod001:8090", "enp65s0f0 is no interface"},
@@ -377,6 +387,7 @@ static void test_cases(void)
 		row_begin("%zu: %s %s", i, cases[i].check, cases[i].finding);
 		fine(&w);
 		cases[i].change(&w);
+		node_check_entries(&w.entries, &f);
 		node_check(&w.facts, &f);
 		found = find(&f, cases[i].check);
 		/* What isn't the first of its check is the last of all. */
