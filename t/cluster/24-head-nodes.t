@@ -41,7 +41,8 @@ sub events ($reason) {
 	return join ' ', sort map { "$_->{involvedObject}{kind}/$_->{involvedObject}{name}" } grep { $_->{reason} eq $reason } @{ $c->get('events', '-A')->{items} };
 }
 
-my %daemons = (vipuControllers => ($i->controllers)[0] . ':pod-ctrl=one', node => { enabled => $yes, namespace => 'ipu-node', nodeSelector => { head => 'true' } });
+my %daemons = (vipuControllers => ($i->controllers)[0] . ':pod-ctrl=one', node => { enabled => $yes, namespace => 'ipu-node',
+	nodeSelector => { head => 'true' }, policy => $yes, metricsListen => ':8447', healthPort => 9082, priorityClassName => 'system-node-critical' });
 
 subtest 'the DaemonSet, on a node without RDMA' => sub {
 	$c->kubectl('create', 'namespace', 'ipu-node');
@@ -56,6 +57,13 @@ subtest 'the DaemonSet, on a node without RDMA' => sub {
 	is(taints(), '', 'it has no taint: it may be any machine');
 	is(note_of($head), undef, '... and no label');
 	is(note_of($other), undef, 'the other node is left alone');
+	my ($entrance, @words) = $c->entrance(node => $head);
+	my $metrics;
+	wait_until('metrics of the node', sub {
+		$metrics = run([ $entrance, @words, qw(curl -s --max-time 5 http://127.0.0.1:8447/metrics) ], seconds => 30);
+		return $metrics->{status} == 0;
+	}, seconds => 60);
+	like($metrics->{out}, qr/^ipu_operator_fabric_ready 0$/m, 'what the alert goes by');
 	$c->kubectl('label', 'node', $head, 'pod-ctrl=one');
 	wait_until("the taint, now that it has a controller's label", sub { taints() eq $taint });
 	make_pod('stays-away', nodeSelector => { head => 'true' });
@@ -73,9 +81,8 @@ subtest 'without RDMA, by the route alone' => sub {
 };
 
 subtest 'held to its own Node' => sub {
-	$c->apply(file_text('doc/examples/cluster/node-policy.yaml'));
 	my @as = ('--as=system:serviceaccount:ipu-node:ipu-operator-node');
-	# What kubectl itself needs beside.
+	# The chart's node.policy, which is that of examples/cluster/node-policy.yaml; and what kubectl itself needs beside.
 	$c->kubectl(qw(create clusterrole looks --verb=get --resource=nodes));
 	$c->kubectl(qw(create clusterrolebinding looks --clusterrole=looks --serviceaccount=ipu-node:ipu-operator-node));
 	my $refused;
