@@ -43,6 +43,12 @@ struct due {
 	struct advertise_decision decision;
 };
 
+/* A controller, as of the last look. */
+struct seen {
+	int64_t free_ipus;
+	bool freed; /* more since the last news */
+};
+
 struct advertiser {
 	struct advertiser_opts o;
 	struct vipu_fleet_watch watch;
@@ -54,9 +60,8 @@ struct advertiser {
 	unsigned running;
 	struct log_limit complaints;
 
-	/* Free IPUs by controller, as of the last look: int64_t. */
-	struct map *free_ipus;
-	struct reach freed; /* since the last news */
+	struct map *seen;   /* by controller: struct seen */
+	struct reach freed; /* by which there's news, in the fleet's order of this look */
 	int64_t news_ms;    /* mono: no news before */
 	int64_t again_ms;   /* mono: the last news once more; 0: no more */
 	char *news_at;      /* the Node that had them */
@@ -218,29 +223,41 @@ static void tell_scheduler(struct advertiser *a, const char *node)
 	kube_call_start(a->o.kube, &request, on_told, a, &a->scope);
 }
 
-/* Whether a controller has more room than at the last look. The first one says nothing. */
-static bool has_grown(struct advertiser *a, const struct vipu_controller *c)
+static struct seen *seen_of(struct advertiser *a, const struct vipu_controller *c)
 {
-	bool open = c->configured && c->reach == VIPU_REACH_YES && !c->cordoned;
-	int64_t now = open ? c->capacity.free_ipus : 0, before;
-	int64_t *at = map_get(a->free_ipus, str_of(c->name));
+	struct seen *seen = map_get(a->seen, str_of(c->name));
 
-	if (!at) {
-		at = xcalloc(1, sizeof(*at));
-		*at = now;
-		map_put(a->free_ipus, str_of(c->name), at);
+	if (!seen) {
+		seen = xcalloc(1, sizeof(*seen));
+		map_put(a->seen, str_of(c->name), seen);
 	}
-	before = *at;
-	*at = now;
-	return now > before;
+	return seen;
 }
 
+/* Which have more room than at the last look. Before the first one they had none: what came free
+ * while nobody led is news, too. Kept by name, as the list may change before it's told. */
 static void note_freed(struct advertiser *a, size_t n)
 {
+	a->freed = (struct reach){0};
 	for (size_t i = 0; i < n; i++) {
-		if (has_grown(a, vipu_fleet_at(a->o.fleet, i)))
+		const struct vipu_controller *c = vipu_fleet_at(a->o.fleet, i);
+		bool open = c->configured && c->reach == VIPU_REACH_YES && !c->cordoned;
+		int64_t now = open ? c->capacity.free_ipus : 0;
+		struct seen *seen = seen_of(a, c);
+
+		seen->freed |= now > seen->free_ipus;
+		seen->free_ipus = now;
+		if (seen->freed)
 			a->freed.bits[i / 64] |= UINT64_C(1) << (i % 64);
 	}
+}
+
+static void forget_freed(struct advertiser *a)
+{
+	struct map_iter it = MAP_ITER(a->seen);
+
+	while (map_next(&it))
+		((struct seen *)it.value)->freed = false;
 }
 
 static bool reaches_any(const struct node_item *item, const struct reach *wanted)
@@ -273,7 +290,7 @@ static void give_news(struct advertiser *a, const struct advertise_node *nodes, 
 	}
 	while (k < n && !reaches_any(nodes[k].item, &a->freed))
 		k++;
-	a->freed = (struct reach){0};
+	forget_freed(a);
 	if (k == n)
 		return;
 	free(a->news_at);
@@ -433,7 +450,7 @@ struct advertiser *advertiser_new(const struct advertiser_opts *opts)
 
 	a->o = *opts;
 	a->targets = map_new();
-	a->free_ipus = map_new();
+	a->seen = map_new();
 	scope_init(&a->scope);
 	loop_timer_init(&a->look, opts->loop, on_look, a);
 	loop_timer_init(&a->batch, opts->loop, on_batch, a);
@@ -467,10 +484,10 @@ void advertiser_free(struct advertiser *a)
 		free(t);
 	}
 	map_free(a->targets);
-	it = (struct map_iter)MAP_ITER(a->free_ipus);
+	it = (struct map_iter)MAP_ITER(a->seen);
 	while (map_next(&it))
 		free(it.value);
-	map_free(a->free_ipus);
+	map_free(a->seen);
 	free(a->news_at);
 	free(a);
 }
