@@ -10,6 +10,8 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
 use MetricNames qw(covers_metrics);
+use IPC::Open2 qw(open2);
+use IO::Handle;
 use Test::More;
 
 watchdog(240);
@@ -126,6 +128,37 @@ like($metrics, qr/^ipu_operator_extender_requests_total\{handler="filter",code="
 like($metrics, qr/^ipu_operator_extender_request_seconds_count\{handler="prioritize"\} 6[1-9]$/m, 'and timed');
 covers_metrics($metrics, qw(ipu_operator_advertising_nodes ipu_operator_advertise_writes_total ipu_operator_extender_requests_total
 	ipu_operator_extender_request_seconds));
+
+# ---- a clean end ----
+
+# A request of which half is there: the server's 100 says that it has the head.
+my $body = json_encode({ Pod => pod(8), NodeNames => ['sim0'] });
+my $pid = open2(my $from, my $to, $openssl, 's_client', '-quiet', '-verify_quiet', '-connect', '127.0.0.1:' . $daemon->port('scheduler'), '-CAfile',
+	"$dir/cert.pem");
+$to->autoflush(1);
+print {$to} "POST /scheduler/filter HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n",
+	'Content-Length: ', length($body), "\r\n\r\n";
+my $line = <$from> // '';
+like($line, qr{^HTTP/1\.1 100 }, 'a request has begun');
+$daemon->signal('TERM');
+wait_until('the Lease to be given back', sub {
+	my @leases = @{ api('GET', '/apis/coordination.k8s.io/v1/namespaces/ipu-operator/leases')->{json}{items} };
+	return @leases && !grep { ($_->{spec}{holderIdentity} // '') ne '' } @leases;
+}, while_alive => []);
+# Whoever doesn't wait for this request ends now: half a second for that; the request has five.
+for (1 .. 10) {
+	last if !$daemon->is_alive;
+	select undef, undef, undef, 0.05;
+}
+ok($daemon->is_alive, '… is waited for');
+local $SIG{PIPE} = 'IGNORE';
+print {$to} $body;
+$line = <$from> // '' until $line =~ /^HTTP\S+ [2-5]/ || eof $from;
+like($line, qr{^HTTP/1\.1 200 }, 'a process that ends answers the scheduler\'s requests that it has taken');
+close $to;
+close $from;
+waitpid $pid, 0;
+wait_until('the process to end', sub { !$daemon->is_alive }, while_alive => []);
 $daemon->stop;
 $sim->stop;
 done_testing;

@@ -148,6 +148,22 @@ void advert_leave(struct daemon *d, bool leaves)
 		http_server_leave(d->advert->server, leaves);
 }
 
+static void on_stopped(void *arg)
+{
+	struct daemon *d = arg;
+
+	d->scheduler_stopped = true;
+	daemon_stopped_a_part(d);
+}
+
+void advert_drain(struct daemon *d, unsigned deadline_ms)
+{
+	if (advert_serves(d))
+		http_server_stop(d->advert->server, deadline_ms, on_stopped, d);
+	else
+		d->scheduler_stopped = true;
+}
+
 static void make_server(struct advert *a)
 {
 	size_t body_bytes = (size_t)a->d->config->scheduler_body_bytes;

@@ -333,7 +333,7 @@ int daemon_write_ports(struct daemon *d, struct err *err)
 
 void daemon_stopped_a_part(struct daemon *d)
 {
-	if (d->server_stopped && d->webhook_stopped && d->lease_given_back)
+	if (d->server_stopped && d->webhook_stopped && d->scheduler_stopped && d->lease_given_back)
 		loop_stop(d->loop, 0);
 }
 
@@ -357,8 +357,9 @@ static void on_too_late(struct loop_timer *timer, void *arg)
 	struct daemon *d = arg;
 
 	(void)timer;
-	log_warn("daemon", NULL, "ends although not everything is done: %s%s%s",
+	log_warn("daemon", NULL, "ends although not everything is done: %s%s%s%s",
 		 d->server_stopped ? "" : "answers ", d->webhook_stopped ? "" : "reviews ",
+		 d->scheduler_stopped ? "" : "the scheduler's answers ",
 		 d->lease_given_back ? "" : "the Lease");
 	loop_stop(d->loop, 0);
 }
@@ -367,6 +368,8 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 {
 	struct daemon *d = arg;
 	int64_t stop_ms = daemon_stop_ms(d);
+	unsigned answers_ms = stop_ms < STOP_DEADLINE_MS ? (unsigned)stop_ms - STOP_MARGIN_MS
+							 : STOP_DEADLINE_MS;
 
 	(void)s;
 	if (d->stopping) { /* asked twice: at once */
@@ -379,11 +382,8 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	if (d->proxy)
 		proxy_stop(d->proxy);
 	loop_timer_start_in(&d->stop_timer, stop_ms);
-	advert_leave(d, true);
-	http_server_stop(d->server,
-			 stop_ms < STOP_DEADLINE_MS ? (unsigned)stop_ms - STOP_MARGIN_MS
-						    : STOP_DEADLINE_MS,
-			 on_server_stopped, d);
+	advert_drain(d, answers_ms);
+	http_server_stop(d->server, answers_ms, on_server_stopped, d);
 	webhook_drain(d);
 	lead_give_back(d);
 }

@@ -114,12 +114,12 @@ struct daemon {
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint, sighup;
 	struct loop_timer stop_timer; /* the end, whatever is still under way */
-	bool stopping, server_stopped, webhook_stopped, lease_given_back;
+	bool stopping, server_stopped, webhook_stopped, scheduler_stopped, lease_given_back;
 };
 
 /* ---- lead.c ---- */
 
-/* daemon.c: the server has stopped, or the Lease is given back; after both the loop ends. */
+/* daemon.c: one of the servers has stopped, or the Lease is given back; after all the loop ends. */
 void daemon_stopped_a_part(struct daemon *d);
 
 /* Begins to contend, with the parts of a follower; or leads at once where no Lease is wanted. */
@@ -219,6 +219,8 @@ unsigned advert_port(const struct daemon *d); /* 0: it isn't open */
 void advert_serve_pods(struct daemon *d);     /* the proxy is there */
 bool advert_ready(const struct daemon *d, struct err *why);
 void advert_leave(struct daemon *d, bool leaves); /* http_server_leave */
+/* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
+void advert_drain(struct daemon *d, unsigned deadline_ms);
 void advert_stop(struct daemon *d);
 
 /* ---- reload.c ---- */
