@@ -154,7 +154,7 @@ subtest 'all is well' => sub {
 	is(metric($node, 'hugepages_bytes{state="free"}'), 3 * 2 ** 21, '... and those that are free');
 	is(metric($node, 'fabric_turns_total{status="False"}') // 0, 0, 'metric: the fabric was never lost');
 	covers_metrics(http('GET', $node->url('metrics', '/metrics'))->{content}, qw(ipu_operator_fabric_ready
-		ipu_operator_fabric_controller_reached ipu_operator_fabric_turns_total ipu_operator_rdma_ports
+		ipu_operator_fabric_expected ipu_operator_fabric_controller_reached ipu_operator_fabric_turns_total ipu_operator_rdma_ports
 		ipu_operator_memlock_limit_bytes ipu_operator_hugepages_bytes));
 };
 
@@ -315,6 +315,7 @@ subtest 'what can be wrong' => sub {
 # As on a head node where the operator is a service: its V-IPU controller runs there, too.
 subtest 'all roles in one process' => sub {
 	ports('active', 'down');
+	may_lock('unlimited');
 	$operator->stop(status => 0);
 	my $vipu = '127.0.0.1:' . $sim->port('vipu0');
 	my $all = start('ipu-operator', args => ['--roles=controller,proxy,node', @both, map { ('--set', $_) } 'operatorNamespace=default',
