@@ -385,6 +385,17 @@ subtest 'hot-plug messages' => sub {
 	clock_page($page, 0, $now += 100);
 	sees($watch, qr/^ port 1 down/m);
 	is(scalar(shown($watch)), $n + 1, 'hundreds of messages about nothing tell nothing');
+
+	# A card's interface that comes after the port, or gets another name.
+	for my $case (['add', 'down', 'active'], ['move', 'active', 'down']) {
+		my ($action, $before, $after) = @$case;
+		$tick->($_) for 300, 1100, 4100;
+		$machine->machine("device mlx5_0 uverbs=uverbs0\nport 1 state=$after\n");
+		like($tick->(100), qr/^ port 1 $before/m, 'nobody has looked');
+		$send->("$action /devices/pci0000:00/0000:00:04.0/net/enp4s0 net");
+		sees($watch, qr/^ port 1 $after/m);
+		pass("$action of a card's interface: looked at again");
+	}
 	$watch->stop;
 };
 

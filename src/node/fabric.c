@@ -18,13 +18,12 @@
 #include "loop/op.h"
 #include "net/resolve.h"
 #include "node/rdma.h"
+#include "pause.h"
 #include "reach.h"
 
 #define COMPLETE_MS      5000
 #define LOOK_MS          100 /* between two looks at routes, however many events come */
 #define PATIENCE_MS      500 /* for the names of controllers that are new */
-#define LOOK_SHARE       20  /* looking takes no more than one part in so many of the time … */
-#define LOOK_MAX_MS      500 /* … but is done as often as this */
 #define HOST_MS          60000
 #define HOST_PROCESSES   64 /* looked at in one turn */
 #define RESOLVE_MS       10000
@@ -182,7 +181,7 @@ static void look(struct fabric *f)
 static void on_look(struct loop_work *work, void *arg)
 {
 	struct fabric *f = arg;
-	int64_t began_us = clock_mono_us(), gap_ms;
+	int64_t began_us = clock_mono_us();
 
 	(void)work;
 	loop_timer_stop(&f->look_later);
@@ -191,9 +190,7 @@ static void on_look(struct loop_work *work, void *arg)
 		return;
 	}
 	look(f);
-	gap_ms = (clock_mono_us() - began_us) * LOOK_SHARE / 1000;
-	gap_ms = gap_ms > LOOK_MS ? gap_ms : LOOK_MS;
-	f->next_look_ms = clock_mono_ms() + (gap_ms < LOOK_MAX_MS ? gap_ms : LOOK_MAX_MS);
+	f->next_look_ms = clock_mono_ms() + look_pause_ms(clock_mono_us() - began_us, LOOK_MS);
 }
 
 static void on_look_later(struct loop_timer *timer, void *arg)

@@ -82,7 +82,7 @@ t_unit_node_extender_test_LDADD = $(advert_ldadd)
 
 # RDMA devices.
 libnode_a_SOURCES += \
-	src/node/rdma.c src/node/rdma_sysfs.c src/node/rdma_sysfs.h \
+	src/node/pause.h src/node/rdma.c src/node/rdma_sysfs.c src/node/rdma_sysfs.h \
 	src/node/rdma_verbs.c src/node/rdma_verbs.h \
 	src/node/uevent.c src/node/uevent.h
 check_PROGRAMS += t/unit/node_rdma_test

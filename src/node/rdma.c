@@ -17,12 +17,13 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/str.h"
+#include "node/pause.h"
 #include "node/rdma_sysfs.h"
 #include "node/rdma_verbs.h"
 #include "node/uevent.h"
 
 #define RESCAN_MS     30000 /* for what no message tells */
-#define SCAN_PAUSE_MS 50    /* between two scans: a storm of messages costs so much */
+#define SCAN_PAUSE_MS 50    /* between two scans, or more where one takes long */
 #define EVENT_BUDGET  64    /* a turn and device */
 #define FATAL_HOLD_MS 5000  /* so long a failed device is left alone: its driver resets it */
 #define GONE_HOLD_MS  500
@@ -52,8 +53,8 @@ struct rdma {
 	size_t n_handles;
 	struct loop_work scan;
 	struct loop_timer timer;
-	size_t settle; /* how many of settle_ms are behind us */
-	int64_t scanned_ms;
+	size_t settle;        /* how many of settle_ms are behind us */
+	int64_t next_scan_ms; /* not earlier, unless it's the timer's */
 	struct uevents *uevents;
 };
 
@@ -323,6 +324,7 @@ static void read_inventory(struct rdma *r, struct rdma_inventory *ret)
 	struct scan *s = xcalloc(1, sizeof(*s));
 	struct ibv_device **list;
 	char folder[RDMA_PATH_SIZE];
+	int64_t began_us = clock_mono_us();
 	int list_errno = 0, n = 0;
 
 	s->root = rdma_sysfs_root();
@@ -363,7 +365,8 @@ static void read_inventory(struct rdma *r, struct rdma_inventory *ret)
 	if (list)
 		ibv_free_device_list(list);
 	free(s);
-	r->scanned_ms = clock_mono_ms();
+	r->next_scan_ms = clock_mono_ms() +
+			  look_pause_ms(clock_mono_us() - began_us, SCAN_PAUSE_MS);
 }
 
 /* ---- comparing ---- */
@@ -435,12 +438,10 @@ static void on_scan(struct loop_work *work, void *arg)
 /* In this turn, or when the pause is over. */
 static void look(struct rdma *r)
 {
-	int64_t due = r->scanned_ms + SCAN_PAUSE_MS;
-
-	if (clock_mono_ms() >= due)
+	if (clock_mono_ms() >= r->next_scan_ms)
 		loop_work_post(&r->scan);
 	else
-		loop_timer_start_at(&r->timer, due);
+		loop_timer_start_at(&r->timer, r->next_scan_ms);
 }
 
 /* Again and again for a few seconds. */
@@ -488,14 +489,29 @@ static void on_event(struct loop_io *io, int revents, void *arg)
 	}
 }
 
+static bool is_of_rdma(const struct uevent *event)
+{
+	return str_has_prefix(event->subsystem, STR("infiniband"));
+}
+
+/* A card's interface that comes, or gets another name: a port's interface is known by it. Virtual
+ * ones, such as Pods', come all day and are no port's. */
+static bool is_of_card(const struct uevent *event)
+{
+	return str_eqz(event->subsystem, "net") &&
+	       (event->action == UEVENT_ADD || event->action == UEVENT_MOVE) &&
+	       !str_has_prefix(event->devpath, STR("/devices/virtual/"));
+}
+
 static void on_uevent(const struct uevent *event, void *arg)
 {
 	struct rdma *r = arg;
+	bool comes = event && is_of_rdma(event) && event->action == UEVENT_ADD;
 
-	if (event && !str_has_prefix(event->subsystem, STR("infiniband")))
+	if (event && !is_of_rdma(event) && !is_of_card(event))
 		return;
 	/* A device that comes is not the one that failed. */
-	for (size_t i = 0; event && event->action == UEVENT_ADD && i < r->n_handles; i++)
+	for (size_t i = 0; comes && i < r->n_handles; i++)
 		r->handles[i]->hold_until_ms = 0;
 	look_and_settle(r);
 }

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include "node/rdma_sysfs.h"
+#include "node/pause.h"
 #include "node/uevent.h"
 
 static void test_states(void)
@@ -225,6 +226,22 @@ static void test_uevents(void)
 	}
 }
 
+/* ---- how long a look is followed by none ---- */
+
+static void test_pause(void)
+{
+	static const struct {
+		int64_t took_us, want_ms;
+	} rows[] = {
+		{0, 50},      {-5, 50},     {2499, 50},     {2600, 52},           {10000, 200},
+		{25000, 500}, {25001, 500}, {9000000, 500}, {INT64_MAX / 2, 500},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		is_int(look_pause_ms(rows[i].took_us, 50), rows[i].want_ms, "after %lld us",
+		       (long long)rows[i].took_us);
+}
+
 int main(void)
 {
 	test_states();
@@ -233,5 +250,6 @@ int main(void)
 	test_gids();
 	test_words();
 	test_uevents();
+	test_pause();
 	return done_testing();
 }
