@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use IO::Socket::INET ();
 use IpuTest;
 use IpuTree qw(file_text top_srcdir tree_files);
+use MetricNames qw(covers_metrics);
 use OpenApi;
 use Test::More;
 use Time::HiRes qw(time);
@@ -483,6 +484,7 @@ subtest 'what is counted and logged' => sub {
 		for [ 'stats', 200 ], [ 'query', 400 ], [ 'ask', 201 ], [ 'ask', 403 ], [ 'status', 304 ], [ 'release', 202 ],
 			[ 'other', 404 ], [ 'other', 431 ];
 	like($metrics, qr/^ipu_operator_proxy_request_seconds_count\{handler="status"\} [1-9]/m, 'and timed');
+	covers_metrics($metrics, qw(ipu_operator_proxy_requests_total ipu_operator_proxy_request_seconds));
 	my $log = $daemon->err . $daemon->out;
 	like($log, qr{proxy .* GET /v1/partitions/owner-1/0: status=200 bytes=\d+ ms=[\d.]+ caller=system:serviceaccount:ipu-operator:$manager},
 		'one line a request at level 5');

@@ -9,6 +9,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
+use MetricNames qw(covers_metrics);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
@@ -158,6 +159,7 @@ subtest 'the proxy is killed' => sub {
 	wait_until('it\'s back: the job runs', sub { job_state('c') eq 'Running' }, seconds => 40);
 	is(used($proxy), 8, 'nothing was lost');
 	is(proxy_up($controller), 1, 'the metric says so');
+	covers_metrics(http('GET', $controller->url('metrics', '/metrics'))->{content}, qw(ipu_operator_proxy_up));
 	is(proxy_up($proxy), -1, 'who asks no proxy has none');
 	like(http('GET', $controller->url('health', '/readyz?verbose'))->{content}, qr/^\[\+\]proxy ok$/m, 'nor is anything missing');
 	is(api('DELETE', "$jobs/$_", {})->{status}, 200, "$_ is deleted") for qw(b c);

@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IPC::Open2 qw(open2);
 use IpuTest;
+use MetricNames qw(covers_metrics);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
@@ -324,6 +325,7 @@ subtest 'metrics' => sub {
 		like($text, qr/^ipu_operator_admission_reviews_total\{webhook="\Q$series\E"\} [1-9]/m, $series);
 	}
 	like($text, qr/^ipu_operator_admission_review_seconds_count\{webhook="mutate-pod"\} [1-9]/m, 'times');
+	covers_metrics($text, qw(ipu_operator_admission_reviews_total ipu_operator_admission_review_seconds));
 };
 
 subtest 'a stop in the middle' => sub {
