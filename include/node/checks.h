@@ -42,15 +42,18 @@ struct node_finding {
 };
 
 struct node_findings {
-	struct node_finding *items;
+	struct node_finding *items; /* NODE_MAX_FINDINGS at most */
 	size_t n;
+	size_t n_left_out[NODE_SKIP + 1]; /* beyond that, by result */
 };
 void node_findings_done(struct node_findings *f);
 
 /* Peers' bytes in the arguments are made fit for a terminal. */
 void node_find(struct node_findings *f, const struct node_rule *rule, const char *subject,
 	       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Those that are left out too. */
 size_t node_findings_count(const struct node_findings *f, enum node_result result);
+size_t node_findings_left_out(const struct node_findings *f); /* of all results */
 /* The rule's help with its subject put in. The caller frees. */
 char *node_finding_help(const struct node_finding *finding);
 

@@ -116,6 +116,9 @@ static void print_table(const struct ctl_options *o, const struct node_findings 
 		if (x->rule->result != NODE_SKIP || o->output == CTL_WIDE)
 			print_help(x, out);
 	}
+	if (node_findings_left_out(f) > 0)
+		(void)buf_printf(out, NULL, "%zu more are counted, and not shown\n",
+				 node_findings_left_out(f));
 	(void)buf_printf(out, NULL, "%zu passed, %zu warned, %zu failed, %zu skipped\n",
 			 node_findings_count(f, NODE_PASS), node_findings_count(f, NODE_WARN),
 			 node_findings_count(f, NODE_FAIL), node_findings_count(f, NODE_SKIP));
@@ -147,6 +150,7 @@ static int print_json(const struct ctl_options *o, const struct node_findings *f
 			     (int64_t)node_findings_count(f, (enum node_result)r));
 	jmut_set_bool(doc, root, "ok", node_findings_count(f, NODE_FAIL) == 0);
 	jmut_set(doc, root, "counts", counts);
+	jmut_set_int(doc, root, "leftOut", (int64_t)node_findings_left_out(f));
 	jmut_set(doc, root, "checks", checks);
 	if (o->output == CTL_YAML)
 		return yaml_write(jmut_view(root), out, err);
@@ -246,7 +250,8 @@ int ctl_run_rdma_check(struct ctl_link *link, const struct ctl_options *o, struc
 	result = print(o, &f, err);
 	failed = node_findings_count(&f, NODE_FAIL);
 	if (result == 0 && failed)
-		result = err_set(err, ERR_NOT_FOUND, 0, "%zu of %zu checks failed", failed, f.n);
+		result = err_set(err, ERR_NOT_FOUND, 0, "%zu of %zu checks failed", failed,
+				 f.n + node_findings_left_out(&f));
 	node_findings_done(&f);
 	ctl_rdma_done(&r);
 	return result;

@@ -60,8 +60,10 @@ void node_find(struct node_findings *f, const struct node_rule *rule, const char
 	struct node_finding *new;
 	va_list ap;
 
-	if (f->n == NODE_MAX_FINDINGS)
+	if (f->n == NODE_MAX_FINDINGS) {
+		f->n_left_out[rule->result]++;
 		return;
+	}
 	f->items = xrealloc(f->items, (f->n + 1) * sizeof(*f->items));
 	new = &f->items[f->n++];
 	new->rule = rule;
@@ -75,10 +77,19 @@ void node_find(struct node_findings *f, const struct node_rule *rule, const char
 
 size_t node_findings_count(const struct node_findings *f, enum node_result result)
 {
-	size_t n = 0;
+	size_t n = f->n_left_out[result];
 
 	for (size_t i = 0; i < f->n; i++)
 		n += f->items[i].rule->result == result;
+	return n;
+}
+
+size_t node_findings_left_out(const struct node_findings *f)
+{
+	size_t n = 0;
+
+	for (int r = NODE_PASS; r <= NODE_SKIP; r++)
+		n += f->n_left_out[r];
 	return n;
 }
 

@@ -457,6 +457,10 @@ static void test_help(void)
 	for (size_t i = 0; i < 2 * NODE_MAX_FINDINGS; i++)
 		node_find(&f, &rule, "k3s", "%s", "seen");
 	is_int((long long)f.n, NODE_MAX_FINDINGS, "there is a limit");
+	is_int((long long)node_findings_left_out(&f), NODE_MAX_FINDINGS + 1,
+	       "... and a word of it");
+	is_int((long long)node_findings_count(&f, NODE_FAIL), 2 * NODE_MAX_FINDINGS + 1,
+	       "... but every failure counts");
 	node_findings_done(&f);
 }
 
