@@ -26,8 +26,8 @@ struct fabric_opts {
 /* Facts have changed, or are complete for the first time. From the loop, at most once a turn. */
 typedef void fabric_changed_fn(void *arg);
 
-int fabric_new(struct net *net, const struct fabric_opts *opts, fabric_changed_fn *cb, void *arg,
-	       struct fabric **ret, struct err *err);
+struct fabric *fabric_new(struct net *net, const struct fabric_opts *opts, fabric_changed_fn *cb,
+			  void *arg);
 void fabric_set_controllers(struct fabric *f, const struct vipu_address_list *controllers);
 void fabric_free(struct fabric *f); /* NULL is fine */
 /* Current until the next turn. complete is true after 5 s at most: what isn't known by then says

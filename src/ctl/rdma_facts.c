@@ -231,9 +231,9 @@ static int look_here(const struct ctl_options *o, struct ctl_rdma *r, struct err
 		.controllers = &r->controllers, .root = o->root, .cni_folder = r->cni_folder};
 	struct loop_timer late;
 
-	if (loop_new(&r->loop, err) < 0 || net_new(r->loop, &r->net, err) < 0 ||
-	    fabric_new(r->net, &opts, on_changed, r, &r->fabric, err) < 0)
+	if (loop_new(&r->loop, err) < 0 || net_new(r->loop, &r->net, err) < 0)
 		return -1;
+	r->fabric = fabric_new(r->net, &opts, on_changed, r);
 	r->local = fabric_facts(r->fabric);
 	loop_timer_init(&late, r->loop, on_late, r);
 	loop_timer_start_in(&late, MACHINE_MS);

@@ -173,7 +173,7 @@ static void on_facts(void *arg)
 }
 
 /* Complete facts are those with the whole list. */
-static int make_fabric(struct node_role *n, const struct vipu_address_list *list, struct err *err)
+static void make_fabric(struct node_role *n, const struct vipu_address_list *list)
 {
 	const struct config *c = n->d->config;
 	const struct fabric_opts opts = {
@@ -182,19 +182,18 @@ static int make_fabric(struct node_role *n, const struct vipu_address_list *list
 		.cni_folder = c->node_cni,
 	};
 
-	return fabric_new(n->d->net, &opts, on_facts, n, &n->fabric, err);
+	n->fabric = fabric_new(n->d->net, &opts, on_facts, n);
 }
 
 void node_list(void *arg, const struct vipu_address_list *list)
 {
 	const struct daemon *d = arg;
 	struct node_role *n = d->node;
-	struct err err;
 
 	if (n->fabric)
 		fabric_set_controllers(n->fabric, list);
-	else if (make_fabric(n, list, &err) < 0)
-		log_error("node", NULL, "%s", err.msg);
+	else
+		make_fabric(n, list);
 	publisher_set_controllers(n->publisher, list);
 }
 

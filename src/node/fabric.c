@@ -391,12 +391,11 @@ static void init_watchers(struct fabric *f)
 	loop_timer_init(&f->periodic, f->loop, on_periodic, f);
 }
 
-int fabric_new(struct net *net, const struct fabric_opts *opts, fabric_changed_fn *cb, void *arg,
-	       struct fabric **ret, struct err *err)
+struct fabric *fabric_new(struct net *net, const struct fabric_opts *opts, fabric_changed_fn *cb,
+			  void *arg)
 {
 	struct fabric *f = xcalloc(1, sizeof(*f));
 
-	(void)err;
 	f->loop = net_loop(net);
 	f->net = net;
 	f->cb = cb;
@@ -413,8 +412,7 @@ int fabric_new(struct net *net, const struct fabric_opts *opts, fabric_changed_f
 	loop_work_post(&f->read);
 	loop_timer_start_in(&f->deadline, COMPLETE_MS);
 	loop_timer_start_in(&f->periodic, f->host_ms);
-	*ret = f;
-	return 0;
+	return f;
 }
 
 static void free_fabric(void *p)

@@ -313,8 +313,7 @@ int main(int argc, char **argv)
 	loop_signal_start(&w.hup, w.loop, SIGHUP, on_hup, &w);
 	read_list(options.list_file, &list);
 	options.fabric.controllers = &list;
-	if (fabric_new(net, &options.fabric, on_changed, &w, &w.fabric, &err) < 0)
-		die("starting", &err);
+	w.fabric = fabric_new(net, &options.fabric, on_changed, &w);
 	vipu_address_list_done(&list);
 	int status = loop_run(w.loop);
 	fabric_free(w.fabric);
