@@ -5,6 +5,9 @@
  */
 #include "partition_manager_rig.h"
 
+#include "core/buf.h"
+#include "core/metrics.h"
+
 static void lose_tracker(void)
 {
 	sim_objects_remove(objects, tracker_object());
@@ -270,6 +273,24 @@ static void on_report(const char *reason, const char *object, const char *uid, c
 	reports += strcmp(reason, "PartitionUnowned") == 0;
 }
 
+/* What the metric says of the controller; -1: nothing. Earlier rows had others. */
+static long unowned_metric(void)
+{
+	CLEANUP_FREE char *name = xasprintf("\nipu_operator_partitions_unowned{controller=\"%s\"} ",
+					    vipu_fleet_at(fleet, 0)->name);
+	struct buf out = BUF_INIT(1 << 20);
+	const char *at;
+	long n = -1;
+
+	metrics_write(&out, METRICS_TEXT, NULL);
+	buf_append(&out, "", 1, NULL);
+	at = strstr(out.p, name);
+	if (at)
+		n = strtol(at + strlen(name), NULL, 10);
+	buf_done(&out);
+	return n;
+}
+
 static void test_unowned(void)
 {
 	static const char *const names[] = {"job-default-0-0123456789", "by-hand",
@@ -293,8 +314,10 @@ static void test_unowned(void)
 	ok(WITHIN(60000, reports > 0), "then two are reported");
 	ok(!WITHIN(60000, reports != 2), "once each, and no other");
 	is_uint(vipu_sim_len(sim), 5, "all are left alone");
+	is_int(unowned_metric(), 2, "and the metric has them");
 	vipu_sim_remove_by_hand(sim, names[0], NULL);
 	turns(6000, 10);
+	is_int(unowned_metric(), 1, "one that went isn't counted");
 	vipu_sim_create_by_hand(sim, names[0], 1, NULL);
 	ok(WITHIN(60000, reports == 2), "one that went isn't remembered");
 	end();
