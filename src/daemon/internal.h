@@ -140,9 +140,9 @@ int webhook_start(struct daemon *d, struct err *err);
 int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err);
 unsigned webhook_port(const struct webhook *w); /* 0: it isn't open, or w is NULL */
 bool webhook_ready(const struct webhook *w, struct err *why);
-/* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
 /* http_server_leave; at_once: idle connections end now. w may be NULL. */
 void webhook_leave(struct webhook *w, bool leaves, bool at_once);
+/* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
 void webhook_drain(struct daemon *d);
 void webhook_reload(struct daemon *d);
 void webhook_stop(struct daemon *d);

@@ -63,6 +63,7 @@ void kube_reach_ask(struct kube_reach *r)
 	r->asked++;
 }
 
+/* Of requests still owed too: a server that speaks is there, however long one of them takes. */
 void kube_reach_heard(struct kube_reach *r)
 {
 	r->unheard = false;

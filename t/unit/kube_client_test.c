@@ -544,6 +544,9 @@ static void test_silence(void)
 	kube_call_start(other, &good, on_call, &s, NULL);
 	RUN_UNTIL(s.status == 200, 0);
 	is_int(kube_client_silence_ms(client), 0, "a word to one of them ends it");
+	clock_advance(3000);
+	is_int(kube_client_silence_ms(client), 0,
+	       "the one that hangs since before that word doesn't count: one slow answer");
 	more.deadline_ms = 1000;
 	kube_call_start(client, &more, on_call, &s, NULL);
 	clock_advance(1000);
