@@ -44,6 +44,21 @@ static void configure(const char *label, bool cordoned)
 	vipu_address_list_done(&list);
 }
 
+/* The same controller, and before it in the list one that doesn't answer. */
+static void configure_behind_another(const char *label, const char *own_label)
+{
+	CLEANUP_FREE char *text = xasprintf("127.0.0.1:1:%s,127.0.0.1:%u:%s", label,
+					    vipu_sim_port(sim), own_label);
+	struct vipu_fleet_entry entries[2] = {{0}};
+	struct vipu_address_list list;
+
+	vipu_address_parse(str_of(text), &list);
+	for (size_t i = 0; i < 2; i++)
+		entries[i].address = &list.items[i];
+	vipu_fleet_configure(fleet, entries, 2);
+	vipu_address_list_done(&list);
+}
+
 static void process_begin(enum advertise_mode mode)
 {
 	struct advertiser_opts opts = {
@@ -295,6 +310,16 @@ static void test_news(void)
 	}
 	ok(writes() - before > 3 && writes() - before < 10, "every 2 s at most: %" PRId64,
 	   writes() - before);
+	turns(1000, 100);
+	for (unsigned i = 0; i < 4; i++) {
+		configure("pod=a", i % 2 == 0);
+		turns(4, 100);
+	}
+	before = writes();
+	configure_behind_another("pod=b", "pod=a");
+	turns(100, 100);
+	ok(writes() > before && !news("other").p,
+	   "a list in another order before it's told: still a Node of the same controller");
 	end();
 	again_ms = 0;
 }
