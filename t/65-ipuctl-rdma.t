@@ -325,6 +325,7 @@ subtest 'the manifest is applied' => sub {
 		like(macvlan('--apply')->{err}, qr/# Careful: 198\.51\.100\.9:8090 is reached by the gateway 192\.0\.2\.1/, 'nor a way by a gateway');
 		is(macvlan('--apply', '--dry-run', '--interface', 'eth0')->{status}, 0, 'whoever names it means it');
 	}
+	like(macvlan('--subnet', '10.0.0.0/24', '--exclude', '10.0.0.128/25')->{out}, qr{^# Not for Pods: 10\.0\.0\.1/32 \(Node sim0\)\.$}m, 'Nodes\' addresses are left out');
 	like(macvlan('--apply', '--dry-run')->{err}, qr/^# Of 10\.5\.212\.0\/24 \d+ addresses are left for Pods\.$/m, 'the comments are shown');
 	for my $case (['created'], ['unchanged'], ['configured', '--mtu', '1500'], ['unchanged', '--mtu', '1500']) {
 		my ($did, @words) = @$case;

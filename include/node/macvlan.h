@@ -29,13 +29,13 @@ struct macvlan_wishes {
 	const char *exclude; /* with commas, "": nothing at all is excluded */
 	unsigned mtu;
 	const char *mode;
-	/* Others' addresses, as of Nodes: in the subnet they aren't given out either. */
+	/* Of the cluster's Nodes: in the subnet they aren't given out either. */
 	const struct macvlan_used *used;
 	size_t n_used;
 };
 
 struct macvlan_used {
-	const char *address, *whose;
+	const char *address, *whose; /* the Node's name */
 };
 
 struct macvlan_exclude {

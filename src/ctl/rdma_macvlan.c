@@ -14,13 +14,13 @@
 
 #include "core/yaml.h"
 #include "ctl/commands.h"
+#include "ctl/facts.h"
 #include "ctl/rdma.h"
 #include "kube/object.h"
 #include "loop/backoff.h"
 #include "node/macvlan.h"
 
 #define MAX_TRIES 5
-#define PAGE      500
 #define MAX_TEXT  ((size_t)1 << 20)
 
 static const struct kube_resource network_resource = {"mellanox.com", "v1alpha1", "macvlannetworks",
@@ -162,7 +162,7 @@ static bool is_reached(const struct fabric_facts *facts, const char *link)
 /* ---- addresses of Nodes ---- */
 
 struct nodes {
-	struct json_doc *doc;
+	struct jmut_doc *doc;
 	struct macvlan_used *used;
 	size_t n;
 };
@@ -186,13 +186,15 @@ static void take_node(struct nodes *all, const struct json *node)
  */
 static void ask_nodes(const struct ctl_rdma *r, struct nodes *ret)
 {
-	struct kube_request list = {.verb = KUBE_LIST, .resource = &KUBE_NODES, .limit = PAGE};
+	struct kube_request list = {.verb = KUBE_LIST, .resource = &KUBE_NODES};
+	struct jmut *facts;
 	struct json_iter it;
 
-	*ret = (struct nodes){.n = 0};
-	if (!r->link || ctl_link_kube(r->link, &list, &ret->doc, NULL) < 0)
+	*ret = (struct nodes){.doc = jmut_doc_new()};
+	facts = jmut_object(ret->doc);
+	if (!r->link || ctl_fact_list(r->link, ret->doc, facts, "nodes", &list) != ERR_NONE)
 		return;
-	it = json_iter(json_get(json_root(ret->doc), "items"));
+	it = json_iter(json_get(ctl_fact(jmut_view(facts), "nodes"), "items"));
 	while (json_next(&it))
 		take_node(ret, it.value);
 }
@@ -200,7 +202,7 @@ static void ask_nodes(const struct ctl_rdma *r, struct nodes *ret)
 static void nodes_done(struct nodes *all)
 {
 	free(all->used);
-	json_doc_free(all->doc);
+	jmut_doc_free(all->doc);
 }
 
 /* ---- the command ---- */

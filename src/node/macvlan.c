@@ -226,7 +226,7 @@ static int exclude_all(const struct fabric_facts *facts, const struct macvlan_wi
 	}
 	/* Of a large cluster's there may be more than a network should list. */
 	for (size_t i = 0; i < w->n_used; i++) {
-		if (exclude_used(p, w->used[i].address, "", w->used[i].whose,
+		if (exclude_used(p, w->used[i].address, "Node ", w->used[i].whose,
 				 may_exclude && p->n_excludes < MACVLAN_MAX_EXCLUDES, err) < 0)
 			return -1;
 	}
