@@ -382,7 +382,9 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	if (d->proxy)
 		proxy_stop(d->proxy);
 	loop_timer_start_in(&d->stop_timer, stop_ms);
-	advert_drain(d, answers_ms);
+	advert_leave(d, true);
+	if (!d->webhook) /* else it takes connections for as long as that one does */
+		advert_drain(d, answers_ms);
 	http_server_stop(d->server, answers_ms, on_server_stopped, d);
 	webhook_drain(d);
 	lead_give_back(d);

@@ -158,6 +158,7 @@ static void on_drained(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	http_server_stop(w->server, w->stop_ms, on_stopped, w->d);
+	advert_drain(w->d, w->stop_ms);
 }
 
 /* The Service goes on sending connections here until every node knows that this replica isn't
