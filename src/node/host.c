@@ -36,15 +36,17 @@ static const char *const modules[] = {
 struct host_reader {
 	struct files files;
 	char *cni_folder; /* "": the usual one, or K3s' */
+	bool limits_only;
 	struct runtimes *runtimes;
 };
 
-struct host_reader *host_reader_new(const char *root, const char *cni_folder)
+struct host_reader *host_reader_new(const char *root, const char *cni_folder, bool limits_only)
 {
 	struct host_reader *reader = xcalloc(1, sizeof(*reader));
 
 	files_open(&reader->files, root);
 	reader->cni_folder = xstrdup(cni_folder ? cni_folder : "");
+	reader->limits_only = limits_only;
 	reader->runtimes = runtimes_new(&reader->files);
 	return reader;
 }
@@ -399,9 +401,11 @@ bool host_reader_step(struct host_reader *reader, unsigned processes, struct fab
 		return false;
 	read_own_limit(&host);
 	read_hugepages(&reader->files, &host);
-	read_modules(&reader->files, &host);
-	read_cni(&reader->files, reader->cni_folder, &host);
-	runtimes_list(reader->runtimes, &host.runtimes, &host.n_runtimes);
+	if (!reader->limits_only) {
+		read_modules(&reader->files, &host);
+		read_cni(&reader->files, reader->cni_folder, &host);
+	}
+	runtimes_list(reader->runtimes, !reader->limits_only, &host.runtimes, &host.n_runtimes);
 	*ret = host;
 	return true;
 }

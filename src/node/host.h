@@ -12,8 +12,9 @@
 
 struct host_reader;
 
-/* root: before /proc, /sys and the rest, NULL and "": none; cni_folder NULL: /etc/cni/net.d. */
-struct host_reader *host_reader_new(const char *root, const char *cni_folder);
+/* root: before /proc, /sys and the rest, NULL and "": none; cni_folder NULL: /etc/cni/net.d.
+ * limits_only: neither modules nor units nor that folder, so nothing but /proc and /sys. */
+struct host_reader *host_reader_new(const char *root, const char *cni_folder, bool limits_only);
 void host_reader_free(struct host_reader *reader); /* NULL is fine */
 /* Looks at so many processes. True when all has been read: *ret is the caller's then. */
 bool host_reader_step(struct host_reader *reader, unsigned processes, struct fabric_host *ret);

@@ -234,7 +234,8 @@ static void read_docker(const struct files *files, struct fabric_runtime *runtim
 	buf_done(&text);
 }
 
-void runtimes_list(struct runtimes *runtimes, struct fabric_runtime **ret, size_t *ret_n)
+void runtimes_list(struct runtimes *runtimes, bool units, struct fabric_runtime **ret,
+		   size_t *ret_n)
 {
 	struct fabric_runtime *all = xcalloc(N_KINDS, sizeof(*all));
 	size_t n = 0;
@@ -243,11 +244,12 @@ void runtimes_list(struct runtimes *runtimes, struct fabric_runtime **ret, size_
 		const struct process *process = &runtimes->found[i];
 		struct fabric_runtime *runtime = &all[n];
 
-		read_unit(runtimes->files, &kinds[i], runtime);
+		if (units)
+			read_unit(runtimes->files, &kinds[i], runtime);
 		if (!runtime->installed && process->fit == FIT_NONE)
 			continue;
 		snprintf(runtime->name, sizeof(runtime->name), "%s", kinds[i].name);
-		if (strcmp(kinds[i].name, "docker") == 0)
+		if (units && strcmp(kinds[i].name, "docker") == 0)
 			read_docker(runtimes->files, runtime);
 		runtime->running = process->fit != FIT_NONE && process->known_limit;
 		runtime->pid = runtime->running ? process->pid : 0;

@@ -15,7 +15,8 @@ struct runtimes *runtimes_new(const struct files *files);
 void runtimes_free(struct runtimes *runtimes); /* NULL is fine */
 /* Looks at so many processes; true: at all. */
 bool runtimes_step(struct runtimes *runtimes, unsigned processes);
-/* Those that are installed or run; reads the units. */
-void runtimes_list(struct runtimes *runtimes, struct fabric_runtime **ret, size_t *ret_n);
+/* Those that run; with units, which are read then, also those that are installed. */
+void runtimes_list(struct runtimes *runtimes, bool units, struct fabric_runtime **ret,
+		   size_t *ret_n);
 
 #endif

@@ -315,10 +315,12 @@ static void put_process(const char *root, int pid, const char *comm, const char 
 	put(root, path, text);
 }
 
+static bool limits_only;
+
 static struct fabric_host read_host(const char *root, const char *cni)
 {
 	CLEANUP_FREE char *path = at(root, "");
-	struct host_reader *reader = host_reader_new(path, cni);
+	struct host_reader *reader = host_reader_new(path, cni, limits_only);
 	struct fabric_host host = {0};
 	unsigned steps = 0;
 
@@ -346,6 +348,25 @@ static bool has_module(const struct fabric_host *host, const char *name)
 			return host->modules[i].loaded;
 	}
 	return false;
+}
+
+/* What the role node asks for. */
+static void check_limits(const char *root)
+{
+	struct fabric_host host;
+	const struct fabric_runtime *r;
+
+	limits_only = true;
+	host = read_host(root, NULL);
+	limits_only = false;
+	r = runtime_of(&host, "containerd");
+	is_uint(r->memlock_bytes, MIB(64), "limits only: those of what runs");
+	is_int(r->pid, 700, "by its process");
+	ok(!r->installed && !r->unit_sets_memlock && !r->unit[0], "nothing of its unit");
+	is_uint(host.hugepages_total, 4, "huge pages");
+	ok(host.n_modules == 0 && !host.cni_known, "neither modules nor the folder of networks");
+	ok(!runtime_of(&host, "docker")->default_ulimit, "nor docker's settings");
+	fabric_host_done(&host);
 }
 
 /* A machine with containerd and docker, as an administrator left it. */
@@ -417,6 +438,7 @@ static void test_machine(void)
 	ok(!fabric_host_equal(&host, &again), "and a limit makes a difference");
 	fabric_host_done(&again);
 	fabric_host_done(&host);
+	check_limits(root);
 }
 
 /* k3s brings its own containerd, and its folder of networks. */
@@ -577,7 +599,7 @@ static void test_hostile(void)
 static void test_other_roots(void)
 {
 	struct fabric_host host = read_host("nowhere", NULL);
-	struct host_reader *reader = host_reader_new(NULL, NULL);
+	struct host_reader *reader = host_reader_new(NULL, NULL, false);
 	struct rlimit limit;
 
 	ok(host.known && host.n_runtimes == 0 && !host.cni_known, "a root that isn't there");
