@@ -129,8 +129,10 @@ subtest 'a token that was renewed' => sub {
 
 for my $row ([INT => 130], [TERM => 143], [HUP => 129], [QUIT => 131], [USR1 => 138], [USR2 => 140]) {
 	my ($signal, $status) = @$row;
-	my $rsh = start_rsh(['w-0', 'ulimit -c 0; echo ready; sleep 600; exit 9']);
-	wait_until('the command to run', sub { said($rsh) =~ /ready/ });
+	my $mark = new_mark();
+	my $rsh = start_rsh(["-oSetEnv=$mark", 'w-0', 'ulimit -c 0; sleep 600; exit 9']);
+	# A shell that hears SIGINT just before it forks waits for its child first, which has heard nothing.
+	wait_until('the command to run', sub { grep { (slurp("/proc/$_/comm") // '') eq "sleep\n" } processes_with($mark) });
 	$rsh->stop(signal => $signal, status => $status);
 }
 
