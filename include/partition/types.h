@@ -167,6 +167,11 @@ const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Eve
 void partition_id_make(const struct partition_owner *owner, uint32_t instance, uint64_t incarnation,
 		       char ret_id[PARTITION_ID_MAX + 1]);
 
+/* What stands for an owner where its name isn't told (doc/design/page.md): whoever knows its UID
+ * can compute it, and nobody can go back. */
+#define PARTITION_OWNER_KEY_SIZE 17
+void partition_owner_key(const char *owner_uid, char ret_key[PARTITION_OWNER_KEY_SIZE]);
+
 /* The key of a wait in the tracker: "ask." and hex digits; no identifier has a dot. */
 #define PARTITION_WAIT_KEY_SIZE 24
 void partition_wait_key(const char *owner_uid, uint32_t instance,

@@ -200,6 +200,17 @@ void partition_id_make(const struct partition_owner *owner, uint32_t instance, u
 	memcpy(ret_id + len, tail, strlen(tail) + 1);
 }
 
+void partition_owner_key(const char *owner_uid, char ret_key[PARTITION_OWNER_KEY_SIZE])
+{
+	const struct str parts[2] = {STR("ipu-operator page\n"), str_of(owner_uid)};
+	char hex[2 * 32 + 1];
+	uint8_t digest[32];
+
+	hash_sha256(parts, 2, digest);
+	hex_encode(digest, sizeof(digest), hex);
+	snprintf(ret_key, PARTITION_OWNER_KEY_SIZE, "%.16s", hex);
+}
+
 void partition_wait_key(const char *owner_uid, uint32_t instance,
 			char ret_key[PARTITION_WAIT_KEY_SIZE])
 {

@@ -6,6 +6,7 @@ noinst_LIBRARIES += libproxy.a
 libproxy_a_SOURCES = \
 	include/proxy/proxy.h \
 	src/proxy/internal.h \
+	src/proxy/live.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
 	src/proxy/auth.c \

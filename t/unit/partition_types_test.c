@@ -180,9 +180,13 @@ static void test_waits(void)
 	struct partition_entry *e = sample();
 	struct partition_wait w = {.since_ms = 1709290000123, .why = PARTITION_WHY_NO_ROOM}, back;
 	char key[PARTITION_WAIT_KEY_SIZE], other[PARTITION_WAIT_KEY_SIZE];
+	char owner[PARTITION_OWNER_KEY_SIZE];
 	struct buf out = BUF_INIT(4096);
 	struct err err = ERR_INIT;
 
+	partition_owner_key("uid-1", owner);
+	is_str(owner, "503964b2d106405c",
+	       "an owner's key is what sha256sum says of doc/design/page.md's rule");
 	partition_wait_key("u-1", 3, key);
 	partition_wait_key("u-1", 4, other);
 	ok(strcmp(key, other) != 0, "another instance, another key");
