@@ -224,6 +224,14 @@ subtest 'a command that leaves a daemon' => sub {
 	kill('TERM', $keeper);
 	is_gone($mark, 'without that, too');
 
+	rsh(["-oSetEnv=$mark", 'w-0', 'setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 0'], %marked);
+	($keeper) = keepers($mark);
+	$peer->signal('USR1');
+	kill('TERM', $keeper);
+	my $told = time();
+	is_gone($mark, 'and TERM on the way there is kept until there is one to tell');
+	cmp_ok(time() - $told, '<', 20, 'rather than left to the far end, which waits for half a minute');
+
 	rsh(["-oSetEnv=$mark", 'w-0', 'setsid sleep 0.3 </dev/null >/dev/null 2>&1 & exit 0'], %marked);
 	is_gone($mark, 'and the daemon\'s end the other');
 };

@@ -263,11 +263,12 @@ static void on_signal(struct loop_signal *signal, int signum, void *arg)
 			set_over(n, 128 + signum);
 		return;
 	}
+	n->was_terminated = n->was_terminated || ends;
 	if (n->resuming && ends) {
-		set_over(n, n->status);
+		if (insists)
+			set_over(n, n->status);
 		return;
 	}
-	n->was_terminated = n->was_terminated || ends;
 	/* Daemons aren't in the command's process group; and who insists wants an end. */
 	if (ends && (n->detached || insists))
 		wire_put(remote_out(n->remote), WIRE_END, NULL);
@@ -287,8 +288,14 @@ static void on_hello(struct remote *r, void *arg)
 	struct err err = ERR_INIT;
 	n->heard_ms = clock_mono_ms();
 	n->resuming = false;
-	if (n->started)
+	if (n->started) {
+		/* It was told to end when it could tell nobody, or nobody who heard it. */
+		if (n->was_terminated) {
+			wire_put(remote_out(r), WIRE_END, NULL);
+			said(n);
+		}
 		return;
+	}
 	n->started = true;
 	if (wire_put_start(remote_out(r), &start, n->opts->args, n->opts->env, &err) < 0) {
 		lost(n, &err);
