@@ -308,9 +308,9 @@ is(() = $peer->out =~ /^session worker-/mg, 80, 'each was asked once');
 wait_until('their sessions to end', sub { 80 == (() = $peer->out =~ /^ended worker-\d+ 0$/mg) }, while_alive => [$peer]);
 is(wait_for("# comment\n\nw-0:4\nw-0 slots=2\n late-2\nbusy-3 # later\n")->{status}, 0, 'other spellings, and Pods that come late');
 
-$done = wait_for("w-0\ngone\ndenied\nlate-98\n", '--timeout', 2);
+$done = wait_for("w-0\ngone\ndenied\nlate-98\n", '--timeout', 8);
 is($done->{status}, 1, 'some that never answer');
-like($done->{err}, qr/^ipu-launcher: after 2 s only 1 of 4 workers answer$/m, 'how many');
+like($done->{err}, qr/^ipu-launcher: after 8 s only 1 of 4 workers answer$/m, 'how many');
 like($done->{err}, qr/^ipu-launcher: $_$/m, 'and who, and why')
 	for qr/gone: there is no Pod gone.*/, qr/denied: .*needs get and create.*/, qr/late-98: Pod late-98: container not found/;
 unlike($done->{err}, qr/w-0/, 'nobody else');

@@ -20,6 +20,7 @@
 #define SILENCE_MS 60000
 #define GRACE_MS   10000
 #define RESUME_MS  30000 /* as long as the far end keeps daemons without us */
+#define RETELL_MS  5000  /* who has been told to end has mostly done so */
 
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
 				SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
@@ -124,7 +125,7 @@ static bool resume(struct near *n)
 	n->resuming = true;
 	n->heard_ms = clock_mono_ms();
 	opts.resume = n->id;
-	opts.deadline_ms = n->heard_ms + RESUME_MS;
+	opts.deadline_ms = n->heard_ms + (n->was_terminated ? RETELL_MS : RESUME_MS);
 	struct net *net = remote_net(n->remote);
 	remote_free(n->remote);
 	n->remote = remote_new(net, &opts, &near_handler, n);
