@@ -15,7 +15,7 @@ use Test::More;
 my $max_file_lines = 800;
 my $max_function_lines = 80;
 
-my $code = qr{\.(?:c|h|pl|pm|t|py|sh|go|proto|mk|m4|ac|am)$};
+my $code = qr{\.(?:c|h|pl|pm|t|py|sh|go|js|mjs|proto|mk|m4|ac|am)$};
 
 # clang-format's versions don't agree on everything: this one decides, both Debians have it.
 my $clang_format = 'clang-format-19';
@@ -30,8 +30,8 @@ sub long_functions {
 		if ($path =~ /\.[ch]$/) {
 			$name = $1 if !defined $begin && $lines[$i] =~ /^\w.*?(\w+)\(/;
 			$begin = $i if $lines[$i] =~ /^\{$/;
-		} elsif ($lines[$i] =~ /^sub (\w+)|^(\w+)\(\) \{$|^def (\w+)/) {
-			($begin, $name) = ($i, $1 // $2 // $3);
+		} elsif ($lines[$i] =~ /^sub (\w+)|^(\w+)\(\) \{$|^def (\w+)|^(?:export )?(?:async )?function (\w+)/) {
+			($begin, $name) = ($i, $1 // $2 // $3 // $4);
 		}
 		if (defined $begin && $lines[$i] =~ /^\}/) {
 			my $size = $i - $begin + 1;
@@ -54,7 +54,7 @@ sub bad_head {
 	my ($path, $text) = @_;
 	$text =~ s/\A#!.*\n//;
 	my ($open, $comment) = $path =~ /\.[ch]$/ ? (qr{/\* }, qr{/\*\n \* \S})
-		: $path =~ /\.(?:go|proto)$/ ? (qr{// }, qr{//})
+		: $path =~ /\.(?:go|proto|m?js)$/ ? (qr{// }, qr{//})
 		: $path =~ /\.(?:m4|ac)$/ ? (qr{dnl }, qr{dnl})
 		: (qr{\# }, qr{\#|"""});
 	return "$path: the first line isn't its SPDX-License-Identifier"
@@ -113,6 +113,7 @@ my @self_test = (
 	['a long function', \&long_functions, 'src/a/a.c', $long, qr/a.c:2: f has 80 lines/],
 	['one line less', \&long_functions, 'src/a/a.c', $long =~ s/\tg\(\);\n//r, undef],
 	['a long sub', \&long_functions, 't/a.pm', "sub f {\n" . "g();\n" x 78 . "}\n", qr/f has 80/],
+	['a long function of JavaScript', \&long_functions, 't/a.mjs', "export async function f() {\n" . "g();\n" x 78 . "}\n", qr/f has 80/],
 	['a long file', \&too_long, 'a.c', "\n" x 800, qr/800 lines/],
 	['one line less', \&too_long, 'a.c', "\n" x 799, undef],
 	['no licence', \&bad_head, 'a.c', "int x;\n", qr/SPDX/],
