@@ -188,6 +188,13 @@ subtest 'the open port' => sub {
 	is(scalar @{ ask('GET /controllers', name => 'controllers', status => 200)->{json}{items} }, 2, 'controllers');
 };
 
+subtest 'the page' => sub {
+	for my $path (qw(/ /page.css /page.js /icon.svg)) {
+		my $etag = ask("GET $path", name => $path, status => 200)->{headers}{etag};
+		ask("GET $path", headers => { 'If-None-Match' => $etag }, name => "$path again", status => 304);
+	}
+};
+
 subtest 'methods and paths' => sub {
 	for my $op ($document->operations) {
 		my $path = $op->{path} =~ s/\{uid\}/u/r =~ s/\{instance\}/0/r;

@@ -39,6 +39,12 @@ struct str str_trim(struct str s); /* spaces, tabs, CR, LF at both ends */
  * Returns whether sep was there. */
 bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail);
 
+/* Of "name=value;name=value": a value without quotes; STR_NULL where it isn't there. Names without
+ * case. */
+struct str str_parameter(struct str params, const char *name);
+/* Their q in thousandths (RFC 9110, 12.4.2): 1000 where none is given, 0 where it can't be read. */
+unsigned str_weight(struct str params);
+
 /* Whole string as a decimal number within [min, max]; no sign but '-', no spaces. */
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err);
 

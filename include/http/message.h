@@ -79,6 +79,9 @@ bool http_headers_has(const struct http_headers *h, const char *name);
 size_t http_headers_count(const struct http_headers *h, const char *name);
 /* Whether the comma-separated lists of all fields with that name have the token, without case. */
 bool http_headers_has_token(const struct http_headers *h, const char *name, const char *token);
+/* Whether If-None-Match, a list of tags or "*" (RFC 9110, 13.1.2), has this one, quotes included.
+ */
+bool http_headers_has_tag(const struct http_headers *h, const char *etag);
 /* Retry-After in milliseconds: seconds, or an HTTP date against the wall clock. 0: absent or bad;
  * at most one hour. */
 unsigned http_headers_retry_after_ms(const struct http_headers *h);

@@ -158,45 +158,6 @@ int metrics_write(struct buf *out, enum metrics_format format, struct err *err)
 
 /* ---- which one ---- */
 
-/* A parameter of a media range, without quotes; STR_NULL where it isn't there. */
-static struct str parameter(struct str params, const char *name)
-{
-	struct str one, key, value;
-
-	while (params.len) {
-		str_cut(params, ';', &one, &params);
-		str_cut(str_trim(one), '=', &key, &value);
-		if (!str_ieqz(str_trim(key), name))
-			continue;
-		value = str_trim(value);
-		if (value.len >= 2 && value.p[0] == '"' && value.p[value.len - 1] == '"')
-			value = (struct str){value.p + 1, value.len - 2};
-		return value;
-	}
-	return STR_NULL;
-}
-
-/* A weight in thousandths (RFC 9110, 12.4.2): 1000 where none is given, 0 where it can't be read.
- */
-static unsigned weight(struct str params)
-{
-	struct str q = parameter(params, "q");
-	unsigned n = 0;
-
-	if (!q.p)
-		return 1000;
-	if (q.len == 0 || q.len > 5 || (q.p[0] != '0' && q.p[0] != '1') ||
-	    (q.len > 1 && q.p[1] != '.'))
-		return 0;
-	n = (unsigned)(q.p[0] - '0');
-	for (size_t i = 2; i < 5; i++) {
-		if (i < q.len && (q.p[i] < '0' || q.p[i] > '9'))
-			return 0;
-		n = n * 10 + (i < q.len ? (unsigned)(q.p[i] - '0') : 0);
-	}
-	return n > 1000 ? 1000 : n;
-}
-
 enum metrics_format metrics_choose(struct str accept)
 {
 	unsigned open = 0, text = 0, *best;
@@ -206,7 +167,7 @@ enum metrics_format metrics_choose(struct str accept)
 		str_cut(accept, ',', &range, &accept);
 		str_cut(range, ';', &type, &params);
 		type = str_trim(type);
-		version = parameter(params, "version");
+		version = str_parameter(params, "version");
 		if (str_ieqz(type, "application/openmetrics-text") &&
 		    (!version.p || str_eqz(version, "1.0.0") || str_eqz(version, "0.0.1")))
 			best = &open;
@@ -215,8 +176,8 @@ enum metrics_format metrics_choose(struct str accept)
 			best = &text;
 		else
 			continue;
-		if (weight(params) > *best)
-			*best = weight(params);
+		if (str_weight(params) > *best)
+			*best = str_weight(params);
 	}
 	return open > 0 && open >= text ? METRICS_OPEN : METRICS_TEXT;
 }

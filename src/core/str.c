@@ -84,6 +84,42 @@ bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail)
 	return true;
 }
 
+struct str str_parameter(struct str params, const char *name)
+{
+	struct str one, key, value;
+
+	while (params.len) {
+		str_cut(params, ';', &one, &params);
+		str_cut(str_trim(one), '=', &key, &value);
+		if (!str_ieqz(str_trim(key), name))
+			continue;
+		value = str_trim(value);
+		if (value.len >= 2 && value.p[0] == '"' && value.p[value.len - 1] == '"')
+			value = (struct str){value.p + 1, value.len - 2};
+		return value;
+	}
+	return STR_NULL;
+}
+
+unsigned str_weight(struct str params)
+{
+	struct str q = str_parameter(params, "q");
+	unsigned n = 0;
+
+	if (!q.p)
+		return 1000;
+	if (q.len == 0 || q.len > 5 || (q.p[0] != '0' && q.p[0] != '1') ||
+	    (q.len > 1 && q.p[1] != '.'))
+		return 0;
+	n = (unsigned)(q.p[0] - '0');
+	for (size_t i = 2; i < 5; i++) {
+		if (i < q.len && (q.p[i] < '0' || q.p[i] > '9'))
+			return 0;
+		n = n * 10 + (i < q.len ? (unsigned)(q.p[i] - '0') : 0);
+	}
+	return n > 1000 ? 1000 : n;
+}
+
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err)
 {
 	bool negative = s.len > 0 && s.p[0] == '-';

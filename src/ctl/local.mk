@@ -52,21 +52,17 @@ nodist_libctl_a_SOURCES = src/ctl/crd_text.c src/ctl/completion_text.c
 CLEANFILES += src/ctl/crd_text.c src/ctl/completion_text.c
 libctl_a_CPPFLAGS = $(AM_CPPFLAGS)
 
-# A file as a string in C: $(call ctl_text,FILE,NAME).
-ctl_text = echo 'extern const char $(2)[];' && echo 'const char $(2)[] = {' && \
-	od -An -v -tx1 $(1) | sed 's/ \(..\)/0x\1,/g' && echo '0};'
-
 # ipuctl always has its own version's CRD.
 src/ctl/crd_text.c: crds/graphcore.ai_ipujobs.yaml
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && { $(call ctl_text,$<,ctl_crd_text); } >$@.new && mv $@.new $@
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { $(call c_text,$<,ctl_crd_text); } >$@.new && mv $@.new $@
 
 completion_scripts = src/ctl/completion/ipuctl.bash src/ctl/completion/_ipuctl \
 	src/ctl/completion/ipuctl.fish
 src/ctl/completion_text.c: $(completion_scripts)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
-		$(call ctl_text,$(srcdir)/src/ctl/completion/ipuctl.bash,ctl_completion_bash) && \
-		$(call ctl_text,$(srcdir)/src/ctl/completion/_ipuctl,ctl_completion_zsh) && \
-		$(call ctl_text,$(srcdir)/src/ctl/completion/ipuctl.fish,ctl_completion_fish); \
+		$(call c_text,$(srcdir)/src/ctl/completion/ipuctl.bash,ctl_completion_bash) && \
+		$(call c_text,$(srcdir)/src/ctl/completion/_ipuctl,ctl_completion_zsh) && \
+		$(call c_text,$(srcdir)/src/ctl/completion/ipuctl.fish,ctl_completion_fish); \
 	} >$@.new && mv $@.new $@
 
 # Where the shells, and kubectl, look for completions of other programs.

@@ -169,6 +169,23 @@ struct str http_headers_bearer(const struct http_headers *h)
 	return token.len ? token : STR_NULL;
 }
 
+bool http_headers_has_tag(const struct http_headers *h, const char *etag)
+{
+	struct str list = http_headers_get(h, "if-none-match"), item;
+
+	while (list.len) {
+		str_cut(list, ',', &item, &list);
+		item = str_trim(item);
+		if (str_has_prefix(item, STR("W/"))) {
+			item.p += 2;
+			item.len -= 2;
+		}
+		if (str_eqz(item, etag) || str_eqz(item, "*"))
+			return true;
+	}
+	return false;
+}
+
 unsigned http_headers_retry_after_ms(const struct http_headers *h)
 {
 	const int64_t most_ms = 3600 * 1000;

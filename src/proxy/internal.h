@@ -79,6 +79,9 @@ int view_get_query(struct proxy *p, int64_t size, struct str *ret, struct err *e
 
 #define ETAG_SIZE 19 /* 16 hex digits in quotes */
 
+/* Of what is in it. */
+void etag_of(struct str text, char ret_etag[ETAG_SIZE]);
+
 void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
 		   const struct partition_status *status);
 /* One instance's status as text with a line's end, and its ETag. False: nothing is asked or held.

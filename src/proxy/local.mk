@@ -7,18 +7,33 @@ libproxy_a_SOURCES = \
 	include/proxy/proxy.h \
 	src/proxy/internal.h \
 	src/proxy/live.h \
+	src/proxy/page.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
 	src/proxy/forward.c \
 	src/proxy/ipuof.c \
+	src/proxy/page.c \
 	src/proxy/proxy.c \
 	src/proxy/request.c \
 	src/proxy/rest.c \
 	src/proxy/status.c \
 	src/proxy/view.c
+nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
 proxy_ldadd = libproxy.a $(partition_ldadd)
+
+# The page, as it is and compressed ahead of time.
+page_files = src/proxy/page/index.html src/proxy/page/page.css src/proxy/page/page.js src/proxy/page/icon.svg
+dist_noinst_DATA = $(page_files)
+CLEANFILES += src/proxy/page_text.c
+page_bytes = gzip -9 -n -c $(srcdir)/src/proxy/page/$(1) >$@.gz && \
+	$(call c_bytes,$(srcdir)/src/proxy/page/$(1),page_$(2)) && $(call c_bytes,$@.gz,page_$(2)_gz)
+src/proxy/page_text.c: $(page_files)
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
+		$(call page_bytes,index.html,html) && $(call page_bytes,page.css,css) && \
+		$(call page_bytes,page.js,js) && $(call page_bytes,icon.svg,svg); \
+	} >$@.new && rm -f $@.gz && mv $@.new $@
 
 check_PROGRAMS += t/unit/proxy_test
 t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/proxy_rig.h \

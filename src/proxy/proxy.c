@@ -13,6 +13,7 @@
 #include "core/metrics.h"
 #include "internal.h"
 #include "net/tls.h"
+#include "page.h"
 
 /* Who asks here while this replica alone can't reach the API server soon asks another one. */
 #define REVIEW_MS 4000
@@ -153,6 +154,36 @@ static void handle_health(struct http_exchange *ex, void *arg)
 	http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
 }
 
+static const struct note page_note = {"page", NULL};
+
+static void handle_page(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	set_note(ex, &page_note);
+	page_reply(ex, PAGE_HTML);
+}
+
+static void handle_css(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	set_note(ex, &page_note);
+	page_reply(ex, PAGE_CSS);
+}
+
+static void handle_js(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	set_note(ex, &page_note);
+	page_reply(ex, PAGE_JS);
+}
+
+static void handle_icon(struct http_exchange *ex, void *arg)
+{
+	(void)arg;
+	set_note(ex, &page_note);
+	page_reply(ex, PAGE_SVG);
+}
+
 void proxy_handle_open(struct http_exchange *ex, void *arg)
 {
 	static const struct http_route routes[] = {
@@ -164,6 +195,10 @@ void proxy_handle_open(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_GET, "/queue", handle_queue},
 		{HTTP_METHOD_GET, "/partitions", handle_partitions},
 		{HTTP_METHOD_GET, "/controllers", handle_controllers},
+		{HTTP_METHOD_GET, "/", handle_page},
+		{HTTP_METHOD_GET, "/page.css", handle_css},
+		{HTTP_METHOD_GET, "/page.js", handle_js},
+		{HTTP_METHOD_GET, "/icon.svg", handle_icon},
 		{0, NULL, NULL},
 	};
 

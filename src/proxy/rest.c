@@ -284,24 +284,6 @@ static bool may_wait(const struct request *r)
 	return !r->p->stopping && r->p->n_waiting < MAX_WAITING && n < MAX_WAITING_OWNER;
 }
 
-/* If-None-Match is a list of tags, or "*" (RFC 9110, 13.1.2); tags here are never weak. */
-static bool has_tag(const struct request *r, const char *etag)
-{
-	struct str list = http_headers_get(r->ex->headers, "if-none-match"), item;
-
-	while (list.len) {
-		str_cut(list, ',', &item, &list);
-		item = str_trim(item);
-		if (str_has_prefix(item, STR("W/"))) {
-			item.p += 2;
-			item.len -= 2;
-		}
-		if (str_eqz(item, etag) || str_eqz(item, "*"))
-			return true;
-	}
-	return false;
-}
-
 static void get_or_wait(struct request *r, int64_t wait_s)
 {
 	struct buf text = BUF_INIT(REPLY_LIMIT);
@@ -312,7 +294,7 @@ static void get_or_wait(struct request *r, int64_t wait_s)
 		wait_ms = r->p->wait_ms;
 	if (!status_text(r->p->partitions, r->uid, r->instance, &text, r->etag)) {
 		not_held(r);
-	} else if (conditional && !has_tag(r, r->etag)) {
+	} else if (conditional && !http_headers_has_tag(r->ex->headers, r->etag)) {
 		reply_status(r, 200);
 	} else if (wait_ms > 0 && may_wait(r)) {
 		r->conditional = conditional;

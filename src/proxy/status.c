@@ -63,23 +63,27 @@ static void take_one(const struct partition_ask *ask, const struct partition_sta
 	status_render(one->doc, one->obj, ask, status);
 }
 
+void etag_of(struct str text, char ret_etag[ETAG_SIZE])
+{
+	uint8_t digest[32];
+	char hex[17];
+
+	hash_sha256(&text, 1, digest);
+	hex_encode(digest, 8, hex);
+	snprintf(ret_etag, ETAG_SIZE, "\"%s\"", hex);
+}
+
 bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
 		 struct buf *out, char ret_etag[ETAG_SIZE])
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct one one = {.instance = instance, .doc = doc};
-	uint8_t digest[32];
-	char hex[17];
-	struct str text;
 
 	partitions_each_of(partitions, uid, take_one, &one);
 	if (!one.obj || jmut_write(one.obj, JSON_COMPACT, out, NULL) < 0 ||
 	    buf_append(out, "\n", 1, NULL) < 0)
 		return false;
-	text = buf_str(out);
-	hash_sha256(&text, 1, digest);
-	hex_encode(digest, 8, hex);
-	snprintf(ret_etag, ETAG_SIZE, "\"%s\"", hex);
+	etag_of(buf_str(out), ret_etag);
 	return true;
 }
 
