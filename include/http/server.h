@@ -108,6 +108,10 @@ void http_server_leave(struct http_server *server, bool leaves);
 /* Closes connections that are between requests. A request that is on its way there is lost. */
 void http_server_drop_idle(struct http_server *server);
 
+/* Who is connected has to connect again, since other peers are let in now: that, and connections
+ * where a request has begun end with its answer. */
+void http_server_renew(struct http_server *server);
+
 struct http_server_stats {
 	unsigned connections; /* now */
 	unsigned exchanges;   /* now: accepted and not yet answered */

@@ -115,7 +115,8 @@ static int write_head(struct exchange *ex, const struct answer *a, struct err *e
 
 	if (a->status < 200 || a->status == 204 || a->status == 304)
 		framing = HTTP_FRAMING_NONE;
-	ex->closes = is_last(ex) && (!ex->keep_alive || server->leaving || ex->conn->last_read);
+	ex->closes = is_last(ex) && (!ex->keep_alive || server->leaving || ex->conn->leaving ||
+				     ex->conn->last_read);
 	if (framing == HTTP_FRAMING_CLOSE)
 		ex->closes = true;
 	if (ex->closes)

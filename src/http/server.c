@@ -181,6 +181,12 @@ void http_server_drop_idle(struct http_server *server)
 		sconn_drop_idle(CONTAINER_OF(i, struct sconn, link));
 }
 
+void http_server_renew(struct http_server *server)
+{
+	LIST_FOREACH(i, next, &server->conns)
+		sconn_renew(CONTAINER_OF(i, struct sconn, link));
+}
+
 static void on_listener_gone(void *arg)
 {
 	struct listener *l = arg;

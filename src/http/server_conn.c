@@ -228,7 +228,7 @@ static void request_complete(struct sconn *conn)
 	/* So that the next head gets its own time. */
 	conn->phase = PHASE_BUSY;
 	loop_timer_stop(&conn->timer);
-	if (!ex->keep_alive || conn->server->leaving)
+	if (!ex->keep_alive || conn->server->leaving || conn->leaving)
 		conn->last_read = true;
 	enlist(conn, ex);
 	if (buf_append(&ex->body, "", 1, NULL) < 0) {
@@ -504,6 +504,12 @@ void sconn_drop_idle(struct sconn *conn)
 {
 	if (conn->net && conn->phase == PHASE_IDLE)
 		conn_finish(conn);
+}
+
+void sconn_renew(struct sconn *conn)
+{
+	conn->leaving = true;
+	sconn_drop_idle(conn);
 }
 
 /* A connection that was only just accepted may have its first request on the way, which no client

@@ -63,6 +63,7 @@ struct sconn {
 	enum conn_phase phase;
 	struct loop_timer timer; /* of the phase */
 	struct loop_work step;
+	bool leaving;   /* it ends with its next answer, whatever the others do */
 	bool last_read; /* no more requests are taken from it */
 	bool broken;    /* to be closed at once, by the step */
 	bool closing;   /* to be closed in order, when its output has been sent */
@@ -115,6 +116,8 @@ void sconn_flush(struct sconn *conn);
 struct net_conn *sconn_release(struct sconn *conn);
 /* Closes it if it's between requests. */
 void sconn_drop_idle(struct sconn *conn);
+/* The same, and otherwise it ends with its next answer. */
+void sconn_renew(struct sconn *conn);
 /* For a graceful stop: no more requests. */
 void sconn_stop(struct sconn *conn);
 

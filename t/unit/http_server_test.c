@@ -436,6 +436,35 @@ static void test_drop_idle(void)
 	end();
 }
 
+static void test_renew(void)
+{
+	struct end idle, busy, after;
+
+	begin(NULL);
+	raw_open(&idle, port, NULL);
+	raw_send(&idle, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	raw_wait(&idle, strlen(HELLO));
+	raw_open(&busy, port, NULL);
+	raw_send(&busy, "GET /late HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	settle();
+	http_server_renew(server);
+	ok(raw_wait_eof(&idle), "one that is between requests is closed");
+	http_reply(held[0], 200, NULL, NULL, 0, STR("x"));
+	ok(raw_wait_eof(&busy), "one with a request ends with its answer");
+	has_str(busy.in.p, "Connection: close", "which says so");
+	raw_open(&after, port, NULL);
+	raw_send(&after, "GET /hello HTTP/1.1\r\n" H "\r\n");
+	ok(raw_wait(&after, strlen(HELLO)), "one that comes later is served");
+	settle();
+	ok(!after.eof, "and stays");
+	end_done(&idle);
+	end_done(&busy);
+	end_done(&after);
+	settle();
+	end();
+}
+
 static void test_listen(void)
 {
 	struct err err = ERR_INIT;
@@ -471,6 +500,7 @@ int main(void)
 	test_many_bodies();
 	test_leave();
 	test_drop_idle();
+	test_renew();
 	test_listen();
 	test_end();
 	return done_testing();
