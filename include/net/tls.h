@@ -32,6 +32,12 @@ struct tls_server_opts {
 				    * one that doesn't use ALPN at all isn't */
 };
 
+struct tls_client_rule {
+	struct str ca_pem; /* by one of these a client must have a certificate */
+	const char *names; /* with commas between: its common name is one of them; "": any will do
+			    */
+};
+
 /* Everything is copied (keys are wiped behind). Errors: ERR_INVALID, saying which part is bad (a
  * key that doesn't belong to the certificate, no certificate in the PEM …); ERR_IO for the files.
  */
@@ -39,6 +45,9 @@ int tls_config_new_client(const struct tls_client_opts *opts, struct tls_config 
 			  struct err *err);
 int tls_config_new_server(const struct tls_server_opts *opts, struct tls_config **ret,
 			  struct err *err);
+/* As the server's settings base, of which a reference is taken, for clients by that rule alone. */
+int tls_config_new_ruled(struct tls_config *base, const struct tls_client_rule *rule,
+			 struct tls_config **ret, struct err *err);
 struct tls_config *tls_config_ref(struct tls_config *c); /* returns c; NULL stays NULL */
 void tls_config_unref(struct tls_config *c);             /* NULL is fine */
 

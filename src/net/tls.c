@@ -65,6 +65,8 @@ void tls_config_unref(struct tls_config *c)
 	mbedtls_pk_free(&c->key);
 	for (size_t i = 0; i < TLS_ALPN_MAX; i++)
 		free(c->alpn_copy[i]);
+	tls_config_unref(c->base);
+	free(c->client_names);
 	free(c);
 }
 
@@ -203,19 +205,26 @@ static int fill_client(struct tls_config *c, const struct tls_client_opts *opts,
 	return opts->cert_pem.len > 0 ? parse_pair(c, opts->cert_pem, opts->key_pem, err) : 0;
 }
 
+/* Whether what a client has is enough, tls_session.c decides after the handshake: in TLS 1.3
+ * mbedTLS sends a server's alert of refusal under keys that the client has left behind already, so
+ * that no client could read why. */
+static int trust_clients(struct tls_config *c, struct str ca_pem, struct err *err)
+{
+	if (parse_certs(&c->ca, ca_pem, "clients' authorities", err) < 0)
+		return -1;
+	mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
+	mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_OPTIONAL);
+	return 0;
+}
+
 static int fill_server(struct tls_config *c, const struct tls_server_opts *opts, struct err *err)
 {
 	if (set_defaults(c, opts->alpn, err) < 0)
 		return -1;
 	mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_NONE);
 	if (opts->client_ca_pem.len > 0) {
-		if (parse_certs(&c->ca, opts->client_ca_pem, "clients' authorities", err) < 0)
+		if (trust_clients(c, opts->client_ca_pem, err) < 0)
 			return -1;
-		mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, NULL);
-		/* Whether that is enough, tls_session.c decides after the handshake: in TLS 1.3
-		 * mbedTLS sends a server's alert of refusal under keys that the client has left
-		 * behind already, so that no client could read why. */
-		mbedtls_ssl_conf_authmode(&c->ssl, MBEDTLS_SSL_VERIFY_OPTIONAL);
 		c->client_cert_required = opts->client_cert_required;
 	} else if (opts->client_cert_required) {
 		return err_set(
@@ -223,6 +232,30 @@ static int fill_server(struct tls_config *c, const struct tls_server_opts *opts,
 			"client certificates are required, but no authority for them is given");
 	}
 	return parse_pair(c, opts->cert_pem, opts->key_pem, err);
+}
+
+static int fill_ruled(struct tls_config *c, const struct tls_client_rule *rule, struct err *err)
+{
+	int ret;
+	if (set_defaults(c, c->base->alpn, err) < 0 || trust_clients(c, rule->ca_pem, err) < 0)
+		return -1;
+	c->client_cert_required = true;
+	c->client_names = rule->names[0] ? xstrdup(rule->names) : NULL;
+	ret = mbedtls_ssl_conf_own_cert(&c->ssl, &c->base->cert, &c->base->key);
+	return ret == 0 ? 0 : set_mbedtls_err(err, ret, "certificate");
+}
+
+int tls_config_new_ruled(struct tls_config *base, const struct tls_client_rule *rule,
+			 struct tls_config **ret, struct err *err)
+{
+	struct tls_config *c = new_config(true);
+	c->base = tls_config_ref(base);
+	if (fill_ruled(c, rule, err) < 0) {
+		tls_config_unref(c);
+		return -1;
+	}
+	*ret = c;
+	return 0;
 }
 
 int tls_config_new_client(const struct tls_client_opts *opts, struct tls_config **ret,

@@ -24,6 +24,8 @@ struct tls_config {
 	mbedtls_ssl_config ssl;
 	mbedtls_x509_crt ca, cert;
 	mbedtls_pk_context key;
+	struct tls_config *base; /* whose certificate and key these are; NULL: its own */
+	char *client_names;      /* with commas between; NULL: any */
 	char *alpn_copy[TLS_ALPN_MAX];
 	const char *alpn[TLS_ALPN_MAX + 1]; /* the same, as mbedTLS wants and keeps them */
 };
@@ -66,6 +68,12 @@ enum io_status tls_session_notify_end(struct tls_session *s, struct err *err);
 
 /* mbedTLS's verify callback; arg is the session. Judges dates by core's clock, and addresses. */
 int tls_verify_cb(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags);
+
+/* Whether mbedTLS has found nothing, in the callback or behind it (what a certificate is for). */
+bool tls_verify_after(struct tls_session *s, uint32_t flags);
+/* Whether the client's certificate, which is good, has one of the names that are asked for; if not,
+ * it's told as tls_verify_cb tells its findings. */
+bool tls_verify_client_name(struct tls_session *s, const mbedtls_x509_crt *crt);
 
 /* core's randomness, for mbedTLS. */
 int tls_rng(void *arg, unsigned char *p, size_t len);

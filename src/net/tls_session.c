@@ -200,7 +200,8 @@ static enum io_status finish_handshake(struct tls_session *s, struct err *err)
 	}
 	if (!crt || s->config->skip_verify)
 		return IO_OK;
-	if (mbedtls_ssl_get_verify_result(&s->ssl) != 0)
+	if (!tls_verify_after(s, mbedtls_ssl_get_verify_result(&s->ssl)) ||
+	    !tls_verify_client_name(s, crt))
 		return refuse(s, s->alert ? s->alert : MBEDTLS_SSL_ALERT_MSG_BAD_CERT,
 			      MBEDTLS_ERR_X509_CERT_VERIFY_FAILED, err);
 	char dn[512];

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <mbedtls/oid.h>
+
 #include "core/clock.h"
 #include "core/str.h"
 #include "tls_impl.h"
 
 /* Which of several faults is told: the higher rank. */
-enum rank { RANK_OTHER = 1, RANK_NAME, RANK_DATE, RANK_UNKNOWN_CA };
+enum rank { RANK_OTHER = 1, RANK_NAME, RANK_CLIENT_NAME, RANK_DATE, RANK_UNKNOWN_CA };
 
 __attribute__((format(printf, 3, 4))) static void tell(struct tls_session *s, enum rank rank,
 						       const char *fmt, ...)
@@ -25,9 +27,10 @@ __attribute__((format(printf, 3, 4))) static void tell(struct tls_session *s, en
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	s->worst = rank;
-	s->alert = rank == RANK_DATE         ? MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED
-		   : rank == RANK_UNKNOWN_CA ? MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA
-					     : MBEDTLS_SSL_ALERT_MSG_BAD_CERT;
+	s->alert = rank == RANK_DATE          ? MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED
+		   : rank == RANK_UNKNOWN_CA  ? MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA
+		   : rank == RANK_CLIENT_NAME ? MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED
+					      : MBEDTLS_SSL_ALERT_MSG_BAD_CERT;
 	err_set(&s->verify_err, ERR_DENIED, 0, "%s %s", s->label, text);
 }
 
@@ -124,6 +127,15 @@ static void list_names(const mbedtls_x509_crt *crt, char *ret_z, size_t size)
 		name_of(&crt->subject, ret_z, size);
 }
 
+static void tell_flags(struct tls_session *s, uint32_t flags)
+{
+	char text[160];
+	if (mbedtls_x509_crt_verify_info(text, sizeof(text), "", flags) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	tell(s, RANK_OTHER, "isn't acceptable: %s", text);
+}
+
 int tls_verify_cb(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
 	struct tls_session *s = arg;
@@ -147,9 +159,41 @@ int tls_verify_cb(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 			  ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE |
 				      MBEDTLS_X509_BADCERT_CN_MISMATCH |
 				      MBEDTLS_X509_BADCERT_NOT_TRUSTED);
-	if (others != 0 && mbedtls_x509_crt_verify_info(text, sizeof(text), "", others) >= 0) {
-		text[strcspn(text, "\n")] = '\0';
-		tell(s, RANK_OTHER, "isn't acceptable: %s", text);
-	}
+	if (others != 0)
+		tell_flags(s, others);
 	return 0;
+}
+
+bool tls_verify_after(struct tls_session *s, uint32_t flags)
+{
+	if (flags != 0)
+		tell_flags(s, flags);
+	return flags == 0;
+}
+
+/* The last one, as Go's crypto/x509 takes it; empty: there is none. */
+static struct str common_name(const mbedtls_x509_crt *crt)
+{
+	struct str last = STR("");
+	for (const mbedtls_x509_name *n = &crt->subject; n; n = n->next)
+		if (MBEDTLS_OID_CMP(MBEDTLS_OID_AT_CN, &n->oid) == 0)
+			last = (struct str){(const char *)n->val.p, n->val.len};
+	return last;
+}
+
+bool tls_verify_client_name(struct tls_session *s, const mbedtls_x509_crt *crt)
+{
+	struct str name = common_name(crt), rest = str_of(s->config->client_names), one;
+	char text[160];
+	if (!s->config->client_names)
+		return true;
+	while (rest.len) {
+		str_cut(rest, ',', &one, &rest);
+		one = str_trim(one);
+		if (one.len && str_eq(one, name))
+			return true;
+	}
+	name_of(&crt->subject, text, sizeof(text));
+	tell(s, RANK_CLIENT_NAME, "has a common name that isn't let in (%s)", text);
+	return false;
 }

@@ -10,7 +10,7 @@
 
 static struct test_cert *ca, *other_ca, *old_ca;
 static struct test_cert *good, *expired, *future, *names, *unknown, *by_self, *cn_only, *by_old;
-static struct test_cert *client, *client_expired;
+static struct test_cert *client, *client_expired, *client_nameless, *client_twice;
 static struct end a, b; /* the client's, the server's */
 static struct net_listener *listener;
 
@@ -48,13 +48,16 @@ static void make_certs(void)
 	client = cert_new(&(struct cert_spec){.subject = "O=team,CN=someone"}, ca);
 	client_expired = cert_new(&(struct cert_spec){.subject = "CN=late", .to = "20240301100000"},
 				  ca);
+	client_nameless = cert_new(&(struct cert_spec){.subject = "O=team"}, ca);
+	client_twice = cert_new(&(struct cert_spec){.subject = "CN=first,CN=second"}, ca);
 }
 
 static void free_certs(void)
 {
-	struct test_cert *all[] = {ca,     other_ca, old_ca,        good,    expired,
-				   future, names,    unknown,       by_self, cn_only,
-				   by_old, client,   client_expired};
+	struct test_cert *all[] = {
+		ca,          other_ca, old_ca,  good,   expired, future,         names,
+		unknown,     by_self,  cn_only, by_old, client,  client_expired, client_nameless,
+		client_twice};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		cert_free(all[i]);
 }
@@ -225,6 +228,66 @@ static void test_client_certificates(void)
 			       "the server knows who it is");
 		} else {
 			/* In TLS 1.3 the client is done before the server has looked. */
+			ok(PUMP(a.err.kind != ERR_NONE || a.eof), "refused");
+			has_str(a.err.msg, i % 2 ? rows[row].msg12 : rows[row].msg, "message");
+			ok(!b.conn && b.called_back == 0, "the server hands nothing out");
+		}
+		stop_serving();
+	}
+	row_end();
+}
+
+static void test_ruled_clients(void)
+{
+	static const struct {
+		const char *what;
+		struct test_cert **cert; /* NULL: none */
+		const char *names, *subject, *msg, *msg12;
+	} rows[] = {
+		{"by the authority", &client, "", "O=team, CN=someone", NULL, NULL},
+		{"without any", NULL, "", NULL, "TLS alert 116 (certificate required)",
+		 "TLS alert 40 (handshake failure)"},
+		{"by another authority", &unknown, "", NULL,
+		 "TLS alert 48 (unknown certificate authority)",
+		 "TLS alert 48 (unknown certificate authority)"},
+		{"expired", &client_expired, "", NULL, "TLS alert 45 (certificate expired)",
+		 "TLS alert 45 (certificate expired)"},
+		{"with the name", &client, "other, someone", "O=team, CN=someone", NULL, NULL},
+		{"with another name", &client, "some,someone else", NULL,
+		 "TLS alert 49 (access denied)", "TLS alert 49 (access denied)"},
+		{"without a name", &client_nameless, "someone", NULL,
+		 "TLS alert 49 (access denied)", "TLS alert 49 (access denied)"},
+		{"with two names", &client_twice, "first", NULL, "TLS alert 49 (access denied)",
+		 "TLS alert 49 (access denied)"},
+		{"expired, with the name", &client_expired, "late", NULL,
+		 "TLS alert 45 (certificate expired)", "TLS alert 45 (certificate expired)"},
+	};
+	for (size_t i = 0; i < 2 * (sizeof(rows) / sizeof(rows[0])); i++) {
+		size_t row = i / 2;
+		struct err err = ERR_INIT;
+		struct tls_config *base = server_config(good), *server = NULL, *config = NULL;
+		const struct tls_client_rule rule = {.ca_pem = str_of(ca->cert_pem),
+						     .names = rows[row].names};
+		struct tls_client_opts opts = {.ca_pem = str_of(ca->cert_pem)};
+		if (rows[row].cert) {
+			opts.cert_pem = str_of((*rows[row].cert)->cert_pem);
+			opts.key_pem = str_of((*rows[row].cert)->key_pem);
+		}
+		if (tls_config_new_ruled(base, &rule, &server, &err) < 0 ||
+		    tls_config_new_client(&opts, &config, &err) < 0)
+			bail_out(err.msg);
+		tls_config_unref(base); /* the other holds what it needs */
+		if (i % 2)
+			only_tls12(config);
+		row_begin("a rule for clients: %s, %s", rows[row].what,
+			  i % 2 ? "TLS 1.2" : "TLS 1.3");
+		serve(server);
+		connect_with(config, NULL);
+		if (rows[row].subject) {
+			ok(a.conn && PUMP(b.conn), "let in (%s)", a.err.msg);
+			is_str(b.conn ? net_conn_peer_subject(b.conn) : NULL, rows[row].subject,
+			       "the server knows who it is");
+		} else {
 			ok(PUMP(a.err.kind != ERR_NONE || a.eof), "refused");
 			has_str(a.err.msg, i % 2 ? rows[row].msg12 : rows[row].msg, "message");
 			ok(!b.conn && b.called_back == 0, "the server hands nothing out");
@@ -610,6 +673,7 @@ int main(void)
 	make_certs();
 	test_certificates();
 	test_client_certificates();
+	test_ruled_clients();
 	test_alpn();
 	test_new_certificate();
 	test_not_tls();
