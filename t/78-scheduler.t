@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The daemon beside a simulated cluster of 1,000 Nodes: what they show of two V-IPU controllers, and the scheduler's extender on
-# its TLS port: what it answers, before and after a partition, whom it tells that it can't, and how long that takes. With the real
-# scheduler: t/cluster/52-advertise.t.
+# its TLS port: what it answers, before and after a partition, whom it tells that it can't, how long that takes, and who may ask, where
+# certificates are asked for. With the real scheduler: t/cluster/52-advertise.t.
 
 use v5.36;
 use FindBin;
@@ -128,6 +128,102 @@ like($metrics, qr/^ipu_operator_extender_requests_total\{handler="filter",code="
 like($metrics, qr/^ipu_operator_extender_request_seconds_count\{handler="prioritize"\} 6[1-9]$/m, 'and timed');
 covers_metrics($metrics, qw(ipu_operator_advertising_nodes ipu_operator_advertise_writes_total ipu_operator_extender_requests_total
 	ipu_operator_extender_request_seconds));
+
+# ---- who may ask ----
+
+spit("$dir/openssl.cnf", "[req]\ndistinguished_name = dn\n[dn]\n");
+
+# A certificate and its key at $dir/NAME.pem and NAME.key: by whom (undef: an authority of its own), as whom, and for how many days.
+sub make_cert ($name, $by, $subject, $days, $usage = 'clientAuth') {
+	my $made = run([$openssl, qw(req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes), '-config', "$dir/openssl.cnf", '-days', $days,
+		'-subj', $subject, '-keyout', "$dir/$name.key", '-out', "$dir/$name.pem",
+		$by ? ('-CA', "$dir/$by.pem", '-CAkey', "$dir/$by.key", '-addext', "extendedKeyUsage=$usage")
+		: ('-addext', 'basicConstraints=critical,CA:TRUE')], name => 'openssl');
+	die "openssl: $made->{err}\n" if $made->{status};
+	return;
+}
+
+# core's clock of a program: so many seconds after the real one.
+sub set_clock ($path, $offset_s) {
+	my $text = pack('a8 q< q<6', "\0IPUCLK1", 1000 * $offset_s, (0) x 6);
+	return spit($path, $text) if !-e $path;
+	open(my $out, '+<:raw', $path) or die "$path: $!\n";
+	syswrite($out, $text) == length $text or die "$path: $!\n";
+	return;
+}
+
+subtest 'who may ask' => sub {
+	my ($page, $now) = ("$dir/clock", 0);
+	make_cert('clients', undef, '/CN=clients', 30);
+	make_cert('others', undef, '/CN=others', 30);
+	make_cert('scheduler', 'clients', '/O=system:kube-scheduler/CN=system:kube-scheduler', 20);
+	make_cert('short', 'clients', '/CN=system:kube-scheduler', 3);
+	make_cert('person', 'clients', '/O=team/CN=somebody', 20);
+	make_cert('server', 'clients', '/CN=system:kube-scheduler', 20, 'serverAuth');
+	make_cert('foreign', 'others', '/CN=system:kube-scheduler', 20);
+	api('POST', '/api/v1/namespaces', json => { apiVersion => 'v1', kind => 'Namespace', metadata => { name => 'guarded' } });
+	spit("$dir/asked.pem", slurp("$dir/clients.pem"));
+	set_clock($page, 0);
+	my %of = (%set, 'scheduler.clientCAFile' => "$dir/asked.pem", 'scheduler.clientNames' => 'ipu-scheduler, system:kube-scheduler',
+		operatorNamespace => 'guarded', 'advertise.ipus' => 'none');
+	my $guarded = start('ipu-operator', env => { IPU_CLOCK_PAGE => $page }, args => ['--kubeconfig', "$dir/sim/kubeconfig", '--roles', 'proxy',
+		map { ('--set', "$_=$of{$_}") } sort keys %of]);
+	my $base = 'https://localhost:' . $guarded->port('scheduler');
+	spit("$dir/body", json_encode({ Pod => pod(0), NodeNames => [] }));
+
+	# curl's end and status: 0 and 200 where it was let in. With two requests the second one finds the connection of the first.
+	my $ask = sub ($as) {
+		my $done = run([$curl, qw(-sS --http1.1 --max-time 30 --noproxy *), '--cacert', "$dir/cert.pem", '--data-binary', "\@$dir/body",
+			$as ? ('--cert', "$dir/$as.pem", '--key', "$dir/$as.key") : (), '-o', "$dir/answer", '-w', '%{http_code}', "$base/scheduler/filter"],
+			name => 'curl');
+		return ($done->{status}, $done->{out});
+	};
+	my $may = sub ($as, $what) { is_deeply([ $ask->($as) ], [ 0, 200 ], "$what: let in"); return };
+	my $may_not = sub ($as, $why, $what) {
+		set_clock($page, $now += 61); # so that its line isn't one too many
+		my ($status, $code) = $ask->($as);
+		ok($status != 0 && $code eq '000', "$what: refused before anything is read of it");
+		wait_until("the log to say why: $why", sub { $guarded->err =~ $why });
+		return;
+	};
+	$may->('scheduler', 'the scheduler\'s own');
+	$may->('short', 'another of that name');
+	$may_not->('', qr/TLS handshake failed: the client has no certificate peer=127/, 'no certificate');
+	$may_not->('foreign', qr/certificate of client \S+ is signed by an unknown authority \(CN=others\)/, 'another authority\'s');
+	$may_not->('person', qr/certificate of client \S+ has a common name that isn't let in \(O=team, CN=somebody\)/, 'another name');
+	$may_not->('server', qr/certificate of client \S+ isn't acceptable: /, 'one for servers');
+
+	my @stays = ($openssl, qw(s_client -quiet -verify_quiet), '-connect', '127.0.0.1:' . $guarded->port('scheduler'), '-CAfile', "$dir/cert.pem",
+		'-cert', "$dir/scheduler.pem", '-key', "$dir/scheduler.key");
+	my $pid = open2(my $from, my $to, @stays);
+	print {$to} "POST /scheduler/filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 25\r\n\r\n{\"Pod\":{},\"NodeNames\":[]}";
+	$to->flush;
+	like(scalar <$from>, qr{^HTTP/1\.1 200 }, 'a connection that stays');
+	spit("$dir/asked.pem", '');
+	set_clock($page, $now += 61);
+	wait_until('the empty file to be told', sub { $guarded->err =~ /the present one stays: \S+asked\.pem: is empty/ });
+	$may->('scheduler', 'while the file is empty');
+	spit("$dir/asked.pem", slurp("$dir/others.pem"));
+	set_clock($page, $now += 61);
+	wait_until('the other authority to count', sub { $guarded->err =~ /other authorities count now/ });
+	my $rest = do { local $/; <$from> };
+	unlike($rest // '', qr/^HTTP/m, 'the connection of one whom the other authority doesn\'t know ends');
+	close $to;
+	close $from;
+	waitpid $pid, 0;
+	$may->('foreign', 'by the authority that is new in the file');
+	$may_not->('scheduler', qr/unknown authority \(CN=clients\)/, 'by the one before');
+	spit("$dir/asked.pem", slurp("$dir/clients.pem") . slurp("$dir/others.pem"));
+	set_clock($page, $now += 61);
+	wait_until('both to count', sub { (() = $guarded->err =~ /other authorities count now/g) == 2 });
+	$may->($_, "by both in the file, $_") for qw(scheduler foreign);
+	$now = 4 * 86_400;
+	$may_not->('short', qr/certificate of client \S+ has expired/, 'one that has run out');
+	$may->('scheduler', 'one that hasn\'t');
+	$guarded->stop(status => 0);
+	my $bad = run([ program('ipu-operator'), '--check-config', map { ('--set', $_) } 'operatorNamespace=x', 'scheduler.clientNames=a' ], name => 'check');
+	like($bad->{err}, qr/scheduler\.clientNames: are of certificates: give scheduler\.clientCAFile/, 'names without an authority guard nothing: refused');
+};
 
 # ---- a clean end ----
 

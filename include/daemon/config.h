@@ -72,7 +72,9 @@ struct config {
 	long stop_s;          /* 0: as the process was started */
 	char *advertise_ipus; /* "none", "whole" or "share" */
 	bool advertise_on_control_plane;
-	char *scheduler_listen; /* "": not */
+	char *scheduler_listen;       /* "": not */
+	char *scheduler_client_ca;    /* a file; "": anybody may ask */
+	char *scheduler_client_names; /* with commas between; "": all that it vouches for */
 	long scheduler_body_bytes;
 	bool metrics_secure;
 	char *metrics_cert, *metrics_key; /* files; "": the operator's own certificate */

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "daemon/internal.h"
+#include "net/tls.h"
 
 #define HEADER_MS       5000
 #define BODY_MS         10000 /* the scheduler waits 5 s unless it's told otherwise */
@@ -25,7 +26,9 @@ struct advert {
 	struct advertiser *advertiser; /* NULL while following, or where nothing is advertised */
 	struct extender *extender;     /* NULL without scheduler.listen, as the next three */
 	struct http_server *server;
-	struct tls_config *tls; /* of the listener; NULL: it isn't open */
+	struct certfile *clients; /* their authority; NULL: whoever asks may */
+	struct tls_config *given; /* the certificate; NULL: there is none yet */
+	struct tls_config *tls;   /* … as the listener has it: for clients of that authority */
 	unsigned port;
 };
 
@@ -116,13 +119,28 @@ unsigned advert_port(const struct daemon *d)
 	return d->advert ? d->advert->port : 0;
 }
 
-int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err)
+/* A reference of the caller's. */
+static int add_clients(const struct advert *a, struct tls_config *given, struct tls_config **ret,
+		       struct err *err)
 {
-	struct advert *a = d->advert;
-	struct tls_config *old = a->tls;
+	struct tls_client_rule rule = {.names = a->d->config->scheduler_client_names};
 
-	if (old) {
-		http_server_switch_tls(a->server, old, tls);
+	if (!a->clients) {
+		*ret = tls_config_ref(given);
+		return 0;
+	}
+	rule.ca_pem = certfile_ca_pem(a->clients);
+	if (tls_config_new_ruled(given, &rule, ret, err) < 0)
+		return err_wrap(err, "scheduler.clientCAFile");
+	return 0;
+}
+
+static int listen_or_switch(struct advert *a, struct tls_config *tls, struct err *err)
+{
+	struct daemon *d = a->d;
+
+	if (a->tls) {
+		http_server_switch_tls(a->server, a->tls, tls);
 	} else {
 		const struct listen_at at = {
 			.name = "scheduler",
@@ -137,9 +155,46 @@ int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err)
 		if (sockets_listen(&d->sockets, &at, &a->port, err) < 0)
 			return -1;
 	}
+	tls_config_unref(a->tls);
 	a->tls = tls_config_ref(tls);
+	return 0;
+}
+
+int advert_serve(struct daemon *d, struct tls_config *given, struct err *err)
+{
+	struct advert *a = d->advert;
+	struct tls_config *old = a->given, *tls;
+	int rc;
+
+	if (add_clients(a, given, &tls, err) < 0)
+		return -1;
+	rc = listen_or_switch(a, tls, err);
+	tls_config_unref(tls);
+	if (rc < 0)
+		return -1;
+	a->given = tls_config_ref(given);
 	tls_config_unref(old);
 	return 0;
+}
+
+/* Who was let in by the authorities before has to show himself again. */
+static void on_clients(void *arg, const struct tls_config *from, struct tls_config *to)
+{
+	struct advert *a = arg;
+	struct err err;
+
+	(void)from, (void)to;
+	if (!a->given)
+		return;
+	if (advert_serve(a->d, a->given, &err) < 0)
+		log_error("daemon", NULL, "%s", err.msg); /* certfile.c has checked it */
+	else
+		http_server_renew(a->server);
+}
+
+struct certfile *advert_clients(const struct daemon *d)
+{
+	return d->advert ? d->advert->clients : NULL;
 }
 
 void advert_leave(struct daemon *d, bool leaves)
@@ -164,8 +219,9 @@ void advert_drain(struct daemon *d, unsigned deadline_ms)
 		d->scheduler_stopped = true;
 }
 
-static void make_server(struct advert *a)
+static int make_server(struct advert *a, struct err *err)
 {
+	const char *clients = a->d->config->scheduler_client_ca;
 	size_t body_bytes = (size_t)a->d->config->scheduler_body_bytes;
 	const struct http_server_config sc = {
 		.limits = {.max_head_bytes = (size_t)a->d->config->header_bytes,
@@ -181,6 +237,12 @@ static void make_server(struct advert *a)
 
 	a->extender = extender_new(fill_view, a);
 	a->server = http_server_new(a->d->net, &sc);
+	if (!clients[0])
+		return 0;
+	if (certfile_new(a->d->loop, NULL, NULL, clients, &a->clients, err) < 0)
+		return err_wrap(err, "scheduler.clientCAFile");
+	certfile_follow(a->clients, on_clients, a);
+	return 0;
 }
 
 /* ---- the advertiser ---- */
@@ -277,20 +339,18 @@ bool advert_ready(const struct daemon *d, struct err *why)
 	return true;
 }
 
-void advert_start(struct daemon *d)
+int advert_start(struct daemon *d, struct err *err)
 {
 	const struct config *c = d->config;
 	struct advert *a;
 
 	if (!(c->roles & ROLE_PROXY) || (mode_of(c) == ADVERTISE_OFF && !c->scheduler_listen[0] &&
 					 strcmp(c->pods_mode, "init") != 0))
-		return;
-	a = xcalloc(1, sizeof(*a));
+		return 0;
+	d->advert = a = xcalloc(1, sizeof(*a));
 	a->d = d;
 	a->nodes = nodes_new(d->kube, d->fleet, on_nodes, a);
-	if (c->scheduler_listen[0])
-		make_server(a);
-	d->advert = a;
+	return c->scheduler_listen[0] ? make_server(a, err) : 0;
 }
 
 void advert_stop(struct daemon *d)
@@ -302,7 +362,9 @@ void advert_stop(struct daemon *d)
 	if (a->server)
 		http_server_free(a->server);
 	extender_free(a->extender);
+	certfile_free(a->clients);
 	tls_config_unref(a->tls);
+	tls_config_unref(a->given);
 	advertiser_free(a->advertiser);
 	nodes_free(a->nodes);
 	free(a);

@@ -115,6 +115,8 @@ const struct key config_keys[] = {
 	{"advertise.ipus", KEY_CHOICE, AT(advertise_ipus), "none", 0, 0, "none|whole|share"},
 	{"advertise.onControlPlane", KEY_BOOL, AT(advertise_on_control_plane), "false", 0, 0, NULL},
 	{"scheduler.listen", KEY_ADDRESS, AT(scheduler_listen), "", 0, 0, NULL},
+	{"scheduler.clientCAFile", KEY_TEXT, AT(scheduler_client_ca), "", 0, 0, NULL},
+	{"scheduler.clientNames", KEY_TEXT, AT(scheduler_client_names), "", 0, 0, NULL},
 	{"scheduler.requestBodyBytes", KEY_NUMBER, AT(scheduler_body_bytes), "2097152", 65536,
 	 67108864, NULL},
 	{"health.listen", KEY_ADDRESS, AT(health_listen), ":8081", 0, 0, NULL},
@@ -509,13 +511,19 @@ static int read_file(struct config *c, const char *path, bool may_be_absent, str
 
 /* ---- environment and flags ---- */
 
-/* proxy.listen → PROXY_LISTEN, operatorNamespace → OPERATOR_NAMESPACE */
+/* proxy.listen → PROXY_LISTEN, operatorNamespace → OPERATOR_NAMESPACE, clientCAFile →
+ * CLIENT_CA_FILE */
 static void env_name(const char *name, char ret_z[64])
 {
+	bool upper = true;
 	size_t len = 0;
 
 	for (; *name && len + 2 < 64; name++) {
-		if (isupper((unsigned char)*name) && len && ret_z[len - 1] != '_')
+		bool was = upper;
+
+		upper = isupper((unsigned char)*name);
+		if (upper && (!was || islower((unsigned char)name[1])) && len &&
+		    ret_z[len - 1] != '_')
 			ret_z[len++] = '_';
 		ret_z[len++] = *name == '.' ? '_' : (char)toupper((unsigned char)*name);
 	}
@@ -627,6 +635,20 @@ static int check_files(const struct config *c, struct err *err)
 	return 0;
 }
 
+/* Nobody is to believe that the port is guarded where it isn't. */
+static int check_scheduler(const struct config *c, struct err *err)
+{
+	if (c->scheduler_client_names[0] && !c->scheduler_client_ca[0])
+		return err_set(err, ERR_INVALID, 0,
+			       "scheduler.clientNames: are of certificates: give "
+			       "scheduler.clientCAFile, which they must be signed by");
+	if (c->scheduler_client_names[0] &&
+	    strspn(c->scheduler_client_names, ", \t") == strlen(c->scheduler_client_names))
+		return err_set(err, ERR_INVALID, 0,
+			       "scheduler.clientNames: must be names with commas between them");
+	return 0;
+}
+
 /* A node's process shares no certificates with others, and has no rights to. */
 static int check_node(const struct config *c, struct err *err)
 {
@@ -665,7 +687,7 @@ int config_load(const char *path, const char *const *sets, size_t n_sets, char *
 	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
 	    make_server(&c, err) < 0 || check_pods(&c, err) < 0)
 		goto fail;
-	if (check_files(&c, err) < 0 || check_node(&c, err) < 0)
+	if (check_files(&c, err) < 0 || check_scheduler(&c, err) < 0 || check_node(&c, err) < 0)
 		goto fail;
 	if (c.backoff_max_s < c.backoff_s) {
 		err_set(err, ERR_INVALID, 0,

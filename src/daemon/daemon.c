@@ -412,8 +412,8 @@ int daemon_new(struct config *config, const struct config_source *source,
 		node_start(d);
 	if (config->roles & ROLE_PROXY)
 		make_fleet(d);
-	advert_start(d);
-	if (make_trust(d, err) < 0 || lead_start(d, err) < 0 || make_listeners(d, err) < 0)
+	if (advert_start(d, err) < 0 || make_trust(d, err) < 0 || lead_start(d, err) < 0 ||
+	    make_listeners(d, err) < 0)
 		goto fail;
 	if ((config->roles & ROLE_WEBHOOK) && webhook_start(d, err) < 0)
 		goto fail;

@@ -209,11 +209,12 @@ void register_stop(struct daemon *d);
 /* ---- advert.c ---- */
 
 /* What the role proxy has to do with Nodes: advertised IPUs, and the scheduler's extender. */
-void advert_start(struct daemon *d);
+int advert_start(struct daemon *d, struct err *err);
+struct certfile *advert_clients(const struct daemon *d); /* NULL: whoever asks may */
 /* Leading has changed, or the list of controllers is known now. */
 void advert_led(struct daemon *d);
-/* Opens the extender's listener; with one that is open, tls is for the connections to come. */
-int advert_serve(struct daemon *d, struct tls_config *tls, struct err *err);
+/* Opens the extender's listener; with one that is open, given is for the connections to come. */
+int advert_serve(struct daemon *d, struct tls_config *given, struct err *err);
 bool advert_serves(const struct daemon *d);   /* it has one, or is to have one */
 unsigned advert_port(const struct daemon *d); /* 0: it isn't open */
 void advert_serve_pods(struct daemon *d);     /* the proxy is there */

@@ -176,6 +176,7 @@ static void look_at_files(struct daemon *d)
 	certfile_look(d->proxy_tls);
 	certfile_look(d->proxy_ca_file);
 	certfile_look(d->webhook_files);
+	certfile_look(advert_clients(d));
 	certfile_look(d->scrape ? scrape_files(d->scrape) : NULL);
 }
 

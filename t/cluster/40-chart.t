@@ -163,6 +163,12 @@ my %effect = (
 			my @nodes = grep { "@{ $_->{resources} }" =~ /^nodes/ } @$rules;
 			return join(' ', map { @{ $_->{verbs} } } @nodes) eq 'list watch patch';
 		} ],
+	'extendedScheduler.clientCASecret' => [ 'clients', { 'extendedScheduler.enabled' => $yes },
+		"$config scheduler clientCAFile" => '/etc/ipu-operator-scheduler/ca.crt', "$config scheduler clientNames" => undef,
+		"$pc volumeMounts scheduler-clients mountPath" => '/etc/ipu-operator-scheduler', "$pp volumes scheduler-clients secret secretName" => 'clients',
+		"$cp volumes scheduler-clients" => undef ],
+	'extendedScheduler.clientNames' => [ [qw(a b)], { 'extendedScheduler.enabled' => $yes, 'extendedScheduler.clientCASecret' => 'clients' },
+		"$config scheduler clientNames" => 'a,b' ],
 	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
 		"$daemon env NODE_NAME valueFrom fieldRef fieldPath" => 'spec.nodeName',
 		"$daemons spec volumes" => sub ($list) { join(' ', sort map { $_->{hostPath} ? $_->{hostPath}{path} : () } @$list) eq '/dev/infiniband /proc /sys' },
@@ -563,10 +569,13 @@ subtest 'bad values' => sub {
 		[ [ '--kube-version', '1.29.0' ], qr/kubeVersion/ ],
 		(map { [ [ '--set', "proxyPort=$_" ], qr/vipuProxy\.proxyPort: $_ is taken/ ] } 8081, 8444 .. 8446),
 		(map { [ [ '--set', "admissionWebhooks.port=$_" ], qr/admissionWebhooks\.port: $_ is taken/ ] } 8081, 8444),
-		[ [qw(--set topology=combined,admissionWebhooks.port=8445)], qr/admissionWebhooks\.port: 8445 is taken/ ],
-		[ [qw(--set topology=combined,admissionWebhooks.port=8080)], qr/8080 is vipuProxy\.proxyPort too/ ],
+		[ [ '--set', 'topology=combined,admissionWebhooks.port=8445' ], qr/admissionWebhooks\.port: 8445 is taken/ ],
+		[ [ '--set', 'topology=combined,admissionWebhooks.port=8080' ], qr/8080 is vipuProxy\.proxyPort too/ ],
 		[ [qw(--set service.port=443)], qr/vipuProxy\.service\.port: 443 is that Service's port for partitions/ ],
-		[ [qw(--set topology=combined,autoscaling.enabled=true)], qr/autoscaling\.enabled: .*combined; set controller\.replicas/ ],
+		[ [ '--set', 'topology=combined,autoscaling.enabled=true' ], qr/autoscaling\.enabled: .*combined; set controller\.replicas/ ],
+		[ [qw(--set extendedScheduler.clientCASecret=s)], qr/extendedScheduler\.clientCASecret: nobody is asked for a certificate/ ],
+		[ [ '--set', 'extendedScheduler.enabled=true', '--set', 'extendedScheduler.clientNames={a}' ], qr/extendedScheduler\.clientNames: are of certificates/ ],
+		[ [ '--set', 'extendedScheduler.clientNames={a,}' ], qr{/extendedScheduler/clientNames/1} ],
 		(map { [ [ '--set', "worker.rdmaNetwork=$_" ], qr{/worker/rdmaNetwork} ] } 'Bad Name', 'a/b/c', 'a@', 'a.b', 'a@' . 'b' x 16),
 		(map { [ [ '--set', "worker.rdmaResource=$_" ], qr{/worker/rdmaResource} ] } 'foo', 'a/', '/a', 'a/b c'),
 		[ [qw(--set operatorConfig.node.rdma=foo)], qr{/operatorConfig/node/rdma} ],
@@ -622,6 +631,10 @@ subtest 'notes' => sub {
 	like($more, qr/vipuProxy\.page has no effect/, 'what has no effect is said');
 	like($more, qr/show them as graphcore\.ai\/ipu \(share\)/, 'what Nodes show');
 	like($more, qr/^ +kind: KubeSchedulerConfiguration\n.*serverName: zz-vipu-proxy\.ops\.svc\n/ms, 'how the scheduler is told');
+	unlike($more, qr/certFile/, 'which shows nobody who it is');
+	my @asked = ('--set', 'extendedScheduler.enabled=true,extendedScheduler.clientCASecret=s,extendedScheduler.clientNames={a,b}');
+	like($notes->(@asked), qr{caData: CA_DATA\n +certFile: /etc/kubernetes/pki/ipu-scheduler\.crt\n +keyFile: \S+\n\n.*the Secret s, for a or b, and the\nkey,}s,
+		'or does');
 	unlike($notes->(), qr/KubeScheduler|graphcore\.ai\/ipu\b/, 'or nothing of both');
 	like($notes->(), qr/Pods are on their nodes' network, and privileged/, 'how Pods reach RDMA devices');
 	my @off = qw(--set worker.hostNetwork=false);

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%ld|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%ld|%s|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -64,7 +64,7 @@ static char *describe(const struct config *c)
 		c->advertise_on_control_plane, c->scheduler_listen, c->rdma_network,
 		c->rdma_resource, c->rdma_amount, c->ipc_lock, c->node_name, c->node_rdma,
 		c->node_labels, c->node_taint, c->node_calm_s, c->node_root, c->node_cni,
-		c->scheduler_body_bytes);
+		c->scheduler_body_bytes, c->scheduler_client_ca, c->scheduler_client_names);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -106,11 +106,11 @@ static void test_shipped_file(void)
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
-	       "|route|1|graphcore.ai/fabric-not-ready|10||/etc/cni/net.d|2097152|",
+	       "|route|1|graphcore.ai/fabric-not-ready|10||/etc/cni/net.d|2097152|||",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 103, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 105, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -284,6 +284,9 @@ static const struct value values[] = {
 	 "limits.requestBodyBytes=1024", "|16384|1024"},
 	{"scheduler: {requestBodyBytes: 65536}", "IPUOPERATOR_SCHEDULER_REQUEST_BODY_BYTES=65536",
 	 "scheduler.requestBodyBytes=65536", "|/etc/cni/net.d|65536|"},
+	{"scheduler: {clientCAFile: /c}", "IPUOPERATOR_SCHEDULER_CLIENT_CA_FILE=/c",
+	 "scheduler.clientCAFile=/c", "|2097152|/c||"},
+	{"scheduler: {clientCAFile: /c, clientNames: 'a,b'}", NULL, NULL, "|2097152|/c|a,b|"},
 	{"proxy: {tlsListen: 'localhost:9'}", "IPUOPERATOR_PROXY_TLS_LISTEN=localhost:9",
 	 "proxy.tlsListen=localhost:9", "|localhost:9|1|"},
 	{"proxy: {details: false}", "IPUOPERATOR_PROXY_DETAILS=false", "proxy.details=false",
@@ -460,6 +463,9 @@ static void test_other_errors(void)
 		 "node.cniFolder: must be an absolute path"},
 		{"IPUOPERATOR_METRICS_SECURE=true", "roles=node",
 		 "metrics.secure: the role node alone has no certificate of its own"},
+		{NULL, "scheduler.clientNames=a", "scheduler.clientNames: are of certificates"},
+		{"IPUOPERATOR_SCHEDULER_CLIENT_CA_FILE=/c", "scheduler.clientNames= ,",
+		 "scheduler.clientNames: must be names with commas"},
 		{NULL, "controllers=a:0", "controllers: \"a:0\": "},
 		{NULL, "vipu.serverAddr=a b", "vipu.serverAddr: \"a b\": "},
 		{NULL, "vipu.serverAddr=a,b", "vipu.serverAddr: must be one host name"},

@@ -45,6 +45,14 @@
 {{- end -}}
 {{- if .Values.extendedScheduler.enabled -}}
 {{- $_ := set $config "scheduler" (dict "listen" ":8446") -}}
+{{- with .Values.extendedScheduler -}}
+{{- if .clientCASecret -}}
+{{- $_ := set $config.scheduler "clientCAFile" "/etc/ipu-operator-scheduler/ca.crt" -}}
+{{- end -}}
+{{- if .clientNames -}}
+{{- $_ := set $config.scheduler "clientNames" (join "," .clientNames) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- mergeOverwrite $config (deepCopy .Values.operatorConfig) | toYaml -}}
 {{- end }}

@@ -130,6 +130,9 @@ spec:
             {{- if and $isWebhook (not $hooks.patch.enabled) }}
             - {name: webhook-certificate, mountPath: /etc/ipu-operator-webhook, readOnly: true}
             {{- end }}
+            {{- if and $isProxy $root.Values.extendedScheduler.clientCASecret }}
+            - {name: scheduler-clients, mountPath: /etc/ipu-operator-scheduler, readOnly: true}
+            {{- end }}
       volumes:
         - name: config
           configMap: {name: {{ $full }}-config}
@@ -142,6 +145,12 @@ spec:
         {{- if and $isWebhook (not $hooks.patch.enabled) }}
         - name: webhook-certificate
           secret: {secretName: {{ $hooks.certificate.secretName | default (printf "%s-webhook-certificate" $full) }}}
+        {{- end }}
+        {{- if $isProxy }}
+        {{- with $root.Values.extendedScheduler.clientCASecret }}
+        - name: scheduler-clients
+          secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+        {{- end }}
         {{- end }}
       {{- with $of.nodeSelector }}
       nodeSelector:

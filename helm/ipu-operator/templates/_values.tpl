@@ -89,6 +89,12 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- if and .extendedScheduler.enabled (eq (int .vipuProxy.service.port) 8446) -}}
 {{- fail "vipuProxy.service.port: 8446 is that Service's port for the scheduler" -}}
 {{- end -}}
+{{- if and (or .extendedScheduler.clientCASecret .extendedScheduler.clientNames) (not .extendedScheduler.enabled) -}}
+{{- fail "extendedScheduler.clientCASecret: nobody is asked for a certificate without extendedScheduler.enabled" -}}
+{{- end -}}
+{{- if and .extendedScheduler.clientNames (not .extendedScheduler.clientCASecret) -}}
+{{- fail "extendedScheduler.clientNames: are of certificates: set extendedScheduler.clientCASecret" -}}
+{{- end -}}
 {{- if and .ipuVisibility.advertiseOnMaster (eq .ipuVisibility.advertise "none") -}}
 {{- fail "ipuVisibility.advertiseOnMaster: nothing is advertised anywhere with advertise none" -}}
 {{- end -}}
