@@ -1,20 +1,889 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for the snapshot every few seconds and shows it as it is.
+//
+// The live page (doc/design/page.md): keeps what live and live/events say, and shows it. What a
+// frame changes is marked, and drawn once in the next animation frame: nodes are kept by key and
+// written to only where their text or attribute is another one. Strings become text, never markup.
 
-const state = document.getElementById("state");
-const snapshot = document.getElementById("snapshot");
+// ---- nodes and words ----
 
-async function look() {
-	try {
-		const answer = await fetch("live", { cache: "no-cache" });
-		if (!answer.ok) throw new Error("status " + answer.status);
-		const all = await answer.json();
-		state.textContent = "As of " + all.time;
-		snapshot.textContent = JSON.stringify(all, null, 1);
-	} catch (error) {
-		state.textContent = "No answer: " + error.message;
-	}
-	setTimeout(look, 3000);
+const SVG = "http://www.w3.org/2000/svg";
+const $ = (selector) => document.querySelector(selector);
+
+// An attribute, only if it's another one; null takes it away.
+function set(node, name, value) {
+	if (value === null || value === undefined) node.removeAttribute(name);
+	else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+	return node;
 }
 
-look();
+function say(node, text) {
+	if (node.said !== text) node.textContent = node.said = text;
+	return node;
+}
+
+function fill(node, attributes, children) {
+	for (const name in attributes) set(node, name, attributes[name]);
+	node.append(...children);
+	return node;
+}
+const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
+const draw = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
+
+// Keeps parent's children in step with items: one node a key, made once, moved only where it must be.
+function keep(parent, items, keyOf, create, update) {
+	const old = parent.kept ?? new Map();
+	const kept = parent.kept = new Map();
+	for (const item of items) {
+		const key = keyOf(item);
+		kept.set(key, old.get(key) ?? create(item));
+		old.delete(key);
+	}
+	for (const node of old.values()) node.remove();
+	let at = parent.firstChild;
+	for (const item of items) {
+		const node = kept.get(keyOf(item));
+		update(node, item);
+		if (node === at) at = at.nextSibling;
+		else parent.insertBefore(node, at);
+	}
+}
+
+// A table's rows: each is its key, then the cells' texts; the first cell is the row's heading.
+function keepRows(body, rows) {
+	keep(body, rows, (row) => row[0], (row) => make("tr", {}, make("th", {scope: "row"}),
+		...row.slice(2).map(() => make("td"))), (tr, row) => {
+		for (let i = 1; i < row.length; i++) say(tr.children[i - 1], String(row[i]));
+	});
+}
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const list = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+
+let skew = 0; // the daemon's clock less ours
+const now = () => Date.now() + skew;
+const two = (n) => String(n).padStart(2, "0");
+const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}`;
+const exact = (t) => t.toLocaleString(undefined, {dateStyle: "medium", timeStyle: "medium"});
+
+function age(ms) {
+	const s = Math.max(0, Math.floor(ms / 1000));
+	if (s < 60) return `${s} s`;
+	if (s < 3600) return `${Math.floor(s / 60)} min`;
+	if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)}`;
+	return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+// A <time> that ticks (class "age") or tells the hour; the exact time is its title.
+function sayTime(node, iso, ticks) {
+	if (node.iso === iso) return node;
+	const t = new Date(iso);
+	node.iso = iso;
+	node.at = ticks ? t.getTime() : undefined;
+	set(set(node, "datetime", iso), "title", exact(t));
+	return say(node, ticks ? age(now() - t) : `${clock(t)}:${two(t.getSeconds())}`);
+}
+
+function tick() {
+	if (document.hidden) return;
+	for (const node of document.getElementsByTagName("time"))
+		if (node.at !== undefined) say(node, age(now() - node.at));
+}
+
+// ---- what is known ----
+
+const PARTS = {controllers: ["racks", "queue"], partitions: ["racks", "usage"], waiting: ["queue"]}; // that show items of a kind
+const pod = {known: false, id: "", mode: "", version: "", since: "", total: {}, order: [], steps: [], usage: [],
+	history: {period: 60, end: "", points: []}, controllers: new Map(), partitions: new Map(), waiting: new Map()};
+let names = new Map(), limits = ""; // owner's key → what the viewer may see of it; what he may not
+const dirty = {partitions: new Set(), parts: new Set()}; // keys, and parts of the page
+let planned = false;
+
+function plan(...parts) {
+	for (const part of parts) dirty.parts.add(part);
+	if (planned) return;
+	planned = true;
+	requestAnimationFrame(redraw);
+}
+
+function heardTime(iso) {
+	const t = Date.parse(iso);
+	if (!Number.isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
+}
+
+function takeSnapshot(s) {
+	heardTime(s.time);
+	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+	for (const kind in PARTS) pod[kind] = new Map((s[kind] ?? []).map((item) => [item.key, item]));
+	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+	pod.order = [...pod.waiting.keys()];
+	const spaces = [s.usage, s.partitions, s.waiting].flat().map((item) => item?.namespace);
+	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
+	Object.assign(pod, {known: true, id: s.id, mode: s.mode, version: s.version, since: s.since, total: s.total ?? {},
+		steps: s.steps ?? [], usage: s.usage ?? [], history: s.history ?? pod.history});
+	plan("racks", "queue", "steps", "usage", "hours", "about");
+}
+
+// A change's drops, then its puts, then the queue's order.
+function takeChange(c) {
+	heardTime(c.time);
+	for (const kind in PARTS) {
+		for (const key of c.drop?.[kind] ?? []) forget(kind, key);
+		for (const item of c.put?.[kind] ?? []) {
+			if (kind === "partitions") dirty.partitions.add(item.key);
+			if (kind === "waiting" && !pod.waiting.has(item.key)) pod.order.push(item.key);
+			pod[kind].set(item.key, item);
+		}
+		if (c.drop?.[kind] || c.put?.[kind]) plan(...PARTS[kind]);
+	}
+	if (c.order) {
+		const all = new Set([...c.order, ...pod.order]);
+		pod.order = [...all].filter((key) => pod.waiting.has(key));
+		plan("queue");
+	}
+	if (c.total) {
+		pod.total = c.total;
+		plan("racks");
+	}
+	if (c.steps) {
+		const last = pod.steps.at(-1)?.n ?? -1;
+		pod.steps = [...pod.steps, ...c.steps.filter((step) => step.n > last)].slice(-200);
+		plan("steps");
+	}
+	if (c.points && c.points.end !== pod.history.end) {
+		pod.history.end = c.points.end;
+		pod.history.points = [...pod.history.points, ...c.points.points].slice(-86400 / pod.history.period);
+		plan("hours");
+	}
+	if (c.usage) {
+		pod.usage = c.usage;
+		plan("usage");
+	}
+}
+
+function forget(kind, key) {
+	pod[kind].delete(key);
+	if (kind === "partitions") dirty.partitions.add(key);
+	if (kind === "waiting") pod.order = pod.order.filter((other) => other !== key);
+}
+
+// Who it is, as far as this viewer may know: "team-a/train", or the namespace and the key's beginning.
+const nameOf = (item) => item.name ?? names.get(item.owner)?.name;
+const nth = (item) => item.instance ? ` #${item.instance}` : "";
+function who(item) {
+	if (item.external) return "made by hand";
+	const name = nameOf(item) ?? item.owner?.slice(0, 6);
+	return name ? `${item.namespace ?? "?"}/${name}${nth(item)}` : item.namespace ?? "owner unknown";
+}
+const numberOf = (c) => c ? `controller ${c.number}` : "a controller that is gone";
+const titleOf = (c) => `Controller ${c.number}`;
+const calledOf = (c) => [c.name, c.label].filter(Boolean).join(" · ");
+
+// A namespace's colour and its two letters: by hash, the next one where that is taken.
+const COLOURS = 8;
+const shades = new Map();
+const hash = (text) => [...text].reduce((h, letter) => Math.imul(h ^ letter.codePointAt(0), 16777619) >>> 0, 2166136261) >>> 3;
+
+function shadeOf(namespace) {
+	const others = [...shades.values()];
+	if (shades.has(namespace)) return shades.get(namespace);
+	const words = namespace.split(/[^\p{L}\p{N}]+/u).filter(Boolean), letters = words.join("") || "?";
+	const tags = [words.length > 1 ? words[0][0] + words.at(-1)[0] : letters.slice(0, 2),
+		...[...letters.slice(1)].map((letter) => letters[0] + letter), ...Array.from({length: 100}, (_, i) => letters[0] + i)];
+	let colour = hash(namespace) % COLOURS;
+	const round = others.slice(others.length - others.length % COLOURS);
+	while (round.some((other) => other.colour === colour)) colour = (colour + 1) % COLOURS;
+	shades.set(namespace, {colour, tag: tags.find((tag) => others.every((other) => other.tag !== tag)) ?? letters[0]});
+	return shades.get(namespace);
+}
+const colourOf = (item) => item.external ? "external" : item.namespace === undefined ? "nobody"
+	: `c${shadeOf(item.namespace).colour} s${hash(item.owner ?? "") % 2}`;
+
+// ---- masks and places ----
+
+const COLUMNS = 16, CELL = 24, GAP = 4; // a machine has four IPUs, and a gap behind it
+const left = (column) => column * CELL + (column >> 2) * GAP;
+
+// A mask's 64 bits, the first IPU's first.
+function bits(mask) {
+	const high = parseInt(mask.slice(0, -8) || "0", 16), low = parseInt(mask.slice(-8), 16);
+	return Array.from({length: 64}, (_, i) => (i < 32 ? low >>> i : high >>> i - 32) & 1);
+}
+
+// Runs of ones as [first, how many].
+function runs(set) {
+	const found = [];
+	for (let i = 0; i < set.length; i++) {
+		if (!set[i]) continue;
+		const first = i;
+		while (i < set.length && set[i]) i++;
+		found.push([first, i - first]);
+	}
+	return found;
+}
+
+// A run as rectangles: one a row, rows of the same width being one.
+function boxes([first, length]) {
+	const found = [];
+	for (let at = first; at < first + length;) {
+		const row = Math.floor(at / COLUMNS), end = Math.min((row + 1) * COLUMNS, first + length);
+		const x = left(at % COLUMNS), width = left((end - 1) % COLUMNS) + CELL - x, last = found.at(-1);
+		if (last && last.x === x && last.width === width) last.height += CELL;
+		else found.push({x, y: row * CELL, width, height: CELL});
+		at = end;
+	}
+	return found;
+}
+
+const path = (rectangles, inset) => rectangles.map((r) => `M${r.x + inset} ${r.y + inset}h${r.width - 2 * inset}` +
+	`v${r.height - 2 * inset}h${2 * inset - r.width}z`).join("");
+const positions = (mask) => runs(bits(mask)).map(([first, n]) => n === 1 ? `${first}` : `${first}–${first + n - 1}`).join(", ");
+const placeOf = (p) => p.places?.length ? p.places.map((place) => `domain ${place.domain}, ${positions(place.mask)}`).join("; ") : "not placed yet";
+
+// ---- racks ----
+
+const GLYPHS = {creating: "+", resetting: "↻", error: "!", releasing: "−", orphan: "?"};
+const blocks = new Map(); // a partition's key → its nodes, one a place
+const grid = $("#grid");
+let wanted = Number(location.hash.slice(1)) || 16; // the size that is asked about
+let current = null; // the block that Tab comes to
+
+const takes = (c) => c.reach === "yes" && c.configured !== false && !c.cordoned && !c.draining;
+const fitsOf = (item, size) => item?.fits?.[size] ?? 0;
+
+function drawRacks() {
+	const racks = [...pod.controllers.values()].sort((a, b) => a.number - b.number);
+	const byController = new Map(racks.map((c) => [c.key, []]));
+	for (const p of pod.partitions.values()) {
+		if (!byController.has(p.controller)) {
+			byController.set(p.controller, []);
+			racks.push({key: p.controller, lost: true});
+		}
+		byController.get(p.controller).push(p);
+	}
+	keep(grid, racks, (c) => c.key, rackNode, (node, c) => updateRack(node, c, byController.get(c.key)));
+	for (const key of dirty.partitions) updateBlocks(key);
+	dirty.partitions.clear();
+	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.hadFocus);
+	sayEmpty(racks);
+}
+
+function rackNode(c) {
+	return make("article", {class: "rack", "data-controller": c.key, tabindex: null},
+		make("h3", {}, make("span"), make("small")), make("p", {class: "rack-fit"}), make("p", {class: "marks"}),
+		make("div", {class: "domains"}), make("div", {class: "foot"}, make("p"), make("div", {class: "chips"})));
+}
+
+// Its marks, in words: what keeps new partitions away, and what isn't known.
+function marksOf(c) {
+	if (c.lost) return ["not among those that are known"];
+	return [c.reach === "no" && "unreachable", c.reach === "unknown" && "not asked yet", c.configured === false && "gone from the configuration",
+		c.draining ? "draining" : c.cordoned && "cordoned", c.exact === false && c.reach !== "unknown" && "positions unknown"].filter(Boolean);
+}
+
+function numbersOf(c) {
+	if (c.lost) return "";
+	const kept = c.reservedIPUs ? `, ${c.reservedIPUs} of them reserved` : "";
+	const byHand = c.externalIPUs ? ` · ${c.externalIPUs} by hand` : "";
+	return `${c.usedIPUs} of ${c.totalIPUs} in use${byHand} · ${c.freeIPUs} free${kept}`;
+}
+
+function updateRack(node, c, partitions) {
+	const [title, fit, marks, domains, foot] = node.children;
+	const words = marksOf(c), n = takes(c) ? fitsOf(c, wanted) : 0;
+	set(node, "data-reach", c.reach);
+	set(node, "data-marks", [c.cordoned && "cordoned", c.draining && "draining", c.configured === false && "unconfigured",
+		c.exact === false && "inexact"].filter(Boolean).join(" "));
+	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
+	set(say(title.lastChild, calledOf(c)), "title", calledOf(c));
+	say(fit, c.lost ? "" : n ? `${n} × ${wanted}` : `no ${wanted}`);
+	set(fit, "class", n ? "rack-fit yes" : "rack-fit");
+	say(marks, words.join(" · "));
+	const why = c.reason && c.reach !== "yes" ? c.reason : numbersOf(c);
+	set(say(foot.firstChild, why), "title", why);
+	const sizes = (c.domains ?? []).map((size, index) => ({size, index, alone: c.domains.length === 1}));
+	keep(domains, sizes, (d) => `${d.index}/${d.size}`, (d) => domainNode(d, partitions), () => {});
+	drawDomains(c, domains, partitions, n);
+}
+
+function domainNode({size, index, alone}, partitions) {
+	const rows = Math.ceil(size / COLUMNS), cells = [];
+	for (let i = 0; i < size; i++) cells.push(...boxes([i, 1]));
+	for (const p of partitions) dirty.partitions.add(p.key); // they have a new home
+	return make("figure", {class: "domain"}, make("figcaption", {class: alone ? "unseen" : null}, `IPU-Link domain ${index}`),
+		draw("svg", {viewBox: `0 0 ${left(COLUMNS - 1) + CELL} ${rows * CELL}`, role: "group", "aria-label": `IPU-Link domain ${index}, ${size} IPUs`},
+			draw("path", {class: "cells", d: path(cells, 2.5)}), draw("path", {class: "fits"}), draw("g", {class: "fit-labels"}),
+			draw("g"), draw("path", {class: "kept"})));
+}
+
+// Free aligned blocks of the wanted size, as many as the daemon says; above 64, rows of whole domains.
+function findFits(taken, sizes, n) {
+	const found = [], span = Math.max(1, wanted / 64);
+	for (let d = 0, row = 0; wanted > 64 && d < taken.length; d++) {
+		row = taken[d].includes(1) || sizes[d] < 64 ? 0 : row + 1;
+		if (row < span) continue;
+		for (let i = span - 1; i >= 0; i--) found.push({domain: d - i, first: 0, size: 64, row: i === 0 ? 0 : 1});
+		row = 0;
+	}
+	for (let d = 0; wanted <= 64 && d < taken.length; d++)
+		for (let at = 0; at + wanted <= sizes[d]; at += wanted)
+			if (!taken[d].slice(at, at + wanted).includes(1)) found.push({domain: d, first: at, size: wanted});
+	return found.slice(0, n * span);
+}
+
+function drawDomains(c, domains, partitions, n) {
+	const sizes = c.domains ?? [], taken = sizes.map(() => new Array(64).fill(0)), kept = sizes.map(() => []);
+	const take = (place) => (place.bits ??= bits(place.mask)).forEach((bit, i) => bit && taken[place.domain] && (taken[place.domain][i] = 1));
+	for (const p of partitions) p.places?.forEach(take);
+	for (const r of c.reserved ?? []) {
+		take(r);
+		kept[r.domain]?.push(...runs(r.bits).flatMap(boxes));
+	}
+	const found = c.exact === false ? [] : findFits(taken, sizes, n);
+	for (let d = 0; d < sizes.length; d++) {
+		const [, fits, labels, , outline] = domains.children[d].lastChild.children;
+		const here = found.filter((f) => f.domain === d).map((f) => ({...f, boxes: boxes([f.first, f.size])}));
+		set(fits, "d", path(here.flatMap((f) => f.boxes), 2));
+		set(fits, "data-fit", here.length ? wanted : null);
+		set(outline, "d", path(kept[d], 2));
+		keep(labels, wanted < 2 ? [] : here, (f) => `${f.first}/${f.size}`, ({boxes: [b]}) =>
+			draw("text", {x: b.x + b.width / 2, y: b.y + b.height / 2}), (node) => say(node, wanted < 4 ? String(wanted) : `${wanted} fit`));
+	}
+}
+
+// ---- blocks ----
+
+// A block's words, as long as there's room for them.
+function labelOf(p, width) {
+	const glyph = GLYPHS[p.state] ?? "";
+	if (p.external) return width > 60 ? `${glyph} by hand` : glyph;
+	const tag = p.namespace === undefined ? "?" : shadeOf(p.namespace).tag;
+	if (width <= CELL) return tag + glyph;
+	const room = Math.floor((width - 10) / 7.4) - (glyph ? 2 : 0);
+	const words = [who(p), nameOf(p), p.namespace, tag].find((text) => text && text.length <= room) ?? tag;
+	return glyph ? `${glyph} ${words}` : words;
+}
+
+function updateBlocks(key) {
+	const p = pod.partitions.get(key), had = blocks.get(key) ?? [];
+	const rack = p && grid.kept.get(p.controller);
+	const layers = rack ? (p.places ?? []).map((place) => rack.children[3].children[place.domain]?.lastChild.children[3]) : [];
+	const placed = layers.length > 0 && layers.every(Boolean);
+	const homes = placed ? layers : rack ? [rack.querySelector(".chips")] : [];
+	const same = had.length === homes.length && had.every((node, i) => node.parentNode === homes[i]);
+	if (!same) {
+		if (current && had.includes(current)) current.hadFocus = document.activeElement === current;
+		for (const node of had) node.remove();
+		const made = homes.map((home) => home.appendChild(placed
+			? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text"))
+			: make("button", {type: "button", tabindex: -1})));
+		if (made.length && had.includes(current)) comeTo(made[0], current.hadFocus);
+		if (made.length) blocks.set(key, made);
+		else blocks.delete(key);
+	}
+	blocks.get(key)?.forEach((node, i) => updateBlock(node, p, placed ? p.places[i] : null));
+	if (key === chosen) showDetails();
+}
+
+function updateBlock(node, p, place) {
+	const words = `${who(p)}, ${count(p.ipus, "IPU")}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}`;
+	const attributes = {class: `block ${place ? "" : "chip "}${colourOf(p)}`, "data-partition": p.key, "data-state": p.state,
+		"data-owner": p.owner, "data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null,
+		"data-unplaced": place ? null : "", "aria-label": `${words}, ${place ? `domain ${place.domain}, positions ${positions(place.mask)}` : "not placed yet"}`};
+	for (const name in attributes) set(node, name, attributes[name]);
+	if (!place) {
+		set(say(node, `${labelOf(p, CELL)} ${p.ipus}`), "title", `${words}, not placed yet`);
+		return;
+	}
+	const [title, shape, text] = node.children;
+	const all = runs(place.bits ??= bits(place.mask)).flatMap(boxes);
+	const widest = all.reduce((a, b) => b.width > a.width ? b : a, {x: 0, y: 0, width: 0, height: 0});
+	say(title, words);
+	set(set(shape, "d", path(all, 1.5)), "fill", p.external ? "url(#hatch)" : null);
+	set(set(text, "x", widest.x + (widest.width <= CELL ? widest.width / 2 : 7)), "y", widest.y + widest.height / 2);
+	set(say(text, labelOf(p, widest.width)), "class", widest.width <= CELL ? "tight" : null);
+}
+
+// One block at a time is reached by Tab; arrows go on from there.
+function comeTo(node, focus) {
+	if (current && current !== node) set(current, "tabindex", -1);
+	current = node;
+	if (node) set(node, "tabindex", 0);
+	if (node && focus) node.focus();
+}
+
+function neighbour(node, key) {
+	const all = [...grid.querySelectorAll(".block")];
+	const at = node.getBoundingClientRect();
+	if (key === "Home" || key === "End") return key === "Home" ? all[0] : all.at(-1);
+	const down = key === "ArrowDown" || key === "ArrowRight" ? 1 : -1, sideways = key === "ArrowLeft" || key === "ArrowRight";
+	const ranked = all.map((other) => {
+		const r = other.getBoundingClientRect();
+		const dx = r.left - at.left, dy = (r.top + r.bottom - at.top - at.bottom) / 2;
+		const ahead = sideways ? dx * down : dy * down, aside = Math.abs(sideways ? dy : dx);
+		return {other, ahead, cost: ahead + aside * (sideways ? 8 : 2)};
+	}).filter((one) => one.other !== node && one.ahead > 2);
+	return ranked.sort((a, b) => a.cost - b.cost)[0]?.other;
+}
+
+function listenToBlocks() {
+	const blockAt = (event) => event.target.closest?.(".block");
+	grid.addEventListener("click", (event) => {
+		const node = blockAt(event);
+		if (!node) return;
+		comeTo(node, true);
+		choose(node.dataset.partition);
+	});
+	grid.addEventListener("keydown", (event) => {
+		const node = blockAt(event);
+		if (!node || event.ctrlKey || event.altKey || event.metaKey) return;
+		if (event.key === "Enter" || event.key === " ") choose(node.dataset.partition);
+		else if (/^(Arrow(Left|Right|Up|Down)|Home|End)$/.test(event.key)) comeTo(neighbour(node, event.key) ?? node, true);
+		else return;
+		event.preventDefault();
+		if (chosen) choose(current.dataset.partition);
+	});
+	const mark = (event) => markOwner(blockAt(event)?.dataset.owner);
+	for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, mark);
+	for (const kind of ["pointerleave", "focusout"]) grid.addEventListener(kind, () => markOwner(undefined));
+	document.addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
+	$("#close").addEventListener("click", () => choose(""));
+}
+
+// All that one owner has stands out while one of its blocks is looked at.
+let marked;
+function markOwner(owner) {
+	if (owner === marked) return;
+	marked = owner;
+	for (const nodes of blocks.values())
+		for (const node of nodes) set(node, "data-same", owner !== undefined && node.dataset.owner === owner ? "" : null);
+}
+
+// ---- details ----
+
+let chosen = "", lastChosen; // the key, and what was known of it last
+
+function choose(key) {
+	const panel = $("#details"), inside = panel.contains(document.activeElement);
+	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", null);
+	chosen = key;
+	panel.hidden = !key;
+	set(panel, "data-details", key || null);
+	if (key) showDetails();
+	else if (inside) current?.focus();
+}
+
+const podsOf = (p) => p.pods ?? (names.get(p.owner)?.pods ?? []).filter((one) => (one.instance ?? p.instance ?? 0) === (p.instance ?? 0));
+
+function showDetails() {
+	const here = pod.partitions.get(chosen), p = lastChosen = here ?? lastChosen;
+	if (!p) return;
+	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
+	const c = pod.controllers.get(p.controller), pods = podsOf(p);
+	const kind = p.kind ?? names.get(p.owner)?.kind;
+	const rows = [["Owner", p.external ? "made by hand, outside Kubernetes" : `${kind ? `${kind} ` : ""}${who(p)}`],
+		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
+		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since],
+		["Controller", c ? [titleOf(c), calledOf(c)].filter(Boolean).join(": ") : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
+	say($("#details-title"), `${who(p)}, ${count(p.ipus, "IPU")}`);
+	const [dl, title, ul] = $("#details [aria-live]").children;
+	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]),
+		make("dd", {}, ...(row[0] === "Since" ? [make("time"), make("span", {"aria-hidden": "true"}, " · ", make("time"), " ago")] : []))), (node, row) => {
+		if (row[0] !== "Since") return say(node.lastChild, row[1]);
+		const [time, span] = node.lastChild.children;
+		sayTime(time, row[1], false);
+		return sayTime(span.firstElementChild, row[1], true);
+	});
+	title.hidden = ul.hidden = p.external === true;
+	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none that is known" : "not shown here: see ipuctl ui"}];
+	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
+}
+
+// ---- where a job fits, and the sums ----
+
+function answer() {
+	const racks = [...pod.controllers.values()], n = fitsOf(pod.total, wanted), {freeIPUs: free, reservedIPUs: kept} = pod.total;
+	const answering = racks.filter((c) => c.reach === "yes"), largest = Math.max(0, ...answering.map((c) => c.totalIPUs));
+	if (n > 0) {
+		const where = racks.filter((c) => fitsOf(c, wanted) > 0).sort((a, b) => a.number - b.number);
+		const some = where.slice(0, where.length > 6 ? 5 : 6).map((c) => `${fitsOf(c, wanted)} on ${numberOf(c)}`);
+		if (where.length > 6) some.push(`more on ${where.length - 5} others`);
+		return [`Yes, now: ${count(n, "place")}`, `${list(some)}.`];
+	}
+	if (!racks.length) return ["No", "no V-IPU controller is configured."];
+	if (!answering.length) return ["Nobody knows", "no V-IPU controller answers."];
+	if (wanted > largest) return ["No", `the largest controller that answers has ${count(largest, "IPU")}.`];
+	const fitting = Object.keys(pod.total.fits ?? {}).map(Number).filter((size) => fitsOf(pod.total, size) > 0);
+	const most = fitting.length ? `the largest job that fits now has ${count(Math.max(...fitting), "IPU")}` : "nothing fits now";
+	const closed = answering.filter((c) => !takes(c) && c.freeIPUs > 0);
+	return ["Not now", `${count(free, "IPU")} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${most}.${
+		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} (${c.freeIPUs} free) is ${marksOf(c)[0]}`))}.` : ""}`];
+}
+
+function drawPicker() {
+	const sizes = Object.keys(pod.total.fits ?? {}).map(Number).sort((a, b) => a - b);
+	if (sizes.length && !sizes.includes(wanted)) wanted = sizes.findLast((size) => size <= wanted) ?? sizes[0];
+	keep($("#sizes"), sizes, (size) => size, (size) => make("label", {"data-size": size},
+		make("input", {type: "radio", name: "size", value: size}), make("b", {}, String(size)), make("small")), (node, size) => {
+		const n = fitsOf(pod.total, size);
+		node.firstChild.checked = size === wanted;
+		set(node, "data-fits", n);
+		say(node.lastChild, n ? `${n} fit${n === 1 ? "s" : ""}` : "none");
+	});
+	const [head, rest] = answer(), node = $("#answer");
+	if (!node.firstElementChild) node.replaceChildren(make("b"), make("span"));
+	set(node, "data-answer", head.startsWith("Yes") ? "yes" : "no");
+	say(node.firstChild, head);
+	say(node.lastChild, ` – ${rest}`);
+}
+
+function drawTotals() {
+	const t = pod.total, numbers = {used: t.usedIPUs, external: t.externalIPUs, reserved: t.reservedIPUs, free: t.freeIPUs,
+		waiting: t.waiting ?? pod.order.length, total: t.totalIPUs};
+	for (const node of document.querySelectorAll("[data-total]")) say(node, String(numbers[node.dataset.total] ?? 0));
+	const parts = {...numbers, free: numbers.free - numbers.reserved};
+	for (const part of $("#bar").children) part.style.flexGrow = parts[part.className] || 0;
+	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);
+	say($("#wanted"), asked ? `for ${count(asked, "IPU")}` : "");
+	say($("title"), `${numbers.free} free, ${numbers.waiting} waiting – IPUs`);
+}
+
+function sayEmpty(racks) {
+	const node = $("#racks-empty"), silent = racks.length > 0 && racks.every((c) => c.reach !== "yes");
+	node.hidden = racks.length > 0 && !silent;
+	say(node, silent ? "No V-IPU controller answers. What is drawn is what was known last; running jobs aren't touched by that."
+		: "No V-IPU controller is configured. Name one in the configuration (in the chart: vipuControllers), and its rack stands here.");
+}
+
+// ---- queue, namespaces, steps ----
+
+const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", TooLarge: "Too large",
+	ControllerUnreachable: "Controllers unreachable", OperatorStarting: "Just started", PolicyForbids: "Policy", PartitionRefused: "Refused",
+	PartitionFailed: "Failed"};
+const reasonOf = (word) => REASONS[word] ?? (word ?? "").replace(/([a-z])([A-Z])/g, "$1 $2");
+
+const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
+const sayTag = (node, item) => set(say(node, item.namespace ? shadeOf(item.namespace).tag : ""), "class", `tag ${item.namespace ? colourOf(item) : "nobody"}`);
+
+function queueRow(item) {
+	return make("li", {"data-waiting": item.key}, make("b", {class: "position"}),
+		make("p", {class: "who"}, tagNode(), make("span")), make("b", {class: "size"}),
+		make("p", {class: "why"}, make("b"), make("small"), make("span")),
+		make("p", {class: "quota", hidden: ""}, make("span", {class: "meter", "aria-hidden": "true"}, make("i")), make("span")),
+		make("p", {class: "ahead"}, make("span"), " · waits ", make("time")));
+}
+
+function drawQueue() {
+	const items = pod.order.map((key) => pod.waiting.get(key));
+	const kept = new Map();
+	for (const r of [...pod.controllers.values()].flatMap((c) => c.reserved ?? [])) kept.set(r.for, (kept.get(r.for) ?? 0) + bits(r.mask).filter(Boolean).length);
+	let ahead = 0, position = 0;
+	keep($("#waiting"), items, (item) => item.key, queueRow, (node, item) => {
+		const [place, owner, size, why, quota, last] = node.children;
+		set(set(node, "data-position", ++position), "data-reason", item.reason);
+		say(place, String(position));
+		sayTag(owner.firstChild, item);
+		say(owner.lastChild, who(item));
+		say(size, count(item.ipus, "IPU"));
+		say(why.firstChild, reasonOf(item.reason));
+		const words = (!item.name && names.get(item.owner)?.message) || item.message || "no more is known";
+		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
+		say(why.children[1], ` – ${known}`);
+		say(why.lastChild, words.slice(known.length));
+		quota.hidden = !item.quota;
+		if (item.quota) {
+			say(quota.lastChild, `${item.quota.used} of ${count(item.quota.limit, "IPU")} in use`);
+			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
+		}
+		say(last.firstChild, `${position === 1 ? "first in line" : `${position - 1} ahead, for ${count(ahead, "IPU")}`}${
+			kept.has(item.key) ? `, ${kept.get(item.key)} kept for it` : ""} · priority ${item.priority ?? 0}`);
+		sayTime(last.lastChild, item.since, true);
+		ahead += item.ipus;
+	});
+	$("#queue-empty").hidden = items.length > 0;
+}
+
+function drawUsage() {
+	const rows = new Map(pod.usage.map((one) => [one.namespace, {namespace: one.namespace, hours: one.ipuHours, ipus: 0}]));
+	for (const p of pod.partitions.values()) {
+		if (p.external || p.namespace === undefined) continue;
+		if (!rows.has(p.namespace)) rows.set(p.namespace, {namespace: p.namespace, hours: 0, ipus: 0});
+		rows.get(p.namespace).ipus += p.ipus;
+	}
+	const sorted = [...rows.values()].sort((a, b) => (a.namespace === "") - (b.namespace === "") || b.hours - a.hours || (a.namespace < b.namespace ? -1 : 1));
+	const most = Math.max(1e-9, ...sorted.map((row) => row.hours));
+	keep($("#usage"), sorted, (row) => row.namespace, (row) => make("tr", {"data-usage": row.namespace},
+		make("th", {scope: "row"}, tagNode(), make("span")), make("td", {class: "n"}), make("td", {class: "n"}, make("span"), make("i", {class: "share"}))), (node, row) => {
+		const [name, ipus, hours] = node.children;
+		sayTag(name.firstChild, row);
+		say(name.lastChild, row.namespace || "all others");
+		say(ipus, row.namespace ? String(row.ipus) : "");
+		say(hours.firstChild, row.hours.toFixed(row.hours < 100 ? 1 : 0));
+		hours.lastChild.style.width = `${100 * row.hours / most}%`;
+	});
+	$("#usage-empty").hidden = sorted.length > 0;
+}
+
+function drawSteps() {
+	keep($("#happened"), [...pod.steps].reverse(), (step) => step.n, (step) => make("li", {"data-step": step.n}, make("time"),
+		make("b", {class: `step ${step.step}`}, step.step), make("span"), make("small")), (node, step) => {
+		const c = pod.controllers.get(step.controller);
+		sayTime(node.firstChild, step.time, false);
+		say(node.children[2], [count(step.ipus, "IPU"), who(step), step.controller && numberOf(c)].filter(Boolean).join(" · "));
+		say(node.lastChild, step.message ?? "");
+	});
+	$("#steps-empty").hidden = pod.steps.length > 0;
+}
+
+// ---- the last hours ----
+
+const TICKS = {1: 10, 6: 60, 24: 240}, ROWS = {1: 5, 6: 30, 24: 120}; // minutes between the axis' times, and between a table's rows
+const SERIES = [["used", "In use"], ["external", "By hand"], ["reserved", "Reserved"], ["free", "Free"], ["waiting", "Waiting"]];
+const HIGH = 170, QUEUE = 46, TOP = 8, SIDE = 44;
+let hours = 6, pointed = null; // the point under the mouse, counted from the newest
+
+// A point in the order that it's drawn in; what is reserved is no longer free.
+const layersOf = (point) => point && [point[0], point[2], point[1], Math.max(0, point[3] - point[1]), point[4]];
+const timeOf = (fromNewest) => new Date(Date.parse(pod.history.end) - fromNewest * pod.history.period * 1000);
+
+function drawHours() {
+	const chart = $("#chart"), width = Math.max(240, chart.clientWidth), {period, end} = pod.history;
+	if (!chart.firstChild) {
+		chart.append(draw("svg", {role: "img"}, draw("g", {class: "axis"}), ...SERIES.map(([name]) => draw("path", {class: `area ${name}`})), draw("path", {class: "cursor"})));
+		set(chart.querySelector(".external"), "fill", "url(#hatch)");
+		$("#readout").append(make("time"), ...SERIES.map(([name, words]) => make("span", {}, make("i", {class: `key ${name}`}), words, make("b"))));
+	}
+	const svg = chart.firstChild, slots = hours * 3600 / period, points = pod.history.points.slice(-slots).map(layersOf);
+	const known = points.filter(Boolean), stretches = runs(points); // null is where nothing was known
+	const most = Math.max(pod.total.totalIPUs || 1, ...known.map((p) => p[0] + p[1] + p[2] + p[3])), longest = Math.ceil(Math.max(4, ...known.map((p) => p[4])));
+	const x = (i) => SIDE + (width - SIDE - 8) * (1 - (points.length - 1 - i) / slots), base = TOP + HIGH, floor = base + 14 + QUEUE;
+	const sums = points.map(() => 0);
+	SERIES.forEach(([name], s) => {
+		const y = (value) => (name === "waiting" ? floor - QUEUE * value / longest : base - HIGH * value / most).toFixed(1);
+		const below = name === "waiting" ? sums.map(() => 0) : [...sums];
+		const upper = points.map((p, i) => p && (name === "waiting" ? p[s] : sums[i] += p[s]));
+		const line = (values, [first, n]) => values.slice(first, first + n).map((value, i) => `${x(first + i).toFixed(1)} ${y(value)}`);
+		set(svg.children[s + 1], "d", stretches.map((run) => `M${line(upper, run).join("L")}L${line(below, run).reverse().join("L")}Z`).join("") || "M0 0");
+	});
+	set(set(svg, "viewBox", `0 0 ${width} ${floor + 20}`), "aria-label", `IPUs and the queue's length over the last ${count(hours, "hour")}; the table has the numbers`);
+	const marks = [[0, base], [most, TOP], [Math.round(most / 2), base - HIGH / 2], [longest, floor - QUEUE]].map(([n, y], i) =>
+		({key: `y${i}`, text: String(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: true}));
+	const step = TICKS[hours] * (width < 480 ? 2 : 1) * 60000, zone = new Date().getTimezoneOffset() * 60000, last = Date.parse(end);
+	for (let t = Math.floor((last - zone) / step) * step + zone; t > last - hours * 3600000 && end; t -= step) {
+		const at = SIDE + (width - SIDE - 8) * (1 - (last - t) / (hours * 3600000));
+		if (at > SIDE + 16) marks.push({key: t, text: clock(new Date(t)), x: Math.min(at, width - 24), y: floor + 14, line: `M${at} ${TOP}V${floor}`});
+	}
+	keep(svg.firstChild, marks, (mark) => mark.key, () => draw("g", {}, draw("path"), draw("text")), (node, mark) => {
+		set(node.firstChild, "d", mark.line);
+		set(set(set(say(node.lastChild, mark.text), "x", mark.x), "y", mark.y), "class", mark.side ? "side" : null);
+	});
+	readOut(points, x, floor);
+	svg.onpointermove = (event) => readOut(points, x, floor, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / (width - SIDE - 8) * slots));
+	svg.onpointerleave = () => readOut(points, x, floor, null);
+	if (!$("#hours-table").hidden) tableOfHours(points);
+}
+
+// The line above the chart: what was at the time that the mouse is at, else now.
+function readOut(points, x, floor, at = pointed) {
+	pointed = at !== null && at >= 0 && at < points.length ? at : null;
+	const t = pod.total, node = $("#readout").children, i = points.length - 1 - pointed;
+	const values = pointed === null ? layersOf([t.usedIPUs, t.reservedIPUs, t.externalIPUs, t.freeIPUs, t.waiting]) : points[i];
+	say(node[0], pointed === null ? "now" : clock(timeOf(pointed)));
+	SERIES.forEach((_, s) => say(node[s + 1].lastChild, values ? String(Math.round(values[s] || 0)) : "–"));
+	set($("#chart .cursor"), "d", pointed === null ? "M0 0" : `M${x(i)} ${TOP}V${floor}`);
+}
+
+function tableOfHours(points) {
+	const size = Math.max(1, Math.round(ROWS[hours] * 60 / pod.history.period)), rows = [];
+	for (let to = points.length; to > 0; to -= size) {
+		const some = points.slice(Math.max(0, to - size), to).filter(Boolean);
+		const mean = (i) => some.length ? Math.round(some.reduce((sum, p) => sum + p[i], 0) / some.length * 10) / 10 : "–";
+		const at = timeOf(points.length - to);
+		rows.push([at.getTime(), clock(at), mean(0), mean(2), mean(1), mean(3), mean(4)]);
+	}
+	keepRows($("#hours-table tbody"), rows);
+}
+
+function tableOfRacks() {
+	const racks = [...pod.controllers.values()], bodies = document.querySelectorAll("#racks-table tbody");
+	keepRows(bodies[0], racks.map((c) => [c.key, [titleOf(c), calledOf(c)].filter(Boolean).join(": "), marksOf(c).join(", ") || "reachable",
+		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, takes(c) ? Math.max(0, ...Object.keys(c.fits ?? {}).filter((size) => c.fits[size] > 0)) : 0]));
+	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
+		p.namespace ?? "", who(p), p.state, exact(new Date(p.since))]));
+}
+
+// ---- drawing what has changed ----
+
+function sayAbout() {
+	const t = new Date(pod.since), whole = now() - t > 86400000, on = now() - t > 43200000 ? ` on ${t.toLocaleDateString()}` : "";
+	for (const node of document.querySelectorAll("[data-since]"))
+		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}${on}, when this process started`), "title", exact(t));
+	say($("#about"), `ipu-operator ${pod.version} · ${pod.mode === "full" ? "jobs and Pods are named"
+		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are shown by namespace and key; ipuctl ui names those that you may see"}`);
+}
+
+function redraw() {
+	const {parts} = dirty;
+	planned = false;
+	dirty.parts = new Set();
+	if (!pod.known) return;
+	if (parts.has("racks") || parts.has("hours")) drawTotals();
+	if (parts.has("racks")) {
+		drawPicker();
+		drawRacks();
+		if (!$("#racks-table").hidden) tableOfRacks();
+	}
+	if (parts.has("queue")) drawQueue();
+	if (parts.has("usage")) drawUsage();
+	if (parts.has("steps")) drawSteps();
+	if (parts.has("hours")) drawHours();
+	else if (parts.has("racks") && pointed === null && $("#chart").firstChild) $("#chart").firstChild.onpointerleave();
+	if (parts.has("about")) sayAbout();
+}
+
+function listenToControls() {
+	$("#sizes").addEventListener("change", (event) => {
+		wanted = Number(event.target.value);
+		history.replaceState(null, "", `#${wanted}`);
+		plan("racks");
+	});
+	$(".range").addEventListener("change", (event) => {
+		hours = Number(event.target.value);
+		plan("hours");
+	});
+	for (const button of document.querySelectorAll("button[data-table]")) button.addEventListener("click", () => {
+		const shown = button.getAttribute("aria-pressed") !== "true", name = button.dataset.table;
+		set(button, "aria-pressed", shown);
+		$(`#${name}-table`).hidden = !shown;
+		$(name === "racks" ? "#grid" : "#chart").hidden = shown;
+		plan(name);
+	});
+	new ResizeObserver(() => plan("hours")).observe($("#chart"));
+	setInterval(tick, 1000);
+}
+
+// ---- the connection ----
+
+const ASK_MS = 5000, SILENT_MS = 45000, FIRST_MS = 20000, TRY_EVENTS_MS = 60000, MOST_BYTES = 32 << 20;
+let heardAt = Date.now(), wake = () => {}, stop = () => {};
+
+function connection(state, words) {
+	const node = $("#status");
+	if (state !== "away") heardAt = Date.now();
+	set(node, "data-connection", state);
+	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words);
+}
+
+const pause = (ms) => new Promise((resolve) => {
+	const timer = setTimeout(resolve, ms);
+	wake = () => { clearTimeout(timer); resolve(); };
+});
+
+function take(event) {
+	const value = JSON.parse(event.data);
+	if (event.name === "snapshot") takeSnapshot(value);
+	if (event.name === "change") takeChange(value);
+	if (event.id) pod.id = event.id;
+}
+
+// Reads events until they end: false where none can be had that way, else true. Throws when nothing answers.
+async function followEvents() {
+	const control = new AbortController();
+	let silence = setTimeout(() => control.abort(), FIRST_MS), rest = "", event = {name: "", id: "", data: ""}, heard = false;
+	stop = () => control.abort();
+	try {
+		const headers = pod.known ? {"Last-Event-ID": pod.id} : {};
+		const answer = await fetch("live/events", {headers, cache: "no-store", signal: control.signal});
+		if ([404, 503].includes(answer.status) || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event-stream"))) return false;
+		if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+		for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
+			const {done, value} = await reader.read();
+			if (done) return heard;
+			clearTimeout(silence);
+			silence = setTimeout(() => control.abort(), SILENT_MS);
+			if (!heard) connection("live", "Live");
+			heard = true;
+			heardAt = Date.now();
+			const lines = (rest + value).split(/\r?\n/);
+			rest = lines.pop();
+			if (rest.length > MOST_BYTES) throw new Error("an event that has no end");
+			for (const line of lines) {
+				const [, field, text] = line.match(/^(\w+): ?(.*)$/s) ?? [];
+				if (field === "event") event.name = text;
+				else if (field === "id") event.id = text;
+				else if (field === "data") event.data += text;
+				if (line !== "") continue;
+				if (event.name === "bye") return true;
+				if (event.data) take(event);
+				event = {name: "", id: "", data: ""};
+			}
+		}
+	} catch (error) {
+		if (!heard && control.signal.aborted) return false; // something on the way keeps the events to itself
+		if (!heard) throw error;
+		return true;
+	} finally {
+		clearTimeout(silence);
+		control.abort();
+	}
+}
+
+async function ask() {
+	const headers = pod.known ? {"If-None-Match": `"${pod.id}"`} : {};
+	const answer = await fetch("live", {headers, cache: "no-store", signal: AbortSignal.timeout(ASK_MS * 2)});
+	if (answer.status !== 304 && !answer.ok) throw new Error(`HTTP ${answer.status}`);
+	if (answer.ok) takeSnapshot(await answer.json());
+	connection("asking", "Asking every 5 s: no events come through");
+}
+
+// Events where they can be had; else asking, and now and then another try; with nobody there, trying on.
+async function stayConnected() {
+	for (let failures = 0, eventsAt = 0;;) {
+		try {
+			const events = Date.now() >= eventsAt;
+			if (events && await followEvents()) {
+				await pause(100 + 400 * Math.random());
+			} else {
+				if (events) eventsAt = Date.now() + TRY_EVENTS_MS;
+				await ask();
+				await pause(ASK_MS);
+			}
+			failures = 0;
+		} catch (error) {
+			const why = error.message.startsWith("HTTP") ? ` (${error.message})` : "";
+			connection("away", `No answer since ${new Date(heardAt).toLocaleTimeString()}${why}; trying again`);
+			eventsAt = 0;
+			await pause(Math.min(10000, 500 * 2 ** failures++) * (0.5 + Math.random()));
+		}
+	}
+}
+
+async function learnNames() {
+	for (let said = "", more = true; more; await new Promise((resolve) => setTimeout(resolve, ASK_MS))) {
+		if (document.hidden) continue;
+		try {
+			const answer = await fetch("names", {cache: "no-store"}), text = await answer.text();
+			const told = answer.ok ? JSON.parse(text) : {};
+			more = told.names === true || !answer.ok && answer.status !== 404;
+			if (text === said || !told.names) continue;
+			said = text;
+			names = new Map(told.items.map((item) => [item.owner, item]));
+			limits = told.limited ?? "";
+			for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+			plan("racks", "queue", "steps", "about");
+		} catch { /* the daemon is away: stayConnected says so */ }
+	}
+}
+
+function comeBack() {
+	if (document.hidden) return;
+	tick();
+	if (Date.now() - heardAt > SILENT_MS) stop();
+	wake();
+}
+
+listenToBlocks();
+listenToControls();
+document.addEventListener("visibilitychange", comeBack);
+addEventListener("online", comeBack);
+stayConnected();
+learnNames();
