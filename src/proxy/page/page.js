@@ -21,7 +21,7 @@ function say(node, text) {
 	return node;
 }
 
-function fill(node, attributes, children) {
+function fill(node, attributes, children = []) {
 	for (const name in attributes) set(node, name, attributes[name]);
 	node.append(...children);
 	return node;
@@ -79,30 +79,30 @@ function sayTime(node, iso, ticks) {
 	const t = new Date(iso);
 	node.iso = iso;
 	node.at = ticks ? t.getTime() : undefined;
-	set(set(node, "datetime", iso), "title", exact(t));
+	fill(node, {datetime: iso, title: exact(t)});
 	return say(node, ticks ? age(now() - t) : `${clock(t)}:${two(t.getSeconds())}`);
 }
 
 function tick() {
-	if (document.hidden) return;
 	for (const node of document.getElementsByTagName("time"))
 		if (node.at !== undefined) say(node, age(now() - node.at));
 }
 
 // ---- what is known ----
 
-const PARTS = {controllers: ["racks", "queue"], partitions: ["racks", "usage"], waiting: ["queue"]}; // that show items of a kind
-const pod = {known: false, id: "", mode: "", version: "", since: "", total: {}, order: [], steps: [], usage: [],
-	history: {period: 60, end: "", points: []}, controllers: new Map(), partitions: new Map(), waiting: new Map()};
+// Which parts of the page show what a change has.
+const SHOWN = {total: ["racks"], put: ["racks", "queue", "usage"], drop: ["racks", "queue", "usage"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
+const KINDS = ["controllers", "partitions", "waiting"];
+const pod = {known: false, total: {}, order: [], steps: [], usage: [], history: {period: 60, end: "", points: []},
+	controllers: new Map(), partitions: new Map(), waiting: new Map()};
 let names = new Map(), limits = ""; // owner's key → what the viewer may see of it; what he may not
 const dirty = {partitions: new Set(), parts: new Set()}; // keys, and parts of the page
 let planned = false;
 
 function plan(...parts) {
 	for (const part of parts) dirty.parts.add(part);
-	if (planned) return;
+	if (!planned) requestAnimationFrame(redraw);
 	planned = true;
-	requestAnimationFrame(redraw);
 }
 
 function heardTime(iso) {
@@ -110,77 +110,48 @@ function heardTime(iso) {
 	if (!Number.isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
 }
 
-function takeSnapshot(s) {
-	heardTime(s.time);
+function takeSnapshot({controllers, partitions, waiting, ...rest}) {
+	const kinds = {controllers, partitions, waiting}, spaces = [...partitions, ...waiting, ...rest.usage].map((item) => item.namespace);
+	heardTime(rest.time);
 	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
-	for (const kind in PARTS) pod[kind] = new Map((s[kind] ?? []).map((item) => [item.key, item]));
+	for (const kind of KINDS) pod[kind] = new Map(kinds[kind].map((item) => [item.key, item]));
 	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
-	pod.order = [...pod.waiting.keys()];
-	const spaces = [s.usage, s.partitions, s.waiting].flat().map((item) => item?.namespace);
 	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
-	Object.assign(pod, {known: true, id: s.id, mode: s.mode, version: s.version, since: s.since, total: s.total ?? {},
-		steps: s.steps ?? [], usage: s.usage ?? [], history: s.history ?? pod.history});
-	plan("racks", "queue", "steps", "usage", "hours", "about");
+	Object.assign(pod, rest, {known: true, order: [...pod.waiting.keys()]});
+	plan(...Object.values(SHOWN).flat(), "about");
 }
 
 // A change's drops, then its puts, then the queue's order.
-function takeChange(c) {
-	heardTime(c.time);
-	for (const kind in PARTS) {
-		for (const key of c.drop?.[kind] ?? []) forget(kind, key);
-		for (const item of c.put?.[kind] ?? []) {
-			if (kind === "partitions") dirty.partitions.add(item.key);
-			if (kind === "waiting" && !pod.waiting.has(item.key)) pod.order.push(item.key);
-			pod[kind].set(item.key, item);
-		}
-		if (c.drop?.[kind] || c.put?.[kind]) plan(...PARTS[kind]);
+function takeChange({time, drop = {}, put = {}, ...rest}) {
+	heardTime(time);
+	for (const kind of KINDS) {
+		for (const key of drop[kind] ?? []) pod[kind].delete(key);
+		for (const item of put[kind] ?? []) pod[kind].set(item.key, item);
 	}
-	if (c.order) {
-		const all = new Set([...c.order, ...pod.order]);
-		pod.order = [...all].filter((key) => pod.waiting.has(key));
-		plan("queue");
-	}
-	if (c.total) {
-		pod.total = c.total;
-		plan("racks");
-	}
-	if (c.steps) {
-		const last = pod.steps.at(-1)?.n ?? -1;
-		pod.steps = [...pod.steps, ...c.steps.filter((step) => step.n > last)].slice(-200);
-		plan("steps");
-	}
-	if (c.points && c.points.end !== pod.history.end) {
-		pod.history.end = c.points.end;
-		pod.history.points = [...pod.history.points, ...c.points.points].slice(-86400 / pod.history.period);
-		plan("hours");
-	}
-	if (c.usage) {
-		pod.usage = c.usage;
-		plan("usage");
-	}
-}
-
-function forget(kind, key) {
-	pod[kind].delete(key);
-	if (kind === "partitions") dirty.partitions.add(key);
-	if (kind === "waiting") pod.order = pod.order.filter((other) => other !== key);
+	for (const key of [...drop.partitions ?? [], ...(put.partitions ?? []).map((p) => p.key)]) dirty.partitions.add(key);
+	pod.order = [...new Set([...rest.order ?? [], ...pod.order, ...pod.waiting.keys()])].filter((key) => pod.waiting.has(key));
+	pod.total = rest.total ?? pod.total;
+	pod.usage = rest.usage ?? pod.usage;
+	const last = pod.steps.at(-1)?.n ?? -1, {end, points, period} = pod.history;
+	if (rest.steps) pod.steps = [...pod.steps, ...rest.steps.filter((step) => step.n > last)].slice(-200);
+	if (rest.points && rest.points.end !== end)
+		pod.history = {period, end: rest.points.end, points: [...points, ...rest.points.points].slice(-86400 / period)};
+	for (const part of [...Object.keys(rest), "put"]) plan(...(SHOWN[part] ?? []));
 }
 
 // Who it is, as far as this viewer may know: "team-a/train", or the namespace and the key's beginning.
 const nameOf = (item) => item.name ?? names.get(item.owner)?.name;
-const nth = (item) => item.instance ? ` #${item.instance}` : "";
 function who(item) {
 	if (item.external) return "made by hand";
 	const name = nameOf(item) ?? item.owner?.slice(0, 6);
-	return name ? `${item.namespace ?? "?"}/${name}${nth(item)}` : item.namespace ?? "owner unknown";
+	return name ? `${item.namespace ?? "?"}/${name}${item.instance ? ` #${item.instance}` : ""}` : item.namespace ?? "owner unknown";
 }
 const numberOf = (c) => c ? `controller ${c.number}` : "a controller that is gone";
 const titleOf = (c) => `Controller ${c.number}`;
 const calledOf = (c) => [c.name, c.label].filter(Boolean).join(" · ");
 
 // A namespace's colour and its two letters: by hash, the next one where that is taken.
-const COLOURS = 8;
-const shades = new Map();
+const COLOURS = 8, shades = new Map();
 const hash = (text) => [...text].reduce((h, letter) => Math.imul(h ^ letter.codePointAt(0), 16777619) >>> 0, 2166136261) >>> 3;
 
 function shadeOf(namespace) {
@@ -209,15 +180,13 @@ function bits(mask) {
 	return Array.from({length: 64}, (_, i) => (i < 32 ? low >>> i : high >>> i - 32) & 1);
 }
 
-// Runs of ones as [first, how many].
-function runs(set) {
+// Runs of what is set, as [first, how many].
+function runs(list) {
 	const found = [];
-	for (let i = 0; i < set.length; i++) {
-		if (!set[i]) continue;
-		const first = i;
-		while (i < set.length && set[i]) i++;
-		found.push([first, i - first]);
-	}
+	list.forEach((one, i) => {
+		if (one && i && list[i - 1]) found.at(-1)[1]++;
+		else if (one) found.push([i, 1]);
+	});
 	return found;
 }
 
@@ -244,89 +213,71 @@ const placeOf = (p) => p.places?.length ? p.places.map((place) => `domain ${plac
 const GLYPHS = {creating: "+", resetting: "↻", error: "!", releasing: "−", orphan: "?"};
 const blocks = new Map(); // a partition's key → its nodes, one a place
 const grid = $("#grid");
-let wanted = Number(location.hash.slice(1)) || 16; // the size that is asked about
-let current = null; // the block that Tab comes to
+let wanted = Number(location.hash.slice(1)) || 16, current = null; // the size that is asked about, the block that Tab comes to
 
-const takes = (c) => c.reach === "yes" && c.configured !== false && !c.cordoned && !c.draining;
-const fitsOf = (item, size) => item?.fits?.[size] ?? 0;
+const takes = (c) => c.reach === "yes" && c.configured && !c.cordoned;
+const fitsOf = (item, size) => item.fits?.[size] ?? 0;
+const largestOf = (item) => Math.max(0, ...Object.keys(item.fits ?? {}).filter((size) => item.fits[size] > 0));
+
+const racksInOrder = () => [...pod.controllers.values()].sort((a, b) => a.number - b.number);
 
 function drawRacks() {
-	const racks = [...pod.controllers.values()].sort((a, b) => a.number - b.number);
-	const byController = new Map(racks.map((c) => [c.key, []]));
-	for (const p of pod.partitions.values()) {
-		if (!byController.has(p.controller)) {
-			byController.set(p.controller, []);
-			racks.push({key: p.controller, lost: true});
-		}
-		byController.get(p.controller).push(p);
-	}
-	keep(grid, racks, (c) => c.key, rackNode, (node, c) => updateRack(node, c, byController.get(c.key)));
+	const racks = racksInOrder();
+	const byController = Map.groupBy(pod.partitions.values(), (p) => p.controller);
+	for (const key of byController.keys()) if (!pod.controllers.has(key)) racks.push({key, lost: "their controller is not known"});
+	keep(grid, racks, (c) => c.key, rackNode, (node, c) => updateRack(node, c, byController.get(c.key) ?? []));
 	for (const key of dirty.partitions) updateBlocks(key);
 	dirty.partitions.clear();
-	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.hadFocus);
+	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.focused && document.activeElement === document.body);
 	sayEmpty(racks);
 }
 
 function rackNode(c) {
-	return make("article", {class: "rack", "data-controller": c.key, tabindex: null},
-		make("h3", {}, make("span"), make("small")), make("p", {class: "rack-fit"}), make("p", {class: "marks"}),
-		make("div", {class: "domains"}), make("div", {class: "foot"}, make("p"), make("div", {class: "chips"})));
+	return make("article", {class: "rack", "data-controller": c.key}, make("h3", {}, make("span"), make("small")), make("p", {class: "marks"}),
+		make("p", {class: "rack-fit"}), make("div", {class: "domains"}), make("div", {class: "foot"}, make("p"), make("div", {class: "chips"})));
 }
 
-// Its marks, in words: what keeps new partitions away, and what isn't known.
-function marksOf(c) {
-	if (c.lost) return ["not among those that are known"];
-	return [c.reach === "no" && "unreachable", c.reach === "unknown" && "not asked yet", c.configured === false && "gone from the configuration",
-		c.draining ? "draining" : c.cordoned && "cordoned", c.exact === false && c.reach !== "unknown" && "positions unknown"].filter(Boolean);
-}
-
-function numbersOf(c) {
-	if (c.lost) return "";
-	const kept = c.reservedIPUs ? `, ${c.reservedIPUs} of them reserved` : "";
-	const byHand = c.externalIPUs ? ` · ${c.externalIPUs} by hand` : "";
-	return `${c.usedIPUs} of ${c.totalIPUs} in use${byHand} · ${c.freeIPUs} free${kept}`;
-}
+// What keeps new partitions away from it, and what isn't known, in words.
+const marksOf = (c) => c.lost ? [] : [c.reach === "no" && "unreachable", c.reach === "unknown" && "not asked yet",
+	!c.configured && "gone from the configuration", c.draining ? "draining" : c.cordoned && "cordoned",
+	!c.exact && c.reach !== "unknown" && "positions unknown"].filter(Boolean);
 
 function updateRack(node, c, partitions) {
-	const [title, fit, marks, domains, foot] = node.children;
-	const words = marksOf(c), n = takes(c) ? fitsOf(c, wanted) : 0;
-	set(node, "data-reach", c.reach);
-	set(node, "data-marks", [c.cordoned && "cordoned", c.draining && "draining", c.configured === false && "unconfigured",
-		c.exact === false && "inexact"].filter(Boolean).join(" "));
+	const [title, marks, fit, domains, foot] = node.children, n = takes(c) ? fitsOf(c, wanted) : 0;
+	const marked = {cordoned: c.cordoned, draining: c.draining, unconfigured: !c.configured, inexact: !c.exact};
+	fill(node, {"data-reach": c.reach, "data-marks": Object.keys(marked).filter((mark) => marked[mark] && !c.lost).join(" ")});
 	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
 	set(say(title.lastChild, calledOf(c)), "title", calledOf(c));
 	say(fit, c.lost ? "" : n ? `${n} × ${wanted}` : `no ${wanted}`);
 	set(fit, "class", n ? "rack-fit yes" : "rack-fit");
-	say(marks, words.join(" · "));
-	const why = c.reason && c.reach !== "yes" ? c.reason : numbersOf(c);
-	set(say(foot.firstChild, why), "title", why);
+	say(marks, marksOf(c).join(" · "));
+	const words = c.lost || c.reach !== "yes" && c.reason || `${c.usedIPUs} of ${c.totalIPUs} in use${c.externalIPUs ? ` · ${c.externalIPUs} by hand` : ""} · ${
+		c.freeIPUs} free${c.reservedIPUs ? `, ${c.reservedIPUs} of them reserved` : ""}`;
+	set(say(foot.firstChild, words), "title", words);
 	const sizes = (c.domains ?? []).map((size, index) => ({size, index, alone: c.domains.length === 1}));
 	keep(domains, sizes, (d) => `${d.index}/${d.size}`, (d) => domainNode(d, partitions), () => {});
 	drawDomains(c, domains, partitions, n);
 }
 
 function domainNode({size, index, alone}, partitions) {
-	const rows = Math.ceil(size / COLUMNS), cells = [];
-	for (let i = 0; i < size; i++) cells.push(...boxes([i, 1]));
+	const rows = Math.ceil(size / COLUMNS), cells = Array.from({length: size}, (_, i) => boxes([i, 1])[0]);
 	for (const p of partitions) dirty.partitions.add(p.key); // they have a new home
 	return make("figure", {class: "domain"}, make("figcaption", {class: alone ? "unseen" : null}, `IPU-Link domain ${index}`),
-		draw("svg", {viewBox: `0 0 ${left(COLUMNS - 1) + CELL} ${rows * CELL}`, role: "group", "aria-label": `IPU-Link domain ${index}, ${size} IPUs`},
+		draw("svg", {viewBox: `0 0 ${left(COLUMNS - 1) + CELL} ${rows * CELL}`, role: "group", "aria-label": `Domain ${index}, ${size} IPUs`},
 			draw("path", {class: "cells", d: path(cells, 2.5)}), draw("path", {class: "fits"}), draw("g", {class: "fit-labels"}),
 			draw("g"), draw("path", {class: "kept"})));
 }
 
 // Free aligned blocks of the wanted size, as many as the daemon says; above 64, rows of whole domains.
 function findFits(taken, sizes, n) {
-	const found = [], span = Math.max(1, wanted / 64);
-	for (let d = 0, row = 0; wanted > 64 && d < taken.length; d++) {
-		row = taken[d].includes(1) || sizes[d] < 64 ? 0 : row + 1;
-		if (row < span) continue;
-		for (let i = span - 1; i >= 0; i--) found.push({domain: d - i, first: 0, size: 64, row: i === 0 ? 0 : 1});
-		row = 0;
-	}
-	for (let d = 0; wanted <= 64 && d < taken.length; d++)
-		for (let at = 0; at + wanted <= sizes[d]; at += wanted)
-			if (!taken[d].slice(at, at + wanted).includes(1)) found.push({domain: d, first: at, size: wanted});
+	const span = Math.max(1, wanted / 64), size = Math.min(64, wanted), found = [];
+	let row = [];
+	taken.forEach((set, domain) => {
+		for (let first = 0; first + size <= sizes[domain]; first += size) {
+			row = set.slice(first, first + size).includes(1) ? [] : [...row, {domain, first, boxes: boxes([first, size])}];
+			if (row.length === span) found.push(...row.splice(0));
+		}
+	});
 	return found.slice(0, n * span);
 }
 
@@ -338,16 +289,14 @@ function drawDomains(c, domains, partitions, n) {
 		take(r);
 		kept[r.domain]?.push(...runs(r.bits).flatMap(boxes));
 	}
-	const found = c.exact === false ? [] : findFits(taken, sizes, n);
-	for (let d = 0; d < sizes.length; d++) {
-		const [, fits, labels, , outline] = domains.children[d].lastChild.children;
-		const here = found.filter((f) => f.domain === d).map((f) => ({...f, boxes: boxes([f.first, f.size])}));
-		set(fits, "d", path(here.flatMap((f) => f.boxes), 2));
-		set(fits, "data-fit", here.length ? wanted : null);
+	const found = c.exact ? findFits(taken, sizes, n) : [];
+	sizes.forEach((_, d) => {
+		const [, fits, labels, , outline] = domains.children[d].lastChild.children, here = found.filter((f) => f.domain === d);
+		fill(fits, {d: path(here.flatMap((f) => f.boxes), 2), "data-fit": here.length ? wanted : null});
 		set(outline, "d", path(kept[d], 2));
-		keep(labels, wanted < 2 ? [] : here, (f) => `${f.first}/${f.size}`, ({boxes: [b]}) =>
+		keep(labels, wanted < 2 ? [] : here, (f) => `${f.first}/${wanted}`, ({boxes: [b]}) =>
 			draw("text", {x: b.x + b.width / 2, y: b.y + b.height / 2}), (node) => say(node, wanted < 4 ? String(wanted) : `${wanted} fit`));
-	}
+	});
 }
 
 // ---- blocks ----
@@ -355,9 +304,9 @@ function drawDomains(c, domains, partitions, n) {
 // A block's words, as long as there's room for them.
 function labelOf(p, width) {
 	const glyph = GLYPHS[p.state] ?? "";
-	if (p.external) return width > 60 ? `${glyph} by hand` : glyph;
+	if (p.external) return width > 60 || !width ? `${glyph} by hand`.trim() : glyph;
 	const tag = p.namespace === undefined ? "?" : shadeOf(p.namespace).tag;
-	if (width <= CELL) return tag + glyph;
+	if (width <= CELL) return tag + (width ? glyph : ` ${glyph}`);
 	const room = Math.floor((width - 10) / 7.4) - (glyph ? 2 : 0);
 	const words = [who(p), nameOf(p), p.namespace, tag].find((text) => text && text.length <= room) ?? tag;
 	return glyph ? `${glyph} ${words}` : words;
@@ -369,16 +318,13 @@ function updateBlocks(key) {
 	const layers = rack ? (p.places ?? []).map((place) => rack.children[3].children[place.domain]?.lastChild.children[3]) : [];
 	const placed = layers.length > 0 && layers.every(Boolean);
 	const homes = placed ? layers : rack ? [rack.querySelector(".chips")] : [];
-	const same = had.length === homes.length && had.every((node, i) => node.parentNode === homes[i]);
-	if (!same) {
-		if (current && had.includes(current)) current.hadFocus = document.activeElement === current;
-		for (const node of had) node.remove();
-		const made = homes.map((home) => home.appendChild(placed
-			? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text"))
+	if (had.length !== homes.length || had.some((node, i) => node.parentNode !== homes[i])) {
+		const made = homes.map((home) => home.appendChild(placed ? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text"))
 			: make("button", {type: "button", tabindex: -1})));
-		if (made.length && had.includes(current)) comeTo(made[0], current.hadFocus);
-		if (made.length) blocks.set(key, made);
-		else blocks.delete(key);
+		if (had.includes(current)) comeTo(made[0] ?? current, document.activeElement === current);
+		for (const node of had) node.remove();
+		blocks.set(key, made);
+		if (!p) blocks.delete(key);
 	}
 	blocks.get(key)?.forEach((node, i) => updateBlock(node, p, placed ? p.places[i] : null));
 	if (key === chosen) showDetails();
@@ -386,43 +332,41 @@ function updateBlocks(key) {
 
 function updateBlock(node, p, place) {
 	const words = `${who(p)}, ${count(p.ipus, "IPU")}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}`;
-	const attributes = {class: `block ${place ? "" : "chip "}${colourOf(p)}`, "data-partition": p.key, "data-state": p.state,
-		"data-owner": p.owner, "data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null,
-		"data-unplaced": place ? null : "", "aria-label": `${words}, ${place ? `domain ${place.domain}, positions ${positions(place.mask)}` : "not placed yet"}`};
-	for (const name in attributes) set(node, name, attributes[name]);
-	if (!place) {
-		set(say(node, `${labelOf(p, CELL)} ${p.ipus}`), "title", `${words}, not placed yet`);
-		return;
-	}
+	fill(node, {class: `block ${place ? "" : "chip "}${colourOf(p)}`, "data-partition": p.key, "data-state": p.state, "data-owner": p.owner,
+		"data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null, "data-unplaced": place ? null : "",
+		"aria-label": `${words}, ${place ? placeOf({places: [place]}) : "not placed yet"}`});
+	if (!place) return void set(say(node, `${labelOf(p, 0)} ${p.ipus}`), "title", `${words}, not placed yet`);
 	const [title, shape, text] = node.children;
 	const all = runs(place.bits ??= bits(place.mask)).flatMap(boxes);
 	const widest = all.reduce((a, b) => b.width > a.width ? b : a, {x: 0, y: 0, width: 0, height: 0});
 	say(title, words);
-	set(set(shape, "d", path(all, 1.5)), "fill", p.external ? "url(#hatch)" : null);
-	set(set(text, "x", widest.x + (widest.width <= CELL ? widest.width / 2 : 7)), "y", widest.y + widest.height / 2);
-	set(say(text, labelOf(p, widest.width)), "class", widest.width <= CELL ? "tight" : null);
+	set(shape, "d", path(all, 1.5));
+	fill(say(text, labelOf(p, widest.width)), {x: widest.x + (widest.width <= CELL ? widest.width / 2 : 7), y: widest.y + widest.height / 2,
+		class: widest.width <= CELL ? "tight" : null});
 }
 
 // One block at a time is reached by Tab; arrows go on from there.
 function comeTo(node, focus) {
-	if (current && current !== node) set(current, "tabindex", -1);
+	if (current) set(current, "tabindex", -1);
 	current = node;
-	if (node) set(node, "tabindex", 0);
-	if (node && focus) node.focus();
+	if (!node) return;
+	node.focused = focus;
+	set(node, "tabindex", 0);
+	if (focus) node.focus();
 }
 
 function neighbour(node, key) {
-	const all = [...grid.querySelectorAll(".block")];
-	const at = node.getBoundingClientRect();
+	const all = [...grid.querySelectorAll(".block")], middle = (one) => {
+		const r = one.getBoundingClientRect();
+		return [r.left, (r.top + r.bottom) / 2];
+	};
 	if (key === "Home" || key === "End") return key === "Home" ? all[0] : all.at(-1);
-	const down = key === "ArrowDown" || key === "ArrowRight" ? 1 : -1, sideways = key === "ArrowLeft" || key === "ArrowRight";
-	const ranked = all.map((other) => {
-		const r = other.getBoundingClientRect();
-		const dx = r.left - at.left, dy = (r.top + r.bottom - at.top - at.bottom) / 2;
-		const ahead = sideways ? dx * down : dy * down, aside = Math.abs(sideways ? dy : dx);
-		return {other, ahead, cost: ahead + aside * (sideways ? 8 : 2)};
-	}).filter((one) => one.other !== node && one.ahead > 2);
-	return ranked.sort((a, b) => a.cost - b.cost)[0]?.other;
+	const along = /Left|Right/.test(key) ? 0 : 1, way = /Down|Right/.test(key) ? 1 : -1, from = middle(node);
+	const ranked = all.map((one) => {
+		const to = middle(one), ahead = (to[along] - from[along]) * way;
+		return {one, ahead, cost: ahead + Math.abs(to[1 - along] - from[1 - along]) * (along ? 2 : 8)};
+	}).filter(({ahead}) => ahead > 2);
+	return ranked.sort((a, b) => a.cost - b.cost)[0]?.one ?? node;
 }
 
 function listenToBlocks() {
@@ -437,14 +381,13 @@ function listenToBlocks() {
 		const node = blockAt(event);
 		if (!node || event.ctrlKey || event.altKey || event.metaKey) return;
 		if (event.key === "Enter" || event.key === " ") choose(node.dataset.partition);
-		else if (/^(Arrow(Left|Right|Up|Down)|Home|End)$/.test(event.key)) comeTo(neighbour(node, event.key) ?? node, true);
+		else if (/^(Arrow(Left|Right|Up|Down)|Home|End)$/.test(event.key)) comeTo(neighbour(node, event.key), true);
 		else return;
 		event.preventDefault();
 		if (chosen) choose(current.dataset.partition);
 	});
-	const mark = (event) => markOwner(blockAt(event)?.dataset.owner);
-	for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, mark);
-	for (const kind of ["pointerleave", "focusout"]) grid.addEventListener(kind, () => markOwner(undefined));
+	for (const kind of ["pointerover", "focusin", "pointerleave", "focusout"])
+		grid.addEventListener(kind, (event) => markOwner(/leave|out/.test(kind) ? undefined : blockAt(event)?.dataset.owner));
 	document.addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
 	$("#close").addEventListener("click", () => choose(""));
 }
@@ -478,21 +421,14 @@ function showDetails() {
 	const here = pod.partitions.get(chosen), p = lastChosen = here ?? lastChosen;
 	if (!p) return;
 	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
-	const c = pod.controllers.get(p.controller), pods = podsOf(p);
-	const kind = p.kind ?? names.get(p.owner)?.kind;
+	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? names.get(p.owner)?.kind;
 	const rows = [["Owner", p.external ? "made by hand, outside Kubernetes" : `${kind ? `${kind} ` : ""}${who(p)}`],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
-		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since],
+		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since && exact(new Date(p.since))],
 		["Controller", c ? [titleOf(c), calledOf(c)].filter(Boolean).join(": ") : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${count(p.ipus, "IPU")}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
-	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]),
-		make("dd", {}, ...(row[0] === "Since" ? [make("time"), make("span", {"aria-hidden": "true"}, " · ", make("time"), " ago")] : []))), (node, row) => {
-		if (row[0] !== "Since") return say(node.lastChild, row[1]);
-		const [time, span] = node.lastChild.children;
-		sayTime(time, row[1], false);
-		return sayTime(span.firstElementChild, row[1], true);
-	});
+	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
 	title.hidden = ul.hidden = p.external === true;
 	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none that is known" : "not shown here: see ipuctl ui"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
@@ -501,19 +437,14 @@ function showDetails() {
 // ---- where a job fits, and the sums ----
 
 function answer() {
-	const racks = [...pod.controllers.values()], n = fitsOf(pod.total, wanted), {freeIPUs: free, reservedIPUs: kept} = pod.total;
+	const racks = racksInOrder(), n = fitsOf(pod.total, wanted), {freeIPUs: free, reservedIPUs: kept} = pod.total;
 	const answering = racks.filter((c) => c.reach === "yes"), largest = Math.max(0, ...answering.map((c) => c.totalIPUs));
-	if (n > 0) {
-		const where = racks.filter((c) => fitsOf(c, wanted) > 0).sort((a, b) => a.number - b.number);
-		const some = where.slice(0, where.length > 6 ? 5 : 6).map((c) => `${fitsOf(c, wanted)} on ${numberOf(c)}`);
-		if (where.length > 6) some.push(`more on ${where.length - 5} others`);
-		return [`Yes, now: ${count(n, "place")}`, `${list(some)}.`];
-	}
+	const where = racks.filter((c) => fitsOf(c, wanted) > 0).map((c) => `${fitsOf(c, wanted)} on ${numberOf(c)}`);
+	if (n > 0) return [`Yes, now: ${count(n, "place")}`, `${list(where.length > 6 ? [...where.slice(0, 5), `more on ${where.length - 5} others`] : where)}.`];
 	if (!racks.length) return ["No", "no V-IPU controller is configured."];
 	if (!answering.length) return ["Nobody knows", "no V-IPU controller answers."];
 	if (wanted > largest) return ["No", `the largest controller that answers has ${count(largest, "IPU")}.`];
-	const fitting = Object.keys(pod.total.fits ?? {}).map(Number).filter((size) => fitsOf(pod.total, size) > 0);
-	const most = fitting.length ? `the largest job that fits now has ${count(Math.max(...fitting), "IPU")}` : "nothing fits now";
+	const most = largestOf(pod.total) ? `the largest job that fits now has ${count(largestOf(pod.total), "IPU")}` : "nothing fits now";
 	const closed = answering.filter((c) => !takes(c) && c.freeIPUs > 0);
 	return ["Not now", `${count(free, "IPU")} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${most}.${
 		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} (${c.freeIPUs} free) is ${marksOf(c)[0]}`))}.` : ""}`];
@@ -530,18 +461,16 @@ function drawPicker() {
 		say(node.lastChild, n ? `${n} fit${n === 1 ? "s" : ""}` : "none");
 	});
 	const [head, rest] = answer(), node = $("#answer");
-	if (!node.firstElementChild) node.replaceChildren(make("b"), make("span"));
 	set(node, "data-answer", head.startsWith("Yes") ? "yes" : "no");
 	say(node.firstChild, head);
 	say(node.lastChild, ` – ${rest}`);
 }
 
 function drawTotals() {
-	const t = pod.total, numbers = {used: t.usedIPUs, external: t.externalIPUs, reserved: t.reservedIPUs, free: t.freeIPUs,
-		waiting: t.waiting ?? pod.order.length, total: t.totalIPUs};
-	for (const node of document.querySelectorAll("[data-total]")) say(node, String(numbers[node.dataset.total] ?? 0));
-	const parts = {...numbers, free: numbers.free - numbers.reserved};
-	for (const part of $("#bar").children) part.style.flexGrow = parts[part.className] || 0;
+	const numbers = {waiting: pod.total.waiting};
+	for (const name of ["used", "external", "reserved", "free", "total"]) numbers[name] = pod.total[`${name}IPUs`];
+	for (const node of document.querySelectorAll("[data-total]")) say(node, String(numbers[node.dataset.total]));
+	for (const part of $("#bar").children) part.style.flexGrow = numbers[part.className] - (part.className === "free" ? numbers.reserved : 0);
 	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);
 	say($("#wanted"), asked ? `for ${count(asked, "IPU")}` : "");
 	say($("title"), `${numbers.free} free, ${numbers.waiting} waiting – IPUs`);
@@ -550,16 +479,14 @@ function drawTotals() {
 function sayEmpty(racks) {
 	const node = $("#racks-empty"), silent = racks.length > 0 && racks.every((c) => c.reach !== "yes");
 	node.hidden = racks.length > 0 && !silent;
-	say(node, silent ? "No V-IPU controller answers. What is drawn is what was known last; running jobs aren't touched by that."
-		: "No V-IPU controller is configured. Name one in the configuration (in the chart: vipuControllers), and its rack stands here.");
+	say(node, silent ? "No V-IPU controller answers: this is what was known last. Jobs that run go on."
+		: "No V-IPU controller is configured. Name one (in the chart: vipuControllers), and its rack stands here.");
 }
 
 // ---- queue, namespaces, steps ----
 
-const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", TooLarge: "Too large",
-	ControllerUnreachable: "Controllers unreachable", OperatorStarting: "Just started", PolicyForbids: "Policy", PartitionRefused: "Refused",
-	PartitionFailed: "Failed"};
-const reasonOf = (word) => REASONS[word] ?? (word ?? "").replace(/([a-z])([A-Z])/g, "$1 $2");
+const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", PolicyForbids: "Policy", OperatorStarting: "Just started"};
+const reasonOf = (word) => REASONS[word] ?? word.replace(/([a-z])([A-Z])/g, "$1 $2");
 
 const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
 const sayTag = (node, item) => set(say(node, item.namespace ? shadeOf(item.namespace).tag : ""), "class", `tag ${item.namespace ? colourOf(item) : "nobody"}`);
@@ -573,13 +500,12 @@ function queueRow(item) {
 }
 
 function drawQueue() {
-	const items = pod.order.map((key) => pod.waiting.get(key));
-	const kept = new Map();
+	const items = pod.order.map((key) => pod.waiting.get(key)), kept = new Map();
 	for (const r of [...pod.controllers.values()].flatMap((c) => c.reserved ?? [])) kept.set(r.for, (kept.get(r.for) ?? 0) + bits(r.mask).filter(Boolean).length);
 	let ahead = 0, position = 0;
 	keep($("#waiting"), items, (item) => item.key, queueRow, (node, item) => {
 		const [place, owner, size, why, quota, last] = node.children;
-		set(set(node, "data-position", ++position), "data-reason", item.reason);
+		fill(node, {"data-position": ++position, "data-reason": item.reason});
 		say(place, String(position));
 		sayTag(owner.firstChild, item);
 		say(owner.lastChild, who(item));
@@ -595,7 +521,7 @@ function drawQueue() {
 			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
 		}
 		say(last.firstChild, `${position === 1 ? "first in line" : `${position - 1} ahead, for ${count(ahead, "IPU")}`}${
-			kept.has(item.key) ? `, ${kept.get(item.key)} kept for it` : ""} · priority ${item.priority ?? 0}`);
+			kept.has(item.key) ? `, ${kept.get(item.key)} kept for it` : ""} · priority ${item.priority}`);
 		sayTime(last.lastChild, item.since, true);
 		ahead += item.ipus;
 	});
@@ -603,11 +529,11 @@ function drawQueue() {
 }
 
 function drawUsage() {
-	const rows = new Map(pod.usage.map((one) => [one.namespace, {namespace: one.namespace, hours: one.ipuHours, ipus: 0}]));
-	for (const p of pod.partitions.values()) {
-		if (p.external || p.namespace === undefined) continue;
-		if (!rows.has(p.namespace)) rows.set(p.namespace, {namespace: p.namespace, hours: 0, ipus: 0});
-		rows.get(p.namespace).ipus += p.ipus;
+	const rows = new Map(pod.usage.map(({namespace, ipuHours}) => [namespace, {namespace, hours: ipuHours, ipus: 0}]));
+	for (const {namespace, ipus} of pod.partitions.values()) {
+		if (namespace === undefined) continue;
+		if (!rows.has(namespace)) rows.set(namespace, {namespace, hours: 0, ipus: 0});
+		rows.get(namespace).ipus += ipus;
 	}
 	const sorted = [...rows.values()].sort((a, b) => (a.namespace === "") - (b.namespace === "") || b.hours - a.hours || (a.namespace < b.namespace ? -1 : 1));
 	const most = Math.max(1e-9, ...sorted.map((row) => row.hours));
@@ -626,10 +552,9 @@ function drawUsage() {
 function drawSteps() {
 	keep($("#happened"), [...pod.steps].reverse(), (step) => step.n, (step) => make("li", {"data-step": step.n}, make("time"),
 		make("b", {class: `step ${step.step}`}, step.step), make("span"), make("small")), (node, step) => {
-		const c = pod.controllers.get(step.controller);
 		sayTime(node.firstChild, step.time, false);
-		say(node.children[2], [count(step.ipus, "IPU"), who(step), step.controller && numberOf(c)].filter(Boolean).join(" · "));
-		say(node.lastChild, step.message ?? "");
+		say(node.children[2], who(step));
+		say(node.lastChild, [count(step.ipus, "IPU"), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
 	});
 	$("#steps-empty").hidden = pod.steps.length > 0;
 }
@@ -649,12 +574,11 @@ function drawHours() {
 	const chart = $("#chart"), width = Math.max(240, chart.clientWidth), {period, end} = pod.history;
 	if (!chart.firstChild) {
 		chart.append(draw("svg", {role: "img"}, draw("g", {class: "axis"}), ...SERIES.map(([name]) => draw("path", {class: `area ${name}`})), draw("path", {class: "cursor"})));
-		set(chart.querySelector(".external"), "fill", "url(#hatch)");
 		$("#readout").append(make("time"), ...SERIES.map(([name, words]) => make("span", {}, make("i", {class: `key ${name}`}), words, make("b"))));
 	}
 	const svg = chart.firstChild, slots = hours * 3600 / period, points = pod.history.points.slice(-slots).map(layersOf);
 	const known = points.filter(Boolean), stretches = runs(points); // null is where nothing was known
-	const most = Math.max(pod.total.totalIPUs || 1, ...known.map((p) => p[0] + p[1] + p[2] + p[3])), longest = Math.ceil(Math.max(4, ...known.map((p) => p[4])));
+	const most = Math.max(1, pod.total.totalIPUs, ...known.map((p) => p[0] + p[1] + p[2] + p[3])), longest = Math.ceil(Math.max(4, ...known.map((p) => p[4])));
 	const x = (i) => SIDE + (width - SIDE - 8) * (1 - (points.length - 1 - i) / slots), base = TOP + HIGH, floor = base + 14 + QUEUE;
 	const sums = points.map(() => 0);
 	SERIES.forEach(([name], s) => {
@@ -664,9 +588,9 @@ function drawHours() {
 		const line = (values, [first, n]) => values.slice(first, first + n).map((value, i) => `${x(first + i).toFixed(1)} ${y(value)}`);
 		set(svg.children[s + 1], "d", stretches.map((run) => `M${line(upper, run).join("L")}L${line(below, run).reverse().join("L")}Z`).join("") || "M0 0");
 	});
-	set(set(svg, "viewBox", `0 0 ${width} ${floor + 20}`), "aria-label", `IPUs and the queue's length over the last ${count(hours, "hour")}; the table has the numbers`);
+	fill(svg, {viewBox: `0 0 ${width} ${floor + 20}`, "aria-label": `IPUs and the queue's length over the last ${count(hours, "hour")}; the table has the numbers`});
 	const marks = [[0, base], [most, TOP], [Math.round(most / 2), base - HIGH / 2], [longest, floor - QUEUE]].map(([n, y], i) =>
-		({key: `y${i}`, text: String(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: true}));
+		({key: `y${i}`, text: String(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: "side"}));
 	const step = TICKS[hours] * (width < 480 ? 2 : 1) * 60000, zone = new Date().getTimezoneOffset() * 60000, last = Date.parse(end);
 	for (let t = Math.floor((last - zone) / step) * step + zone; t > last - hours * 3600000 && end; t -= step) {
 		const at = SIDE + (width - SIDE - 8) * (1 - (last - t) / (hours * 3600000));
@@ -674,7 +598,7 @@ function drawHours() {
 	}
 	keep(svg.firstChild, marks, (mark) => mark.key, () => draw("g", {}, draw("path"), draw("text")), (node, mark) => {
 		set(node.firstChild, "d", mark.line);
-		set(set(set(say(node.lastChild, mark.text), "x", mark.x), "y", mark.y), "class", mark.side ? "side" : null);
+		fill(say(node.lastChild, mark.text), {x: mark.x, y: mark.y, class: mark.side});
 	});
 	readOut(points, x, floor);
 	svg.onpointermove = (event) => readOut(points, x, floor, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / (width - SIDE - 8) * slots));
@@ -704,11 +628,11 @@ function tableOfHours(points) {
 }
 
 function tableOfRacks() {
-	const racks = [...pod.controllers.values()], bodies = document.querySelectorAll("#racks-table tbody");
+	const racks = racksInOrder(), bodies = document.querySelectorAll("#racks-table tbody");
 	keepRows(bodies[0], racks.map((c) => [c.key, [titleOf(c), calledOf(c)].filter(Boolean).join(": "), marksOf(c).join(", ") || "reachable",
-		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, takes(c) ? Math.max(0, ...Object.keys(c.fits ?? {}).filter((size) => c.fits[size] > 0)) : 0]));
+		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, largestOf(c)]));
 	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
-		p.namespace ?? "", who(p), p.state, exact(new Date(p.since))]));
+		p.namespace ?? "", who(p), p.state, p.since ? exact(new Date(p.since)) : ""]));
 }
 
 // ---- drawing what has changed ----
@@ -741,14 +665,10 @@ function redraw() {
 }
 
 function listenToControls() {
-	$("#sizes").addEventListener("change", (event) => {
-		wanted = Number(event.target.value);
-		history.replaceState(null, "", `#${wanted}`);
-		plan("racks");
-	});
-	$(".range").addEventListener("change", (event) => {
-		hours = Number(event.target.value);
-		plan("hours");
+	document.addEventListener("change", ({target}) => {
+		if (target.name === "size") history.replaceState(null, "", `#${wanted = Number(target.value)}`);
+		else hours = Number(target.value);
+		plan("racks", "hours");
 	});
 	for (const button of document.querySelectorAll("button[data-table]")) button.addEventListener("click", () => {
 		const shown = button.getAttribute("aria-pressed") !== "true", name = button.dataset.table;
@@ -770,7 +690,7 @@ function connection(state, words) {
 	const node = $("#status");
 	if (state !== "away") heardAt = Date.now();
 	set(node, "data-connection", state);
-	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words);
+	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words); // the first time is what counts
 }
 
 const pause = (ms) => new Promise((resolve) => {
@@ -778,17 +698,10 @@ const pause = (ms) => new Promise((resolve) => {
 	wake = () => { clearTimeout(timer); resolve(); };
 });
 
-function take(event) {
-	const value = JSON.parse(event.data);
-	if (event.name === "snapshot") takeSnapshot(value);
-	if (event.name === "change") takeChange(value);
-	if (event.id) pod.id = event.id;
-}
-
 // Reads events until they end: false where none can be had that way, else true. Throws when nothing answers.
 async function followEvents() {
 	const control = new AbortController();
-	let silence = setTimeout(() => control.abort(), FIRST_MS), rest = "", event = {name: "", id: "", data: ""}, heard = false;
+	let silence = setTimeout(() => control.abort(), FIRST_MS), rest = "", heard = false;
 	stop = () => control.abort();
 	try {
 		const headers = pod.known ? {"Last-Event-ID": pod.id} : {};
@@ -803,24 +716,20 @@ async function followEvents() {
 			if (!heard) connection("live", "Live");
 			heard = true;
 			heardAt = Date.now();
-			const lines = (rest + value).split(/\r?\n/);
-			rest = lines.pop();
+			const frames = (rest + value).split("\n\n");
+			rest = frames.pop();
 			if (rest.length > MOST_BYTES) throw new Error("an event that has no end");
-			for (const line of lines) {
-				const [, field, text] = line.match(/^(\w+): ?(.*)$/s) ?? [];
-				if (field === "event") event.name = text;
-				else if (field === "id") event.id = text;
-				else if (field === "data") event.data += text;
-				if (line !== "") continue;
-				if (event.name === "bye") return true;
-				if (event.data) take(event);
-				event = {name: "", id: "", data: ""};
+			for (const frame of frames) {
+				const [event, id, data] = ["event", "id", "data"].map((field) => frame.match(new RegExp(`^${field}: ?(.*)$`, "m"))?.[1]);
+				if (event === "bye") return true;
+				if (event === "snapshot") takeSnapshot(JSON.parse(data));
+				if (event === "change") takeChange(JSON.parse(data));
+				pod.id = id ?? pod.id;
 			}
 		}
 	} catch (error) {
-		if (!heard && control.signal.aborted) return false; // something on the way keeps the events to itself
-		if (!heard) throw error;
-		return true;
+		if (!heard && !control.signal.aborted) throw error;
+		return heard; // else something on the way keeps the events to itself
 	} finally {
 		clearTimeout(silence);
 		control.abort();
@@ -859,18 +768,16 @@ async function stayConnected() {
 
 async function learnNames() {
 	for (let said = "", more = true; more; await new Promise((resolve) => setTimeout(resolve, ASK_MS))) {
-		if (document.hidden) continue;
-		try {
-			const answer = await fetch("names", {cache: "no-store"}), text = await answer.text();
-			const told = answer.ok ? JSON.parse(text) : {};
-			more = told.names === true || !answer.ok && answer.status !== 404;
-			if (text === said || !told.names) continue;
-			said = text;
-			names = new Map(told.items.map((item) => [item.owner, item]));
-			limits = told.limited ?? "";
-			for (const key of pod.partitions.keys()) dirty.partitions.add(key);
-			plan("racks", "queue", "steps", "about");
-		} catch { /* the daemon is away: stayConnected says so */ }
+		const answer = document.hidden ? null : await fetch("names", {cache: "no-store"}).catch(() => null);
+		const text = answer?.ok ? await answer.text() : said; // who doesn't answer is asked again
+		if (answer?.status === 404) return;
+		if (text === said) continue;
+		const told = JSON.parse(said = text);
+		more = told.names;
+		names = new Map(told.items.map((item) => [item.owner, item]));
+		limits = told.limited ?? "";
+		for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+		plan("racks", "queue", "steps", "about");
 	}
 }
 
