@@ -120,6 +120,9 @@ void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, 
  * out and the controller's list, asked since then, has it no more: its IPUs may be somebody else's
  * by now. */
 bool partition_holds_ipus(const struct partitions *p, const struct partition_entry *entry);
+/* Is an active entry's partition not well, by its controller's last word on it? Its owner is told
+ * that it failed. */
+bool partition_is_broken(const struct partitions *p, const struct partition_entry *entry);
 
 /* Brings the IPU-seconds of namespaces, a metric, up to now. */
 void partitions_count_usage(struct partitions *p);
@@ -137,6 +140,11 @@ struct partition_waiting {
 	int64_t since_ms; /* wall: its arrival */
 	enum partition_why why;
 	const char *message;
+	/* The block that is kept for it: the controller ("host:port"; NULL: none is), its first
+	 * domain, how many there are, and the IPUs in each; some may still be in use. */
+	const char *kept_at;
+	size_t kept_domain, kept_domains;
+	uint64_t kept_mask;
 };
 /* Over all that wait, in the queue's order (doc/design/queue.md); fn mustn't change them. */
 typedef void partitions_waiting_fn(const struct partition_waiting *waiting, void *arg);

@@ -614,6 +614,7 @@ void queue_done(struct partitions *p)
 void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, void *arg)
 {
 	struct partition_waiting w = {0};
+	int64_t now_ms = clock_mono_ms();
 
 	put_in_order(p);
 	LIST_FOREACH(pos, tmp, &p->queue) {
@@ -624,6 +625,11 @@ void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, vo
 		w.since_ms = s->arrived_ms;
 		w.why = s->why;
 		w.message = s->message;
+		/* While it backs off, nothing is. */
+		w.kept_at = s->not_before_ms > now_ms ? NULL : s->place.kept_at;
+		w.kept_domain = s->place.kept_domain;
+		w.kept_domains = (s->ask.ipus + VIPU_DOMAIN_IPUS - 1) / VIPU_DOMAIN_IPUS;
+		w.kept_mask = s->place.kept_mask;
 		fn(&w, arg);
 	}
 }

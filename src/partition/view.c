@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For those who look on: one owner's instances, and whether anything has changed since the last
- * look. Owns nothing. Uses core only.
+ * For those who look on: one owner's instances, how an entry's partition is, and whether anything
+ * has changed since the last look. Owns nothing. Uses core only.
  */
 #include "partition/internal.h"
 
@@ -19,6 +19,14 @@ void partitions_each_of(const struct partitions *p, const char *owner_uid, parti
 		partition_get_status(p, owner_uid, s->ask.instance, &st);
 		fn(st.ask ? st.ask : &s->ask, &st, arg);
 	}
+}
+
+bool partition_is_broken(const struct partitions *p, const struct partition_entry *entry)
+{
+	const struct item *item = map_get(p->items, str_of(entry->id));
+
+	return item && entry->phase == PARTITION_ACTIVE &&
+	       item->facts.status == PARTITION_PRESENT && item->facts.health != PARTITION_HEALTHY;
 }
 
 void partitions_count_usage(struct partitions *p)

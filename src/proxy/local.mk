@@ -7,17 +7,25 @@ libproxy_a_SOURCES = \
 	include/proxy/proxy.h \
 	src/proxy/internal.h \
 	src/proxy/live.h \
+	src/proxy/live_impl.h \
+	src/proxy/sums.h \
 	src/proxy/page.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
 	src/proxy/forward.c \
 	src/proxy/ipuof.c \
+	src/proxy/live.c \
+	src/proxy/live_frames.c \
+	src/proxy/live_history.c \
+	src/proxy/live_render.c \
+	src/proxy/live_steps.c \
 	src/proxy/page.c \
 	src/proxy/proxy.c \
 	src/proxy/request.c \
 	src/proxy/rest.c \
 	src/proxy/status.c \
+	src/proxy/sums.c \
 	src/proxy/view.c
 nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
@@ -48,3 +56,16 @@ t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_rig.h
 	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_remote_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_remote_test_LDADD = libproxy.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/proxy_live_steps_test
+t_unit_proxy_live_steps_test_SOURCES = t/unit/proxy_live_steps_test.c t/unit/tap.h
+t_unit_proxy_live_steps_test_LDADD = $(proxy_ldadd)
+
+check_PROGRAMS += t/unit/proxy_live_history_test
+t_unit_proxy_live_history_test_SOURCES = t/unit/proxy_live_history_test.c t/unit/tap.h
+t_unit_proxy_live_history_test_LDADD = $(proxy_ldadd)
+
+check_PROGRAMS += t/unit/proxy_live_test
+t_unit_proxy_live_test_SOURCES = t/unit/proxy_live_test.c t/unit/proxy_live_rig.h \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_proxy_live_test_LDADD = libproxy.a $(sim_ldadd)

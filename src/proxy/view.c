@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/map.h"
 #include "internal.h"
+#include "sums.h"
 
 /* What changes without a word (which entries a fresh list confirms, what the queue keeps for whom)
  * is looked at again after this. */
@@ -137,10 +138,6 @@ static void render_stats(struct proxy *p, struct jmut_doc *doc, struct jmut *roo
 
 /* ---- /capacity ---- */
 
-struct sums {
-	int64_t total, used, external, left, reserved, largest;
-};
-
 static void set_sums(struct jmut_doc *doc, struct jmut *obj, const struct sums *s)
 {
 	jmut_set_int(doc, obj, "totalIPUs", s->total);
@@ -190,29 +187,6 @@ static struct jmut *domains(struct jmut_doc *doc, const struct vipu_controller *
 	return list;
 }
 
-/* What is asked for and isn't listed yet is used already: the three add up. */
-static struct sums sums_of(struct proxy *p, const struct vipu_controller *c, int64_t used)
-{
-	struct sums s = {.total = c->capacity.total_ipus, .used = used};
-	bool reachable = c->reach == VIPU_REACH_YES;
-	int64_t rest;
-
-	s.external = (int64_t)c->capacity.taken_ipus - used;
-	if (s.external < 0)
-		s.external = 0;
-	rest = s.total - s.used - s.external;
-	if (reachable && c->configured)
-		s.left = rest < 0 ? 0 : rest < c->capacity.free_ipus ? rest : c->capacity.free_ipus;
-	if (reachable && c->configured && !c->cordoned)
-		s.largest = c->capacity.largest;
-	while (s.largest > s.left)
-		s.largest /= 2;
-	s.reserved = partitions_reserved(p->partitions, c->name);
-	if (s.reserved > s.left)
-		s.reserved = s.left;
-	return s;
-}
-
 static void render_capacity(struct proxy *p, struct jmut_doc *doc, struct jmut *root)
 {
 	struct jmut *list = jmut_array(doc), *total = jmut_object(doc);
@@ -222,20 +196,14 @@ static void render_capacity(struct proxy *p, struct jmut_doc *doc, struct jmut *
 	by_controller_init(&by, p);
 	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
 		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
-		struct sums s = sums_of(p, c, held_by(&by, c).ipus);
+		struct sums s = sums_of(p->partitions, c, held_by(&by, c).ipus);
 		struct jmut *obj = jmut_object(doc);
 
 		set_controller(doc, obj, c);
 		set_sums(doc, obj, &s);
 		jmut_set(doc, obj, "domains", domains(doc, c));
 		jmut_push(doc, list, obj);
-		all.total += s.total;
-		all.used += s.used;
-		all.external += s.external;
-		all.left += s.left;
-		all.reserved += s.reserved;
-		if (s.largest > all.largest)
-			all.largest = s.largest;
+		sums_add(&all, &s);
 	}
 	free_values(by.held);
 	set_sums(doc, total, &all);
