@@ -71,7 +71,8 @@ const struct kube_config *kube_client_config(const struct kube_client *client);
 /* For how long the API server has not said a word, on any connection, although it was asked since
  * its last one; 0: it has, or nobody has asked since. A word clears what was owed before it, too:
  * one slow answer among others is no silence, so who wants to know of a cut goes on asking. Lists,
- * dry runs and watches may take their time, and don't count as asked. */
+ * dry runs and watches may take their time, and don't count as asked. A watch's events are no word:
+ * they come also where all that is sent there is lost. */
 int64_t kube_client_silence_ms(const struct kube_client *client);
 /* So long, and who depends on it should go elsewhere: a server that is merely busy renews Leases.
  */

@@ -184,7 +184,9 @@ static void on_head(void *arg, const struct http_head *head)
 static void on_body(void *arg, struct str piece)
 {
 	struct xfer *x = arg;
-	kube_reach_heard(x->client->reach);
+	/* What a watch still brings says nothing of the way there. */
+	if (!x->req.streaming)
+		kube_reach_heard(x->client->reach);
 	if (x->state == ANSWER) {
 		x->handler->on_body(x->arg, piece);
 		return;

@@ -464,6 +464,41 @@ static void test_silence(void)
 	end(&x);
 }
 
+static void on_unanswered(void *arg, const struct err *err, const struct kube_response *response)
+{
+	(void)arg, (void)err, (void)response;
+}
+
+/* Where all that is sent to the API server is lost, events still come: they are no word. */
+static void test_one_way(void)
+{
+	static const struct row row = {
+		"one way",
+		{ONE_LIST,
+		 HOLD("10"),
+		 {"GET /api/v1/namespaces/n/pods/a", 0, NULL, NULL, SRV_HANG}},
+		NULL};
+	const struct kube_request get = {
+		.verb = KUBE_GET, .resource = &KUBE_PODS, .ns = "n", .name = "a"};
+	struct kube_watch_status st;
+	struct watcher x;
+	struct scope scope;
+
+	begin(&row, 0, &x, 0);
+	RUN_UNTIL((kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING), 10);
+	scope_init(&scope);
+	kube_call_start(client, &get, on_unanswered, NULL, &scope);
+	RUN_UNTIL(srv->next == 3, 0);
+	clock_advance(1000);
+	srv_push(srv, EVENT("MODIFIED", OBJ("a", "1", "11")), SRV_STREAM);
+	run(5, 0);
+	is_str(x.log, "[ +a.1@5 ] S *a.1@11 ", "an event comes");
+	clock_advance(1500);
+	is_int(kube_client_silence_ms(client), 2500, "what was asked isn't answered by that");
+	scope_cancel(&scope);
+	end(&x);
+}
+
 /* States and errors, for readiness and for words to people. */
 static void test_status(void)
 {
@@ -552,6 +587,7 @@ int main(void)
 	test_cancel();
 	test_memory();
 	test_silence();
+	test_one_way();
 	test_store();
 	test_status(); /* closes the listener */
 	srv_free(srv);
