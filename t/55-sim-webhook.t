@@ -336,6 +336,30 @@ subtest 'webhooks that fail' => sub {
 	like($seen->{answer}{json}{message}, qr/response\.patch but not response\.patchType/, 'a patch without its type');
 };
 
+# What client-go does for the API server: up to ten times more, within the webhook's time.
+subtest 'webhooks that want to be asked again' => sub {
+	my @rows = (
+		['at once', '/again/503/3/0', 10, 201, 4],
+		['in a second', '/again/503/1/1', 10, 201, 2],
+		['it is too busy', '/again/429/1/0', 10, 201, 2],
+		['ten times', '/again/500/10/0', 10, 201, 11],
+		['once too often', '/again/503/11/0', 10, 500, 11, qr/status code 503/],
+		['later than there is time', '/again/503/1/60', 1, 500, 1, qr/context deadline exceeded/],
+		['a date', '/again/503/1/Sat, 21 Nov 2026 20:00:00 GMT' =~ tr/ /_/r, 10, 500, 1, qr/status code 503/],
+		['another status', '/again/404/1/0', 10, 500, 1, qr/status code 404/],
+	);
+	for my $row (@rows) {
+		my ($name, $path, $timeout, $status, $asked, $words) = @$row;
+		for my $kind (qw(mutating validating)) {
+			my $seen = with(sub { create(pod()) }, $kind => [webhook('a.b.c', clientConfig => client($path), timeoutSeconds => $timeout)]);
+			my %uids = map { $_->{review}{request}{uid} => 1 } @{$seen->{reviews}};
+			is_deeply([$seen->{answer}{status}, scalar @{$seen->{reviews}}, scalar keys %uids], [$status, $asked, 1], "$name: $kind")
+				or diag($seen->{answer}{content});
+			like($seen->{answer}{json}{message} // '', $words, '… and why not') if $words;
+		}
+	}
+};
+
 subtest 'by a Service' => sub {
 	my $made = api('POST', '/api/v1/namespaces/default/services', json => {apiVersion => 'v1', kind => 'Service', metadata => {name => 'hook'},
 		spec => {clusterIP => '127.0.0.1', ports => [{port => 443, targetPort => 0 + $port}]}});

@@ -2,7 +2,8 @@
 /*
  * Calls admission webhooks. A phase (struct phase) asks those that want to see a write: mutating
  * ones one after the other, each seeing what the ones before have made of it; validating ones at
- * the same time. It holds the configurations as they were when it began.
+ * the same time. It holds the configurations as they were when it began. Who answers with a status
+ * and Retry-After is asked again, as client-go does it for the API server.
  */
 #include "sim/webhook.h"
 
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/map.h"
 #include "core/rand.h"
 #include "core/str.h"
@@ -23,6 +25,7 @@
 
 #define MAX_BUNDLES 16 /* so many CAs are kept ready */
 #define UID_SIZE    37
+#define MAX_AGAIN   10
 
 struct sim_webhooks {
 	struct loop *loop;
@@ -31,13 +34,26 @@ struct sim_webhooks {
 	struct map *bundles; /* struct tls_config by caBundle, as it is written */
 };
 
+struct target {
+	char host[256];
+	unsigned port;
+	char server_name[256]; /* "": the host's */
+	char *path;            /* owned */
+	char *shown;           /* owned: as it's named in messages */
+};
+
 struct call {
 	struct phase *phase;
 	const struct json *webhook; /* in the phase's configurations */
 	const char *version;
 	char uid[UID_SIZE];
 	struct op *fetch; /* NULL: not running */
-	char *url;        /* what is asked, for words */
+	struct target target;
+	struct tls_config *tls;
+	struct buf body;
+	int64_t timeout_s, until_ms;
+	unsigned tries;
+	struct loop_timer again;
 };
 
 struct phase {
@@ -121,8 +137,12 @@ static void free_phase(void *arg)
 	for (size_t i = 0; i < p->n_configs; i++)
 		sim_object_unref(p->configs[i]);
 	free(p->configs);
-	for (size_t i = 0; i < p->n; i++)
-		free(p->calls[i].url);
+	for (size_t i = 0; i < p->n; i++) {
+		free(p->calls[i].target.path);
+		free(p->calls[i].target.shown);
+		tls_config_unref(p->calls[i].tls);
+		buf_done(&p->calls[i].body);
+	}
 	free(p->calls);
 	jmut_doc_free(p->doc);
 	free(p);
@@ -134,6 +154,7 @@ static void stop_phase(struct phase *p)
 	for (size_t i = 0; i < p->n; i++) {
 		op_cancel(p->calls[i].fetch);
 		p->calls[i].fetch = NULL;
+		loop_timer_stop(&p->calls[i].again);
 	}
 	loop_reap(p->w->loop, p, free_phase);
 }
@@ -264,23 +285,85 @@ static void read_response(struct call *c, const struct http_response *response)
 	}
 }
 
+static void fail_post(struct call *c, const struct err *why)
+{
+	bool late = why->kind == ERR_TIMEOUT;
+	struct err err;
+
+	err_set(&err, why->kind, why->code,
+		"failed to call webhook: Post \"%s?timeout=%" PRId64 "s\": %s%s", c->target.shown,
+		c->timeout_s, late ? "context deadline exceeded: " : "", why->msg);
+	fail_call(c, &err);
+}
+
+/* In whole seconds alone, as Go reads it. */
+static bool wants_again(const struct call *c, const struct http_head *head, int64_t *ret_s)
+{
+	return (head->status == 429 || head->status >= 500) && c->tries <= MAX_AGAIN &&
+	       str_to_int(http_headers_get(&head->headers, "retry-after"), 0, 3600, ret_s, NULL) ==
+		       0;
+}
+
 static void on_answer(void *arg, const struct http_response *response, const struct err *why)
 {
 	struct call *c = arg;
 	struct phase *p = c->phase;
-	struct err err;
+	int64_t pause_s, left_ms = c->until_ms - clock_mono_ms();
 
 	c->fetch = NULL;
-	p->running--;
-	if (response) {
-		read_response(c, response);
-	} else {
-		err_set(&err, why->kind, why->code, "failed to call webhook: Post \"%s\": %s%s",
-			c->url, why->kind == ERR_TIMEOUT ? "context deadline exceeded: " : "",
-			why->msg);
-		fail_call(c, &err);
+	if (response && wants_again(c, response->head, &pause_s)) {
+		loop_timer_start_in(&c->again, pause_s * 1000 < left_ms ? pause_s * 1000 : left_ms);
+		return;
 	}
+	p->running--;
+	if (response)
+		read_response(c, response);
+	else
+		fail_post(c, why);
 	step(p);
+}
+
+static void send_review(struct call *c)
+{
+	static const struct http_header headers[] = {
+		HTTP_H("Content-Type", "application/json"),
+		HTTP_H("Accept", "application/json"),
+	};
+	const struct target *t = &c->target;
+	CLEANUP_FREE char *target = xasprintf("%s?timeout=%" PRId64 "s", t->path, c->timeout_s);
+	unsigned ms = (unsigned)(c->until_ms - clock_mono_ms());
+
+	c->tries++;
+	c->fetch = http_fetch_start(c->phase->w->http,
+				    &(struct http_request){
+					    .origin = {t->host, t->port, c->tls,
+						       t->server_name[0] ? t->server_name : NULL},
+					    .method = HTTP_METHOD_POST,
+					    .target = str_of(target),
+					    .headers = headers,
+					    .n_headers = 2,
+					    .body = buf_str(&c->body),
+					    .connect_ms = ms,
+					    .first_byte_ms = ms,
+					    .total_ms = ms,
+				    },
+				    on_answer, c, NULL);
+}
+
+static void on_again(struct loop_timer *timer, void *arg)
+{
+	struct call *c = arg;
+	struct err late;
+
+	(void)timer;
+	if (clock_mono_ms() < c->until_ms) {
+		send_review(c);
+		return;
+	}
+	err_set(&late, ERR_TIMEOUT, 0, "its time passed while we waited to ask again");
+	c->phase->running--;
+	fail_post(c, &late);
+	step(c->phase);
 }
 
 /* ---- a question ---- */
@@ -312,20 +395,6 @@ static struct tls_config *need_tls(struct sim_webhooks *w, struct str bundle, st
 	}
 	map_put(w->bundles, bundle, tls);
 	return tls;
-}
-
-struct target {
-	char host[256];
-	unsigned port;
-	char server_name[256]; /* "": the host's */
-	char *path;            /* owned */
-	char *shown;           /* owned: as it's named in messages */
-};
-
-static void done_target(struct target *t)
-{
-	free(t->path);
-	free(t->shown);
 }
 
 /* As services/proxy does: the Service's clusterIP, and its port's targetPort. */
@@ -393,43 +462,18 @@ static void write_review(struct call *c, struct jmut_doc *doc, struct jmut *requ
 static int start_call(struct call *c, struct jmut_doc *doc, struct jmut *request, struct err *err)
 {
 	struct sim_webhooks *w = c->phase->w;
-	int64_t timeout_s = json_int(json_get(c->webhook, "timeoutSeconds"), 10);
 	struct str bundle = json_str(json_at(c->webhook, "clientConfig", "caBundle", NULL));
-	struct buf body = BUF_INIT((size_t)64 << 20);
-	struct target t = {.host = ""};
-	struct tls_config *tls = need_tls(w, bundle, err);
-	int result = tls ? find_target(c, &t, err) : -1;
 
-	if (result == 0) {
-		static const struct http_header headers[] = {
-			HTTP_H("Content-Type", "application/json"),
-			HTTP_H("Accept", "application/json"),
-		};
-		CLEANUP_FREE char *target = xasprintf("%s?timeout=%" PRId64 "s", t.path, timeout_s);
-		unsigned ms = (unsigned)timeout_s * 1000;
-
-		write_review(c, doc, request, &body);
-		c->url = xasprintf("%s?timeout=%" PRId64 "s", t.shown, timeout_s);
-		c->fetch = http_fetch_start(
-			w->http,
-			&(struct http_request){
-				.origin = {t.host, t.port, tls,
-					   t.server_name[0] ? t.server_name : NULL},
-				.method = HTTP_METHOD_POST,
-				.target = str_of(target),
-				.headers = headers,
-				.n_headers = 2,
-				.body = buf_str(&body),
-				.connect_ms = ms,
-				.first_byte_ms = ms,
-				.total_ms = ms,
-			},
-			on_answer, c, NULL);
-		c->phase->running++;
-	}
-	buf_done(&body);
-	done_target(&t);
-	return result;
+	c->tls = tls_config_ref(need_tls(w, bundle, err));
+	if (!c->tls || find_target(c, &c->target, err) < 0)
+		return -1;
+	c->timeout_s = json_int(json_get(c->webhook, "timeoutSeconds"), 10);
+	c->until_ms = clock_mono_ms() + c->timeout_s * 1000;
+	buf_init(&c->body, (size_t)64 << 20);
+	write_review(c, doc, request, &c->body);
+	c->phase->running++;
+	send_review(c);
+	return 0;
 }
 
 static void make_uid(char ret[UID_SIZE])
@@ -494,6 +538,8 @@ struct op *sim_webhooks_start(struct sim_webhooks *w, enum sim_phase phase,
 	p->arg = arg;
 	p->doc = jmut_doc_new();
 	find_calls(p);
+	for (size_t i = 0; i < p->n; i++)
+		loop_timer_init(&p->calls[i].again, w->loop, on_again, &p->calls[i]);
 	op_begin(&p->op, NULL, on_cancel);
 	loop_work_init(&p->work, w->loop, begin, p);
 	loop_work_post(&p->work);

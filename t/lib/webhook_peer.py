@@ -5,6 +5,7 @@ the ports file.
 
     /allow  /deny  /bare (denies without a word)  /warn  /patch/JSON (escaped; any number of operations)
     /deny-patch  /garbage  /status/CODE  /silent  /cut  /other-uid  /other-kind  /no-type
+    /again/CODE/N/TEXT (CODE with Retry-After: TEXT, N times; then as /allow)
 """
 
 import argparse
@@ -21,12 +22,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     ended = threading.Event()
     lock = threading.Lock()
+    asked = {}  # how often, by uid: /again
 
     def log_message(self, *args):
         pass
 
-    def reply(self, status, body):
+    def reply(self, status, body, again=None):
         self.send_response(status)
+        if again is not None:
+            self.send_header("Retry-After", again)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -58,6 +62,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/garbage":
             self.reply(200, b"{\"kind\":")
             return
+        elif path.startswith("/again/"):
+            code, times, text = path[len("/again/"):].split("/")
+            with self.lock:
+                seen = self.asked[response["uid"]] = self.asked.get(response["uid"], 0) + 1
+            if seen <= int(times):
+                self.reply(int(code), b"{}", text)
+                return
         elif path.startswith("/status/"):
             self.reply(int(path[len("/status/"):]), b"{}")
             return
