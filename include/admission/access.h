@@ -45,10 +45,10 @@ void admission_access_free(struct admission_access *a);
  * cb runs once, never before this returns, with out appended to: refused as a whole (403) where the
  * requester may not, (503) where that can't be found out; problems of single fields; warnings. r
  * and out are borrowed until cb has run or the operation was cancelled. deadline_ms: cb has run by
- * then, or where the API server has been silent for 4 s; what wasn't answered in time is a warning,
- * but for the requester's rights.
+ * then, or where the API server has been silent for 2 s (unheard); what wasn't answered in time is
+ * a warning, but for the requester's rights.
  */
-typedef void admission_access_fn(void *arg);
+typedef void admission_access_fn(void *arg, bool unheard);
 struct op *admission_access_start(struct admission_access *a, const struct admission_review *r,
 				  struct admission_findings *out, unsigned deadline_ms,
 				  admission_access_fn *cb, void *arg, struct scope *scope);

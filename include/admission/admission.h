@@ -30,9 +30,17 @@ struct admission_site {
 /* Fills ret, which is zeroed; what it points to must last until the next call. */
 typedef void admission_site_fn(void *arg, const char *ns, struct admission_site *ret);
 
+/*
+ * A review can't be finished here, since the API server hasn't said a word for a while. True:
+ * another replica may be asked: the API server calls again what is told to, and refuses where it
+ * finds nobody (failurePolicy Fail); from now on each answer is the last one on its connection.
+ */
+typedef bool admission_leave_fn(void *arg);
+
 struct admission_config {
 	struct loop *loop;
 	admission_site_fn *site;
+	admission_leave_fn *leave; /* NULL: never */
 	void *arg;
 	struct admission_access *access; /* borrowed; NULL: the API server isn't asked */
 };

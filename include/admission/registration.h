@@ -111,6 +111,8 @@ void admission_registration_changed(struct admission_registration *r);
  * none of the bundle, nobody knows yet, or (with url) the object isn't made yet. why may be NULL.
  */
 bool admission_registration_ready(const struct admission_registration *r, struct err *why);
+/* Whether an IPUJob is refused where no webhook gives an answer: as far as the object is known. */
+bool admission_registration_fails_closed(const struct admission_registration *r);
 void admission_registration_free(struct admission_registration *r); /* NULL is fine */
 
 #endif

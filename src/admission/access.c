@@ -17,10 +17,10 @@
 
 #define MAX_RUNNING (ADMISSION_ACCESS_CONNECTIONS - 2)
 #define MAX_WAITING 64
-/* Without a word from the API server for so long this replica alone may have lost it: whoever asks
- * again soon asks another one. Looked at each LISTEN_MS. */
-#define SILENT_MS  4000
-#define LISTEN_MS  500
+/* Without a word from the API server for so long this replica alone may have lost it: another one
+ * should be asked. Looked at each LISTEN_MS. */
+#define SILENT_MS  2000
+#define LISTEN_MS  250
 #define MAX_ANSWER ((size_t)4 << 20) /* the Pod comes back */
 
 struct admission_access {
@@ -55,7 +55,7 @@ struct asking {
 
 	struct loop_work work;
 	struct loop_timer timer, listen;
-	bool late, wants_exec, has_pods;
+	bool late, unheard, wants_exec, has_pods;
 	struct access_wait create, exec, levels;
 	struct access_pods pods;
 	struct try tries[2];              /* the worker's, the launcher's */
@@ -292,7 +292,7 @@ static void step(struct asking *q)
 	if (asked)
 		judge(q);
 	detach(q);
-	q->cb(q->arg);
+	q->cb(q->arg, q->unheard);
 }
 
 static void on_work(struct loop_work *work, void *arg)
@@ -314,10 +314,12 @@ static void on_listen(struct loop_timer *timer, void *arg)
 {
 	struct asking *q = arg;
 
-	if (kube_client_silence_ms(q->a->client) >= SILENT_MS)
+	if (kube_client_silence_ms(q->a->client) >= SILENT_MS) {
+		q->unheard = true;
 		on_timer(timer, arg);
-	else
+	} else {
 		loop_timer_start_in(&q->listen, LISTEN_MS);
+	}
 }
 
 /* ---- the beginning ---- */

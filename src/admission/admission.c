@@ -5,9 +5,11 @@
  */
 #include "admission/admission.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "admission/away.h"
 #include "admission/bounds.h"
 #include "admission/patch.h"
 #include "admission/review.h"
@@ -43,7 +45,8 @@ static const struct {
 
 struct admission {
 	struct admission_config config;
-	struct log_limit unreadable;
+	struct log_limit unreadable, sent_away;
+	struct away away;
 };
 
 enum state {
@@ -315,12 +318,35 @@ static void judge(struct pending *p)
 
 static void step(struct pending *p);
 
-static void on_asked(void *arg)
+/* As no review but an HTTP status with a time, on which the API server tries again by itself; a
+ * connection of its own leads it to any replica. */
+static void send_away(struct pending *p, unsigned pause_s)
+{
+	char seconds[16];
+	const struct http_header again = {STR("Retry-After"), {seconds, 1}};
+
+	snprintf(seconds, sizeof(seconds), "%u", pause_s);
+	if (log_limit_ok(&p->a->sent_away, LOG_EVERY_MS))
+		log_info("admission", p->ex->peer,
+			 "sent to another replica: no word from the API server here");
+	count(p->webhook, "elsewhere");
+	http_reply(p->ex, 503, "text/plain; charset=utf-8", &again, 1,
+		   STR("this replica has no word from the API server: ask another one\n"));
+	pending_free(p);
+}
+
+static void on_asked(void *arg, bool unheard)
 {
 	struct pending *p = arg;
+	const struct admission_config *c = &p->a->config;
+	unsigned pause_s;
 
 	p->state = STATE_ANSWER;
-	step(p);
+	if (unheard && c->leave && away_may(&p->a->away, p->review.uid, p->deadline_ms, &pause_s) &&
+	    c->leave(c->arg))
+		send_away(p, pause_s);
+	else
+		step(p);
 }
 
 static void on_late(struct loop_timer *timer, void *arg)

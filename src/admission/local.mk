@@ -21,6 +21,8 @@ libadmission_a_SOURCES = \
 	src/admission/access_pods.c \
 	src/admission/access_pods.h \
 	src/admission/admission.c \
+	src/admission/away.c \
+	src/admission/away.h \
 	src/admission/bounds.h \
 	src/admission/bounds.c \
 	src/admission/findings.c \
@@ -68,6 +70,10 @@ t_unit_admission_registration_test_LDADD = libadmission.a libcert.a $(sim_ldadd)
 check_PROGRAMS += t/unit/admission_job_test
 t_unit_admission_job_test_SOURCES = t/unit/admission_job_test.c t/unit/tap.h
 t_unit_admission_job_test_LDADD = $(admission_ldadd)
+
+check_PROGRAMS += t/unit/admission_away_test
+t_unit_admission_away_test_SOURCES = t/unit/admission_away_test.c t/unit/tap.h
+t_unit_admission_away_test_LDADD = $(admission_ldadd)
 
 check_PROGRAMS += t/unit/admission_path_test
 t_unit_admission_path_test_SOURCES = t/unit/admission_path_test.c t/unit/tap.h

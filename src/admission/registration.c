@@ -367,6 +367,22 @@ bool admission_registration_ready(const struct admission_registration *r, struct
 	return true;
 }
 
+bool admission_registration_fails_closed(const struct admission_registration *r)
+{
+	const struct json *o = object(&r->sides[ADMISSION_VALIDATING]);
+	struct json_iter it = json_iter(json_get(o, "webhooks"));
+	bool any = false;
+
+	while (json_next(&it)) {
+		if (!str_eqz(json_str(json_get(it.value, "name")), ADMISSION_WEBHOOK_VALIDATE_JOB))
+			continue;
+		if (!str_eqz(json_str(json_get(it.value, "failurePolicy")), "Fail"))
+			return false;
+		any = true;
+	}
+	return any;
+}
+
 /* ---- life ---- */
 
 static void begin_side(struct admission_registration *r, enum admission_kind kind, const char *name)

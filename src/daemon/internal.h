@@ -203,6 +203,8 @@ int register_open(struct daemon *d, struct err *err);
  * configurations are kept right. */
 void register_changed(struct daemon *d);
 bool register_ready(const struct daemon *d, struct err *why);
+/* Whether an IPUJob is refused where no webhook answers. */
+bool register_fails_closed(const struct daemon *d);
 void register_again(struct daemon *d); /* by a configuration that has changed */
 void register_stop(struct daemon *d);
 

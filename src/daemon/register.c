@@ -108,6 +108,11 @@ bool register_ready(const struct daemon *d, struct err *why)
 	return false;
 }
 
+bool register_fails_closed(const struct daemon *d)
+{
+	return d->registration && admission_registration_fails_closed(d->registration);
+}
+
 void register_again(struct daemon *d)
 {
 	if (!d->registration)

@@ -97,6 +97,18 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 	};
 }
 
+/* Where nobody answering means no. Idle connections go too, or the API server's next tries would
+ * come by them. /readyz takes it back. */
+static bool leave(void *arg)
+{
+	struct webhook *w = arg;
+
+	if (!register_fails_closed(w->d))
+		return false;
+	webhook_leave(w, true, true);
+	return true;
+}
+
 /* ---- the listener ---- */
 
 int webhook_serve(struct daemon *d, struct tls_config *tls, struct err *err)
@@ -248,7 +260,7 @@ void webhook_reload(struct daemon *d)
 int webhook_start(struct daemon *d, struct err *err)
 {
 	struct webhook *w = xcalloc(1, sizeof(*w));
-	struct admission_config ac = {.loop = d->loop, .site = fill_site, .arg = w};
+	struct admission_config ac = {.loop = d->loop, .site = fill_site, .leave = leave, .arg = w};
 	const struct http_server_config sc = {
 		.limits = {.max_head_bytes = (size_t)d->config->header_bytes,
 			   .max_body_bytes = ADMISSION_MAX_BODY_BYTES},

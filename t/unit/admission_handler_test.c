@@ -15,6 +15,7 @@ static struct kube_config *config;
 static struct kube_client *client;
 static struct admission_access *access_;
 static struct admission *admission;
+static admission_leave_fn *leave; /* of the next one */
 static struct http_server *server;
 static unsigned port;
 
@@ -39,7 +40,7 @@ static void begin(void)
 		.on_answered = admission_on_answered};
 	struct admission_access_opts opts = {.pods = {.launcher_image = "l", .worker_wait_s = 1}};
 	struct kube_client_opts copts = {.loop = loop, .net = net};
-	struct admission_config ac = {.loop = loop, .site = fill_site};
+	struct admission_config ac = {.loop = loop, .site = fill_site, .leave = leave};
 	struct err err = ERR_INIT;
 
 	config = srv_config(srv, "tok");
@@ -169,6 +170,71 @@ static void test_rows(void)
 	row_end();
 }
 
+/* ---- elsewhere ---- */
+
+static bool say_yes(void *arg)
+{
+	(void)arg;
+	http_server_leave(server, true);
+	return true;
+}
+
+static bool say_no(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+/* The answer to one review, and how long it took on the clock. */
+static char *review_silently(int64_t *ret_ms)
+{
+	int64_t began = clock_mono_ms();
+	char *text;
+	struct end e;
+
+	send_review(&e, "?timeout=30s", JOB);
+	ok(RUN_UNTIL(e.in.len > 0, 50), "an answer");
+	settle();
+	*ret_ms = clock_mono_ms() - began;
+	text = raw_text(&e);
+	end_done(&e);
+	return text;
+}
+
+/* The API server says nothing: other replicas may know more, and are asked before it's refused. */
+static void test_elsewhere(void)
+{
+	static const struct srv_step steps[] = {SILENCE, {NAMESPACE, 0, NULL, NULL, SRV_HANG}};
+	double before;
+	int64_t ms;
+
+	for (int may = 0; may < 2; may++) {
+		row_begin(may ? "sent away" : "nobody refuses in our place");
+		srv_script(srv, steps, 2, 0);
+		srv->any_order = true;
+		leave = may ? say_yes : say_no;
+		begin();
+		before = counted("elsewhere");
+		for (unsigned i = 0; may && i < 9; i++) {
+			CLEANUP_FREE char *text = review_silently(&ms);
+
+			has_str(text, "HTTP/1.1 503 ", "no review");
+			has_str(text, i < 3 ? "Retry-After: 0\r\n" : "Retry-After: 1\r\n", "when");
+			has_str(text, "Connection: close", "by another connection");
+			ok(i ? ms <= 300 : ms >= 2000 && ms <= 2500, "after %lld ms",
+			   (long long)ms);
+			clock_advance(i < 3 ? 0 : 1000);
+		}
+		CLEANUP_FREE char *text = review_silently(&ms);
+		has_str(text, "HTTP/1.1 200 OK", "in the end it's answered");
+		has_str(text, "\"code\":503", "refused");
+		is_uint((uintmax_t)(counted("elsewhere") - before), may ? 9 : 0, "counted");
+		finish();
+	}
+	row_end();
+	leave = NULL;
+}
+
 /* ---- ends ---- */
 
 static void test_abandoned(void)
@@ -266,6 +332,7 @@ int main(void)
 	test_begin();
 	srv = srv_new(NULL);
 	test_rows();
+	test_elsewhere();
 	test_abandoned();
 	test_stop();
 	test_deadlines();

@@ -271,6 +271,7 @@ static void test_chart(void)
 	install(ADMISSION_VALIDATING);
 	begin_replica(&a, &chart);
 	ok(!ready(&a), "not ready before it's known");
+	ok(!admission_registration_fails_closed(a.registration), "nor known to fail closed");
 	ok(WITHIN(5000, all_right(&a)), "every entry of ours has the bundle");
 	is_int(writes(), 2, "in one write each");
 	is_str(bundle_of(ADMISSION_MUTATING, 2).p, "", "the entry of others has none");
@@ -284,6 +285,13 @@ static void test_chart(void)
 	edit(ADMISSION_MUTATING, 2, "caBundle", "eA==");
 	turns(6000, 10);
 	is_int(writes(), 2, "that's theirs");
+
+	row_begin("whether no answer is a refusal");
+	ok(admission_registration_fails_closed(a.registration), "as the chart says");
+	edit(ADMISSION_VALIDATING, 0, "failurePolicy", "Ignore");
+	ok(WITHIN(5000, !admission_registration_fails_closed(a.registration)), "not any more");
+	edit(ADMISSION_VALIDATING, 0, "failurePolicy", "Fail");
+	ok(WITHIN(5000, admission_registration_fails_closed(a.registration)), "once more");
 
 	row_begin("a person spoils a bundle");
 	edit(ADMISSION_MUTATING, 1, "caBundle", "eA==");
