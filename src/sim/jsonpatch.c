@@ -220,11 +220,12 @@ int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *
 /* ---- strategic merge patch ---- */
 
 /* Of an item of a list, by the key that its items are told apart by. */
-static struct jmut *find_item(struct jmut *list, const char *key, struct str value)
+static struct jmut *find_item(struct jmut *list, const char *key, struct str value, size_t *ret_i)
 {
 	struct json_iter it = json_iter(jmut_view(list));
 
 	while (json_next(&it)) {
+		*ret_i = it.index;
 		if (str_eq(json_str(json_get(it.value, key)), value))
 			return jmut_of(it.value);
 	}
@@ -243,12 +244,18 @@ static int merge_list(struct jmut_doc *doc, struct jmut *target, struct str name
 
 	while (json_next(&it)) {
 		struct str value = json_str(json_get(it.value, item_key));
-		struct jmut *item = find_item(list, item_key, value);
+		size_t i;
+		struct jmut *item = find_item(list, item_key, value, &i);
 
 		if (!value.len)
 			return err_set(err, ERR_INVALID, 400,
 				       "map: %.*s does not contain declared merge key: %s",
 				       STR_ARG(name), item_key);
+		if (str_eqz(json_str(json_get(it.value, "$patch")), "delete")) {
+			if (item)
+				jmut_remove(list, i);
+			continue;
+		}
 		if (!item) {
 			item = jmut_object(doc);
 			jmut_push(doc, list, item);

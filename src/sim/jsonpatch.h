@@ -14,8 +14,8 @@ int sim_json_patch(struct jmut_doc *doc, struct jmut **root, const struct json *
 		   struct err *err);
 
 /* A strategic merge patch of *root (Kubernetes: Update API Objects in Place Using kubectl patch):
- * conditions are merged by their type, taints replaced; other lists and directives aren't known:
- * ERR_UNSUPPORTED. */
+ * conditions are merged by their type, and deleted by "$patch"; taints are replaced; other lists
+ * and directives aren't known: ERR_UNSUPPORTED. */
 int sim_strategic_patch(struct jmut_doc *doc, struct jmut *root, const struct json *patch,
 			struct err *err);
 

@@ -195,6 +195,21 @@ sub start_replica ($s, $name, %set) {
 	return $s->another_operator;
 }
 
+# The role node, for a Node of the cluster: in that one's network, where Kubernetes is a real one. Options: env; set, KEY=VALUEs.
+sub start_node_role ($s, $node, %option) {
+	my @set = ("node.name=$node", 'health.listen=127.0.0.1:0', @{ $option{set} // [] });
+	my $role = $s->{back}->start_on($node, 'ipu-operator', env => $option{env} // {},
+		args => [ '--roles=node', '--kubeconfig', $s->{back}->kubeconfig, map { ('--set', $_) } @set ]);
+	push @{ $s->{programs} }, $role;
+	return $role;
+}
+
+# Ends a program before the scenario does; by a signal, as a crash.
+sub end_program ($s, $program, $signal = undef) {
+	$s->{programs} = [ grep { $_ != $program } @{ $s->{programs} } ];
+	return $signal ? $program->crash : $program->stop(status => 0);
+}
+
 sub operator ($s) { return $s->{operator} }
 sub sim ($s) { return $s->{sim} }
 sub back ($s) { return $s->{back} }

@@ -159,6 +159,15 @@ sub check_rights ($self) {
 	return Test::More::is_deeply([ sort keys %$denied ], [], 'what the chart grants the operator is enough for all that it asked');
 }
 
+# In a node's network, whose first interface is that name's.
+sub start_on ($self, $node, $name, %option) {
+	my ($entrance, @words) = $self->{c}->entrance(node => $node);
+	return start($name, %option, ports => 0, path => $entrance, args => [ @words, IpuTest::program($name), @{ $option{args} } ]);
+}
+sub node_link ($self) { return 'eth0' }
+
+sub shell_env ($self) { return (KUBECONFIG => $self->{c}->host_kubeconfig, PATH => $self->{c}->programs . ":$ENV{PATH}") }
+
 sub launch ($self, $name, %option) { return $self->{c}->start_program($name, %option) }
 
 # They run wherever there are real nodes.

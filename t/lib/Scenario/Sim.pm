@@ -23,6 +23,13 @@ sub kubeconfig ($self) { return "$self->{dir}/kubeconfig" }
 sub reach ($self, $code) { return $code->() }
 sub launch ($self, $name, %option) { return start($name, %option) }
 
+# Nodes are no machines here.
+sub start_on ($self, $node, $name, %option) { return $self->launch($name, %option) }
+sub node_link ($self) { return 'lo' }
+
+# What a person's shell has in its environment.
+sub shell_env ($self) { return (KUBECONFIG => $self->kubeconfig) }
+
 sub start_daemon ($self, $settings) {
 	return $self->launch('ipu-operator', env => { KUBECONFIG => $self->kubeconfig },
 		args => [ map { ('--set', "$_=$settings->{$_}") } sort keys %$settings ]);
