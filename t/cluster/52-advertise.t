@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Nodes that show the IPUs that they reach, and Kubernetes' own scheduler that asks the operator where there's room: two V-IPU
-# controllers, each with a node of its own, on real nodes with real kubelets. The scheduler's configuration is what NOTES print, and
-# what is left at the end is taken away by the administrator's guide's command.
+# controllers, each with a node of its own, on real nodes with real kubelets. The scheduler's configuration is what NOTES print, its
+# certificate is had by the administrator's guide's commands, and what is left at the end is taken away by another of these.
 
 use v5.36;
 use FindBin;
@@ -59,11 +59,43 @@ sub why_pending ($name) {
 	return join ' ', map { $_->{message} } @{ $events->{items} };
 }
 
+# A script of the guide's, in the folder of the cluster's keys.
+sub run_guide ($script) {
+	return run([ 'sh', '-ec', $script ], seconds => 90, env => { KUBECONFIG => $c->host_kubeconfig, PATH => $c->programs . ":$ENV{PATH}" });
+}
+
+# The scheduler goes on with this configuration.
+sub schedule_by ($yaml) {
+	my $file = $c->dir . '/keys/scheduler.yaml';
+	my $pid_file = $c->dir . '/pids/kube-scheduler';
+	spit($file, $yaml);
+	$c->stop('kube-scheduler');
+	my $written = json_decode(slurp($pid_file));
+	$written->{command} = [ (grep { !/^--(?:kubeconfig|leader-elect|kube-api-|config)/ } @{ $written->{command} }), "--config=$file" ];
+	spit($pid_file, json_encode($written));
+	$c->revive('kube-scheduler');
+	return;
+}
+
+sub said ($pattern) {
+	return join '', map { $c->kubectl('-n', $ns, 'logs', $_->{metadata}{name}) =~ /^(.*$pattern.*)$/mg } $i->pods('ipu-operator-vipu-proxy');
+}
+
+part 'the scheduler\'s certificate' => sub {
+	my ($script) = file_text('doc/admin-guide.md') =~ /^(openssl req -new .*?)^```$/ms or die "no commands\n";
+	my $keys = $c->dir . '/keys';
+	$script =~ s{/etc/kubernetes/pki/ca\.crt}{ca.crt} or fail('no authority in it');
+	my $done = run_guide("cd $keys\n$script");
+	is($done->{status}, 0, 'by the guide\'s commands') or diag($done->{err});
+	like(run([ qw(openssl x509 -noout -subject -issuer -in), "$keys/ipu-scheduler.crt" ])->{out}, qr/CN ?= ?ipu-scheduler\n.*CN ?= ?test-ca/, 'signed by the cluster');
+};
+
 part 'the installation' => sub {
 	$c->kubectl('label', 'node', $first, 'pod=a');
 	$c->kubectl('label', 'node', $second, 'pod=b');
 	$notes = $i->install({ vipuControllers => join(',', @entry), ipuVisibility => { advertise => 'whole' },
-		extendedScheduler => { enabled => JSON::PP::true() }, operatorConfig => { pods => { mode => 'init' } } });
+		extendedScheduler => { enabled => JSON::PP::true(), clientCASecret => 'ipu-scheduler-clients', clientNames => ['ipu-scheduler'] },
+		operatorConfig => { pods => { mode => 'init' } } });
 	like($notes, qr/^ +kind: KubeSchedulerConfiguration$/m, 'NOTES have the scheduler\'s configuration');
 };
 
@@ -101,13 +133,15 @@ part 'the scheduler asks' => sub {
 	$yaml =~ s/\b$_\b/$value{$_}/ or fail("no $_ in it") for sort keys %value;
 	my $keys = $c->dir . '/keys';
 	$yaml =~ s{/etc/kubernetes/scheduler\.conf}{$keys/scheduler.kubeconfig} or fail('no kubeconfig in it');
-	spit("$keys/scheduler.yaml", $yaml);
-	my $pid_file = $c->dir . '/pids/kube-scheduler';
-	$c->stop('kube-scheduler');
-	my $written = json_decode(slurp($pid_file));
-	$written->{command} = [ (grep { !/^--(?:kubeconfig|leader-elect|kube-api-)/ } @{ $written->{command} }), "--config=$keys/scheduler.yaml" ];
-	spit($pid_file, json_encode($written));
-	$c->revive('kube-scheduler');
+	$yaml =~ s{/etc/kubernetes/pki/ipu-scheduler\.(crt|key)$}{$keys/ipu-scheduler.$1}mg == 2 or fail('no certificate in it');
+	schedule_by($yaml =~ s/^ +(?:cert|key)File: .*\n?//mgr);
+	make('unknown', ipus => 1, spec => { nodeSelector => {} });
+	wait_place('unknown');
+	ok($s->wait_for('the operator to say why it doesn\'t answer', sub { said(qr/TLS handshake failed: the client has no certificate/) }),
+		'a scheduler without a certificate is refused, and goes on by itself');
+	$s->delete('pods', 'unknown');
+	$s->wait_for('all IPUs to come back', sub { !$s->partitions(0) && !$s->partitions(1) });
+	schedule_by($yaml);
 	make('small', ipus => 1, spec => { nodeSelector => {} });
 	wait_place('small');
 	like(place('small'), qr/^(?:$first|$second)$/, 'a Pod with IPUs is on a node that reaches some');
@@ -167,7 +201,7 @@ part 'without the operator' => sub {
 	wait_place('ordinary');
 	pass('and Pods are scheduled while nobody answers the scheduler');
 	my ($command) = file_text('doc/admin-guide.md') =~ /^(kubectl get nodes -o name \| xargs .*)$/m or die "no command\n";
-	my $done = run([ 'sh', '-c', $command ], env => { KUBECONFIG => $c->host_kubeconfig, PATH => $c->programs . ":$ENV{PATH}" });
+	my $done = run_guide($command);
 	is($done->{status}, 0, 'the guide\'s command') or diag($done->{err});
 	ok(shows($_, ''), "$_ shows nothing any more") for $first, $second, $other;
 };

@@ -167,7 +167,8 @@ sub start_controllers ($self) {
 		"--kubeconfig=$keys/controller-manager.kubeconfig", '--leader-elect=false',
 		'--secure-port=0', '--use-service-account-credentials=true',
 		@unlimited, "--flex-volume-plugin-dir=$self->{dir}/tmp/plugins",
-		"--service-account-private-key-file=$keys/accounts.key", "--root-ca-file=$keys/ca.crt");
+		"--service-account-private-key-file=$keys/accounts.key", "--root-ca-file=$keys/ca.crt",
+		"--cluster-signing-cert-file=$keys/ca.crt", "--cluster-signing-key-file=$keys/ca.key");
 	$self->start('kube-scheduler', 'kube-scheduler', "--kubeconfig=$keys/scheduler.kubeconfig",
 		'--leader-elect=false', '--secure-port=0', @unlimited);
 }
