@@ -20,6 +20,7 @@
  * PUBLISH_HEAD, once the machine has shown itself to be a head node. */
 #define PUBLISH_ANNOTATION "graphcore.ai/node-published"
 #define PUBLISH_HEAD       "head"
+#define PUBLISH_TAINT_WORD "taint:"
 #define PUBLISH_TAINT      "graphcore.ai/fabric-not-ready" /* node.taint's default */
 #define PUBLISH_EFFECT     "NoSchedule"
 

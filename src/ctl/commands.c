@@ -227,6 +227,13 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"Prints a MacvlanNetwork for NVIDIA's network operator, made for this machine: run it on a\n" \
 	"head node. Its comments say where each value comes from.\n"
 
+#define ABOUT_NODE_CLEAN                                                                               \
+	"What the role node has put there (the condition IPUFabricReady, labels, the taint), and\n"    \
+	"graphcore.ai/ipu, for Nodes that are no head nodes any more, or when the operator is gone.\n" \
+	"Others' labels, taints and resources stay. A Node of which the role node has spoken within\n" \
+	"six minutes is left alone, unless --force says that it's gone. With --wait it first waits\n"  \
+	"until the operator's Pods are gone.\n"
+
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \
 	"given it stay; nothing is ever removed. Doing it twice changes nothing.\n"
@@ -274,6 +281,9 @@ const struct ctl_command ctl_commands[] = {
 	{"rdma macvlan", "", "the manifest of Pods' network on this machine's RDMA interface",
 	 ABOUT_RDMA_MACVLAN, 0, 0, CTL_TAKES_RDMA | CTL_TAKES_MACVLAN | CTL_TAKES_CONFIG_MAP, false,
 	 ctl_run_rdma_macvlan, .alone = true},
+	{"node clean", "[NODE]...", "take off Nodes what the operator has put there",
+	 ABOUT_NODE_CLEAN, 0, ANY_NUMBER, CTL_TAKES_NODES | CTL_TAKES_WAIT, true,
+	 ctl_run_node_clean},
 	{"support-bundle", "", "all that an expert needs, without secrets, as one archive",
 	 ABOUT_BUNDLE, 0, 0, CTL_TAKES_BUNDLE, true, ctl_run_bundle},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",

@@ -58,6 +58,9 @@ int ctl_run_drain(struct ctl_link *link, const struct ctl_options *o, struct err
 int ctl_run_crd_print(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_crd_apply(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
+/* node_clean.c */
+int ctl_run_node_clean(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
 /* rdma.c, rdma_macvlan.c */
 int ctl_run_rdma_check(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 int ctl_run_rdma_macvlan(struct ctl_link *link, const struct ctl_options *o, struct err *err);

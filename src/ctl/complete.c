@@ -110,8 +110,8 @@ static void offer_value(struct completing *c, const char *option, unsigned takes
 	static const char *const colors[] = {"auto", "always", "never", NULL};
 	static const char *const forms[] = {"api", "file", NULL};
 	static const char *const modes[] = {"bridge", "private", "vepa", "passthru", NULL};
-	static const char *const paths[] = {"filename", "config", "kubeconfig",
-					    "ca-file",  "root",   NULL};
+	static const char *const paths[] = {"filename", "config",     "kubeconfig", "ca-file",
+					    "root",     "cni-folder", NULL};
 
 	for (size_t i = 0; paths[i]; i++)
 		c->files = c->files || strcmp(option, paths[i]) == 0;
@@ -154,6 +154,8 @@ static void offer_operands(struct completing *c, const struct ctl_command *comma
 		offer_all(c, shells);
 	else if (command->takes & CTL_TAKES_FILES)
 		c->files = true;
+	else if (command->takes & CTL_TAKES_NODES)
+		offer_asked(c, &KUBE_NODES, NULL);
 	else if (command->run == ctl_run_cordon || command->run == ctl_run_uncordon ||
 		 command->run == ctl_run_drain)
 		offer_asked(c, NULL, "/controllers");

@@ -21,6 +21,8 @@ libctl_a_SOURCES = \
 	src/ctl/link.c \
 	src/ctl/manifest.h \
 	src/ctl/manifest.c \
+	src/ctl/node_clean.h \
+	src/ctl/node_clean.c \
 	src/ctl/options.h \
 	src/ctl/options.c \
 	src/ctl/rdma.h \
@@ -91,6 +93,10 @@ t_unit_ctl_explain_test_LDADD = $(ctl_ldadd)
 check_PROGRAMS += t/unit/ctl_bundle_test
 t_unit_ctl_bundle_test_SOURCES = t/unit/ctl_bundle_test.c t/unit/tap.h
 t_unit_ctl_bundle_test_LDADD = $(ctl_ldadd)
+
+check_PROGRAMS += t/unit/ctl_node_test
+t_unit_ctl_node_test_SOURCES = t/unit/ctl_node_test.c t/unit/tap.h
+t_unit_ctl_node_test_LDADD = $(ctl_ldadd)
 
 check_PROGRAMS += t/unit/ctl_rdma_test
 t_unit_ctl_rdma_test_SOURCES = t/unit/ctl_rdma_test.c t/unit/tap.h

@@ -35,6 +35,7 @@ enum {
 	CTL_TAKES_CHECK = 1024,
 	CTL_TAKES_RDMA = 2048,     /* controllers, and which network */
 	CTL_TAKES_RDMA_POD = 4096, /* node, resource and the test Pod */
+	CTL_TAKES_NODES = 16384,   /* all of them, and --dry-run */
 	CTL_TAKES_MACVLAN = 8192,  /* what goes into the manifest, and whether it's applied */
 };
 
@@ -52,13 +53,13 @@ struct ctl_options {
 	const char *controller, *config;            /* of render; NULL: not given */
 	unsigned interval_s, log_mib;               /* 0: not given */
 	/* Of rdma check and rdma macvlan; NULL, 0 and false: not given. */
-	const char *network, *network_ns, *root, *node, *resource, *image;
+	const char *network, *network_ns, *root, *cni_folder, *node, *resource, *image;
 	const char *interface, *subnet, *exclude, *mode; /* exclude may be "" */
 	unsigned mtu, user;
 	bool test_pod, inside, attachment, apply;
 	const char *color_word;
 	enum ctl_color color;
-	bool no_headers, watch, check, force, once, dry_run, help, version;
+	bool no_headers, watch, check, force, once, dry_run, all, help, version;
 
 	const char **files; /* --filename, in order; part of an array as long as argv */
 	size_t n_files;

@@ -13,7 +13,6 @@
 #include "core/str.h"
 #include "kube/object.h"
 
-#define TAINT_WORD    "taint:"
 #define MAX_PUBLISHED ((size_t)64 << 10)
 
 /* ---- the Node ---- */
@@ -339,7 +338,7 @@ static void want_taint(const struct publish_view *v, enum fabric_status status, 
 		       struct buf *ours)
 {
 	const char *key = v->settings->taint;
-	CLEANUP_FREE char *word = xasprintf(TAINT_WORD "%s", key);
+	CLEANUP_FREE char *word = xasprintf(PUBLISH_TAINT_WORD "%s", key);
 	bool recorded = is_recorded(v->node, str_of(word));
 	bool there = has_taint(v->node, str_of(key));
 
@@ -383,7 +382,7 @@ static void patch_labels(const struct publish_view *v, struct str ours, struct j
 
 static struct str taint_word(struct str word)
 {
-	struct str prefix = STR(TAINT_WORD);
+	struct str prefix = STR(PUBLISH_TAINT_WORD);
 
 	if (!str_has_prefix(word, prefix))
 		return STR_NULL;
@@ -400,7 +399,7 @@ static void patch_taints(const struct publish_view *v, struct str ours, struct j
 	struct str rest, word;
 
 	while (json_next(&it)) {
-		CLEANUP_FREE char *is = xasprintf(TAINT_WORD "%.*s",
+		CLEANUP_FREE char *is = xasprintf(PUBLISH_TAINT_WORD "%.*s",
 						  STR_ARG(json_str(json_get(it.value, "key"))));
 
 		if (is_taint(it.value, json_str(json_get(it.value, "key"))) &&

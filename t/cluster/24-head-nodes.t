@@ -112,8 +112,19 @@ subtest 'with RDMA: a port goes down, and comes back' => sub {
 	$i->upgrade;
 	like(taints(), qr/fabric-not-ready/, 'the DaemonSet is gone, and what it has said is there');
 	my ($commands) = file_text('doc/admin-guide.md') =~ /^### A head node that is one no more\n.*?^```sh[^\n]*\n(.*?)^```$/ms;
-	my $done = run([ 'sh', '-ec', $commands ], env => { PATH => $c->programs . ":$ENV{PATH}", KUBECONFIG => $c->host_kubeconfig }, seconds => 60);
-	is($done->{status}, 0, "the guide's commands end well") or diag($done->{err});
+	my ($clean) = $commands =~ /^(ipuctl node clean head-1)\b/m or die "no command\n";
+	$clean =~ s/head-1/$head/;
+	my $guide = sub ($words) {
+		return run([ 'sh', '-ec', $words ], seconds => 60,
+			env => { PATH => IpuTest::program('ipuctl') =~ s{/[^/]+$}{}r . ":$ENV{PATH}", KUBECONFIG => $c->host_kubeconfig });
+	};
+	my $done = $guide->($clean);
+	is($done->{status}, 1, "the guide's command");
+	like($done->{err}, qr/node\/$head: left alone: the role node wrote there \d+ s ago/, '... leaves a node alone that the role has just left');
+	$done = $guide->("$clean --force");
+	is($done->{status}, 0, '... unless told that it has') or diag($done->{err});
+	like($done->{out}, qr{^node/$head cleaned: condition IPUFabricReady, .*taint graphcore\.ai/fabric-not-ready, annotation graphcore\.ai/node-published$},
+		'... and says what it took');
 	is(condition()->{status}, '', '... no condition is left');
 	ok(scalar(@{ node()->{status}{conditions} }), "... but the kubelet's");
 	is(taints(), 'others:PreferNoSchedule', "... and of the taints others'");
@@ -145,6 +156,19 @@ subtest 'with RDMA: a port goes down, and comes back' => sub {
 	$machine->event('mlx5_0', port_active => 1);
 	wait_until('all is gone', sub { is_status('True') && taints() !~ /fabric/ && events('IPUFabricReady') =~ m{Pod/stays-away} });
 	$daemon->stop(status => 0);
+};
+
+subtest 'uninstalled' => sub {
+	$i->upgrade({%daemons});
+	wait_until('the DaemonSet to speak again', sub { is_status('False') && taints() =~ /fabric-not-ready/ }, seconds => 60);
+	$i->uninstall;
+	is(condition()->{status}, '', 'no condition is left');
+	is(taints(), 'others:PreferNoSchedule', "... of the taints others'");
+	is(note_of($head), undef, '... nor a note');
+	is(node()->{metadata}{labels}{head}, 'true', "... and of the labels others'");
+	is(node()->{metadata}{labels}{'fabric-ctrl'}, undef, '... the role\'s are gone');
+	wait_until("a DaemonSet's Pods to be gone", sub { !@{ $c->get("pods", "-n", "ipu-node")->{items} } }, seconds => 60);
+	is(condition()->{status}, '', 'nobody has written again');
 };
 
 $i->down;

@@ -141,6 +141,7 @@ my %effect = (
 	'proxyEnv.noProxy' => [ 'a.example,10.0.0.0/8', { 'proxyEnv.httpsProxy' => 'http://p:2' }, "$cc env NO_PROXY value" =>
 		'a.example,10.0.0.0/8,localhost,127.0.0.1,::1,.svc,.cluster.local,$(KUBERNETES_SERVICE_HOST)' ],
 	'crds.upgrade' => [ $no, 'Job/ipu-operator-crd-upgrade' => undef, 'ClusterRole/ipu-operator-crd-upgrade' => undef ],
+	'uninstall.cleanNodes' => [ $no, { 'node.enabled' => $yes }, 'DaemonSet/ipu-operator-node kind' => 'DaemonSet', 'Job/ipu-operator-clean-nodes' => undef, 'ClusterRole/ipu-operator-clean-nodes' => undef ],
 	'rbac.aggregate' => [ $no, 'ClusterRole/ipu-operator-ipujobs-view' => undef, 'ClusterRole/ipu-operator-ipujobs-edit' => undef ],
 	'rbac.secretNames' => [ ['pod1'], 'Role/ipu-operator-vipu-proxy rules' => sub ($rules) {
 		my @secrets = grep { "@{ $_->{resources} }" eq 'secrets' && "@{ $_->{verbs} }" =~ /list/ } @$rules;

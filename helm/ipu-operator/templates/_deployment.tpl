@@ -220,7 +220,12 @@ securityContext:
 nodeSelector:
   {{- include "ipu-operator.strings" . | trim | nindent 2 }}
 {{- end }}
-{{- with .Values.controller.tolerations }}
+{{- /* A cluster's only node may be one that isn't on its fabric. */}}
+{{- $tolerations := .Values.controller.tolerations -}}
+{{- with dig "node" "taint" "graphcore.ai/fabric-not-ready" .Values.operatorConfig -}}
+{{- $tolerations = append $tolerations (dict "key" . "operator" "Exists" "effect" "NoSchedule") -}}
+{{- end -}}
+{{- with $tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
