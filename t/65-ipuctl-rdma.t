@@ -11,7 +11,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use Cwd qw(abs_path);
-use File::Path qw(make_path);
+use File::Path qw(make_path remove_tree);
 use IpuTest;
 use IpuTree qw(file_text);
 use RdmaStandin;
@@ -242,6 +242,16 @@ subtest 'the manifest' => sub {
 		like($done->{err}, $wrong->[1], '... for this reason');
 	}
 	like(macvlan('--exclude', '')->{out}, qr/"exclude": \[\]/, 'nothing need be excluded');
+	like($first->{out}, qr{^# Whereabouts' kubeconfig: below /etc/cni/net\.d \(this machine's\)\.$}m, 'where Whereabouts is told by a comment');
+	like($first->{out}, qr{"kubeconfig": "/etc/cni/net\.d/whereabouts\.d/whereabouts\.kubeconfig"}, '... and there it is looked for');
+	my $k3s = '/var/lib/rancher/k3s/agent/etc/cni/net.d';
+	put('proc/813/limits' => limits('unlimited'), 'proc/813/comm' => "k3s-server\n", 'proc/813/cgroup' => "0::/system.slice/k3s.service\n",
+		substr("$k3s/00-multus.conf", 1) => '{}');
+	like(macvlan()->{out}, qr{^# Whereabouts' kubeconfig: below \Q$k3s\E \(that of k3s\)\.\n(?:#.*\n)*# Careful: \Q$k3s\E has no whereabouts\.d: .*"kubeconfig": "\Q$k3s\E/}ms,
+		'K3s runs here: its own');
+	like(macvlan('--cni-folder', '/srv/x')->{out}, qr{^# Whereabouts' kubeconfig: below /srv/x \(as asked for\)\..*"kubeconfig": "/srv/x/}ms, 'another one, by an option');
+	is(macvlan('--cni-folder', 'srv')->{status}, 2, '... which is absolute');
+	remove_tree(map { "$root/$_" } 'proc/813', 'var/lib/rancher');
 	{
 		local $controllers = '192.0.2.9';
 		my $wish = macvlan('--interface', 'rdma0');

@@ -19,7 +19,7 @@ struct fabric;
 struct fabric_opts {
 	const struct vipu_address_list *controllers; /* whose reach is wanted; may be empty */
 	const char *root;       /* before /proc, /sys and /etc; NULL and "": none */
-	const char *cni_folder; /* NULL: /etc/cni/net.d, or K3s' where that isn't */
+	const char *cni_folder; /* NULL: it's found */
 	bool limits_only; /* of the host the limits and huge pages, all below /proc and /sys */
 	unsigned host_ms; /* the host's limits are read again after this; 0: a minute */
 };

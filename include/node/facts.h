@@ -154,10 +154,12 @@ struct fabric_host {
 	uint64_t hugepages_total, hugepages_free, hugepage_bytes;
 	struct fabric_module *modules; /* those that matter for RDMA, loaded or not */
 	size_t n_modules;
-	/* In /etc/cni/net.d, or where K3s or somebody says; known: the folder could be read. */
+	/* In the folder that somebody names, that of the runtime here, or /etc/cni/net.d; known: it
+	 * could be read. */
 	bool cni_known, cni_missing; /* missing: it isn't there */
 	bool cni_multus, cni_multus_folder, cni_whereabouts;
 	char cni_folder[NODE_TEXT_SIZE];
+	const char *cni_of; /* whose own folder that is: "k3s"; NULL: nobody's */
 };
 void fabric_host_done(struct fabric_host *host);
 

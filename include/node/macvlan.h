@@ -29,6 +29,7 @@ struct macvlan_wishes {
 	const char *exclude; /* with commas, "": nothing at all is excluded */
 	unsigned mtu;
 	const char *mode;
+	const char *cni_folder; /* absolute */
 	/* Of the cluster's Nodes: in the subnet they aren't given out either. */
 	const struct macvlan_used *used;
 	size_t n_used;
@@ -57,6 +58,9 @@ struct macvlan_plan {
 	uint64_t left;                  /* how many Pods can have an address; UINT64_MAX: enough */
 	const struct fabric_reach *via; /* what is known of the interface; NULL: nothing */
 	bool is_wish;                   /* a person named the interface */
+	const char *cni_folder;         /* of the nodes, with Whereabouts' kubeconfig */
+	char cni_why[64];               /* it's that one */
+	bool no_whereabouts;            /* … and isn't there */
 	bool may_guess;                 /* nobody said what isn't for Pods */
 };
 

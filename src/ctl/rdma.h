@@ -61,6 +61,8 @@ extern const struct node_rule ctl_rdma_cluster_rules[], ctl_rdma_pod_rules[];
 void ctl_rdma_judge_cluster(const struct json *facts, const struct fabric_facts *local,
 			    const struct ctl_rdma_question *q, struct node_findings *f);
 
+/* The member, where it's a string; else "". */
+const char *ctl_rdma_z(const struct json *object, const char *key);
 /* The Node that the question is about; NULL: none is known by that name. */
 const struct json *ctl_rdma_node(const struct json *facts, const struct ctl_rdma_question *q);
 /* Whether a Node that is named is this machine: by its name, its label, or an address. */
@@ -86,6 +88,14 @@ void ctl_rdma_judge_pod(const struct json *pod_facts, const struct json *facts,
 
 /* What this network namespace and this process have, as JSON to standard output. */
 int ctl_rdma_print_inside(struct err *err);
+/* An interface's address, as getifaddrs(3) lists it; false: it's none of IPv4 or IPv6. */
+struct ctl_rdma_address {
+	char text[46]; /* "10.5.212.7" */
+	unsigned prefix;
+	bool is_link_local; /* IPv6's */
+};
+struct ifaddrs;
+bool ctl_rdma_address_of(const struct ifaddrs *a, struct ctl_rdma_address *ret);
 int64_t ctl_rdma_mtu(const char *link); /* in bytes; 0: unknown */
 /* The lines of /proc/net/route (IPv4) or of /proc/net/ipv6_route, added to routes; those that don't
  * read as such are left out. */

@@ -155,7 +155,7 @@ struct look {
 	struct err config_error;
 };
 
-static const char *z_of(const struct json *object, const char *key)
+const char *ctl_rdma_z(const struct json *object, const char *key)
 {
 	const char *z = json_cstr(json_get(object, key));
 
@@ -173,10 +173,10 @@ static const struct json *daemonset(const struct json *facts, const char *word)
 		struct json_iter c = json_iter(
 			json_at(it.value, "spec", "template", "spec", "containers", NULL));
 
-		if (strstr(z_of(json_get(it.value, "metadata"), "name"), word))
+		if (strstr(ctl_rdma_z(json_get(it.value, "metadata"), "name"), word))
 			return it.value;
 		while (json_next(&c)) {
-			if (strstr(z_of(c.value, "image"), word))
+			if (strstr(ctl_rdma_z(c.value, "image"), word))
 				return it.value;
 		}
 	}
@@ -222,7 +222,7 @@ static void check_multus(struct look *l)
 
 static void check_whereabouts(struct look *l)
 {
-	const char *ipam = z_of(json_get(l->config, "ipam"), "type");
+	const char *ipam = ctl_rdma_z(json_get(l->config, "ipam"), "type");
 
 	if (ipam[0] && strcmp(ipam, "whereabouts") != 0)
 		FIND(l->f, WHEREABOUTS_OTHER, "", "%s gives the network's addresses", ipam);
@@ -243,13 +243,13 @@ static void check_network(struct look *l)
 	const struct json *network = ctl_fact(l->facts, "network");
 	const struct json *status = json_get(network, "status");
 
-	if (network && strcmp(z_of(status, "state"), "ready") == 0)
+	if (network && strcmp(ctl_rdma_z(status, "state"), "ready") == 0)
 		FIND(l->f, NETWORK_READY, l->q->network, "on %s",
-		     z_of(json_get(network, "spec"), "master"));
+		     ctl_rdma_z(json_get(network, "spec"), "master"));
 	else if (network)
 		FIND(l->f, NETWORK_NOT_READY, l->q->network, "its state is %s%s%s",
-		     z_of(status, "state")[0] ? z_of(status, "state") : "empty",
-		     z_of(status, "reason")[0] ? ": " : "", z_of(status, "reason"));
+		     ctl_rdma_z(status, "state")[0] ? ctl_rdma_z(status, "state") : "empty",
+		     ctl_rdma_z(status, "reason")[0] ? ": " : "", ctl_rdma_z(status, "reason"));
 	else if (ctl_fact_code(l->facts, "network") == 404)
 		FIND(l->f, NETWORK_NONE, l->q->network, "%s",
 		     ctl_fact(l->facts, "macvlanApi")
@@ -290,10 +290,10 @@ static void check_attachment(struct look *l)
 		     l->config_error.kind ? ": " : "", l->config_error.msg);
 		return;
 	}
-	FIND(l->f, ATTACHMENT_THERE, key, "%s on %s, %s", z_of(l->config, "type"),
-	     z_of(l->config, "master"),
-	     z_of(json_get(l->config, "ipam"), "range")[0]
-		     ? z_of(json_get(l->config, "ipam"), "range")
+	FIND(l->f, ATTACHMENT_THERE, key, "%s on %s, %s", ctl_rdma_z(l->config, "type"),
+	     ctl_rdma_z(l->config, "master"),
+	     ctl_rdma_z(json_get(l->config, "ipam"), "range")[0]
+		     ? ctl_rdma_z(json_get(l->config, "ipam"), "range")
 		     : "no range");
 }
 
@@ -320,7 +320,7 @@ static bool is_way(const struct fabric_facts *local, const char *link)
 static void check_link(struct look *l)
 {
 	const struct fabric_reach *r = way(l->local);
-	const char *master = z_of(l->config, "master");
+	const char *master = ctl_rdma_z(l->config, "master");
 
 	if (!l->config)
 		return;
@@ -450,7 +450,7 @@ bool ctl_rdma_is_elsewhere(const struct json *facts, const struct ctl_rdma_quest
 	    (node && str_eqz(kube_label(node, "kubernetes.io/hostname"), q->host)))
 		return false;
 	while (json_next(&it)) {
-		if (ctl_rdma_has_address(z_of(it.value, "address")))
+		if (ctl_rdma_has_address(ctl_rdma_z(it.value, "address")))
 			return false;
 	}
 	return true;
@@ -539,8 +539,8 @@ static void check_taints(struct look *l, const struct json *node, const char *na
 		if (!keeps_away(it.value))
 			continue;
 		found = true;
-		FIND(l->f, rule_of_taint(l, it.value), name, "%s:%s", z_of(it.value, "key"),
-		     z_of(it.value, "effect"));
+		FIND(l->f, rule_of_taint(l, it.value), name, "%s:%s", ctl_rdma_z(it.value, "key"),
+		     ctl_rdma_z(it.value, "effect"));
 	}
 	if (!found)
 		FIND(l->f, TAINT_NONE, name, "no taint keeps Pods away");
@@ -566,7 +566,7 @@ static void check_fabric(struct look *l, const struct json *node, const char *na
 	     str_eqz(status, "True")    ? FABRIC_IS_READY
 	     : str_eqz(status, "False") ? FABRIC_NOT_READY
 					: FABRIC_IS_UNKNOWN,
-	     name, "%s: %s", z_of(c, "reason"), z_of(c, "message"));
+	     name, "%s: %s", ctl_rdma_z(c, "reason"), ctl_rdma_z(c, "message"));
 }
 
 static void check_node(struct look *l)
@@ -586,8 +586,8 @@ static void check_node(struct look *l)
 		return;
 	}
 	name = json_cstr(json_at(node, "metadata", "name", NULL));
-	FIND(l->f, NODE_THERE, name, "%s, kubelet %s", z_of(info, "containerRuntimeVersion"),
-	     z_of(info, "kubeletVersion"));
+	FIND(l->f, NODE_THERE, name, "%s, kubelet %s", ctl_rdma_z(info, "containerRuntimeVersion"),
+	     ctl_rdma_z(info, "kubeletVersion"));
 	check_resource(l, node);
 	check_taints(l, node, name);
 	check_fabric(l, node, name);
@@ -616,7 +616,7 @@ char *ctl_rdma_worker_resource(const struct json *facts)
 {
 	CLEANUP_YAML struct yaml *yaml = operator_config(facts);
 	const struct json *worker = yaml ? json_get(yaml_doc(yaml, 0), "worker") : NULL;
-	const char *name = z_of(worker, "rdmaResource");
+	const char *name = ctl_rdma_z(worker, "rdmaResource");
 
 	return name[0] && !json_bool(json_get(worker, "hostNetwork"), true) ? xstrdup(name) : NULL;
 }
@@ -651,7 +651,8 @@ static void check_operator(struct look *l)
 	else
 		FIND(l->f, is_network(l->q, network) ? OPERATOR_SECONDARY : OPERATOR_OTHER, "",
 		     "Pods get the network %.*s%s%s", STR_ARG(network),
-		     z_of(worker, "rdmaResource")[0] ? " and " : "", z_of(worker, "rdmaResource"));
+		     ctl_rdma_z(worker, "rdmaResource")[0] ? " and " : "",
+		     ctl_rdma_z(worker, "rdmaResource"));
 }
 
 static void check_security(struct look *l)
@@ -685,8 +686,8 @@ void ctl_rdma_judge_cluster(const struct json *facts, const struct fabric_facts 
 		return;
 	}
 	FIND(f, CLUSTER_THERE, "", "Kubernetes %s",
-	     z_of(ctl_fact(facts, "version"), "gitVersion")[0]
-		     ? z_of(ctl_fact(facts, "version"), "gitVersion")
+	     ctl_rdma_z(ctl_fact(facts, "version"), "gitVersion")[0]
+		     ? ctl_rdma_z(ctl_fact(facts, "version"), "gitVersion")
 		     : "of a version that it doesn't tell");
 	read_attachment(&l);
 	check_multus(&l);

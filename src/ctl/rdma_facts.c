@@ -131,6 +131,15 @@ static int take_file(const char *path, struct ctl_rdma *r, struct err *err)
 	return 0;
 }
 
+/* What the command line says goes before. */
+static void take_folder(struct ctl_rdma *r, struct ctl_rdma *found)
+{
+	if (!r->cni_folder)
+		r->cni_folder = found->cni_folder;
+	else
+		free(found->cni_folder);
+}
+
 /* That of this machine's own operator, which needn't be there; nobody has named it, so what is
  * wrong with it stops nothing. */
 static void take_own_file(const struct ctl_options *o, struct ctl_rdma *r)
@@ -146,7 +155,7 @@ static void take_own_file(const struct ctl_options *o, struct ctl_rdma *r)
 	if (r->controllers.n == 0)
 		merge(&r->controllers, &found.controllers);
 	vipu_address_list_done(&found.controllers);
-	r->cni_folder = found.cni_folder;
+	take_folder(r, &found);
 }
 
 static void take_text(const char *text, bool is_config, struct vipu_address_list *all)
@@ -190,12 +199,16 @@ static int find_controllers(const struct ctl_options *o, struct ctl_rdma *r, str
 {
 	struct ctl_rdma named = {.link = NULL};
 
+	if (o->cni_folder && o->cni_folder[0] != '/')
+		return err_set(err, ERR_INVALID, 0, "--cni-folder: must be an absolute path");
+	if (o->cni_folder)
+		r->cni_folder = xstrdup(o->cni_folder);
 	if (o->controller && take_option(o->controller, &r->controllers, err) < 0)
 		return -1;
 	if (o->config) {
 		if (take_file(o->config, &named, err) < 0)
 			return err_wrap(err, "--config");
-		r->cni_folder = named.cni_folder;
+		take_folder(r, &named);
 		if (!o->controller)
 			merge(&r->controllers, &named.controllers);
 		vipu_address_list_done(&named.controllers);

@@ -184,22 +184,38 @@ int64_t ctl_rdma_mtu(const char *link)
 	return mtu;
 }
 
+static unsigned count_bits(const uint8_t *p, size_t len)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += (unsigned)__builtin_popcount(p[i]);
+	return n;
+}
+
+bool ctl_rdma_address_of(const struct ifaddrs *a, struct ctl_rdma_address *ret)
+{
+	bool v6 = a->ifa_addr && a->ifa_addr->sa_family == AF_INET6;
+	const void *address, *mask;
+
+	if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && !v6) || !a->ifa_netmask)
+		return false;
+	address = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr
+		     : (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
+	mask = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_netmask)->sin6_addr
+		  : (const void *)&((struct sockaddr_in *)(void *)a->ifa_netmask)->sin_addr;
+	ret->prefix = count_bits(mask, v6 ? 16 : 4);
+	ret->is_link_local = v6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)address);
+	return inet_ntop(v6 ? AF_INET6 : AF_INET, address, ret->text, sizeof(ret->text)) != NULL;
+}
+
 static bool is_address(const struct ifaddrs *a, const struct cidr *wanted)
 {
-	char z[INET6_ADDRSTRLEN];
-	const void *bytes;
+	struct ctl_rdma_address address;
 	struct cidr own;
 
-	if (!a->ifa_addr || a->ifa_flags & IFF_LOOPBACK)
-		return false;
-	if (a->ifa_addr->sa_family == AF_INET)
-		bytes = &((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr;
-	else if (a->ifa_addr->sa_family == AF_INET6)
-		bytes = &((const struct sockaddr_in6 *)(const void *)a->ifa_addr)->sin6_addr;
-	else
-		return false;
-	return inet_ntop(a->ifa_addr->sa_family, bytes, z, sizeof(z)) &&
-	       cidr_parse(str_of(z), &own, NULL) == 0 && cidr_equal(&own, wanted);
+	return !(a->ifa_flags & IFF_LOOPBACK) && ctl_rdma_address_of(a, &address) &&
+	       cidr_parse(str_of(address.text), &own, NULL) == 0 && cidr_equal(&own, wanted);
 }
 
 bool ctl_rdma_has_address(const char *address)
@@ -234,30 +250,13 @@ static struct jmut *find_interface(struct jmut_doc *doc, struct jmut *all, const
 	return new;
 }
 
-static unsigned count_bits(const uint8_t *p, size_t len)
-{
-	unsigned n = 0;
-
-	for (size_t i = 0; i < len; i++)
-		n += (unsigned)__builtin_popcount(p[i]);
-	return n;
-}
-
 static void add_address(struct jmut_doc *doc, struct jmut *interface, const struct ifaddrs *a)
 {
-	bool v6 = a->ifa_addr && a->ifa_addr->sa_family == AF_INET6;
-	const void *address, *mask;
-	char z[INET6_ADDRSTRLEN];
+	struct ctl_rdma_address address;
 
-	if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && !v6) || !a->ifa_netmask)
-		return;
-	address = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr
-		     : (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
-	mask = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_netmask)->sin6_addr
-		  : (const void *)&((struct sockaddr_in *)(void *)a->ifa_netmask)->sin_addr;
-	if (inet_ntop(v6 ? AF_INET6 : AF_INET, address, z, sizeof(z)))
+	if (ctl_rdma_address_of(a, &address))
 		jmut_push(doc, jmut_get(interface, "addresses"),
-			  jmut_strf(doc, "%s/%u", z, count_bits(mask, v6 ? 16 : 4)));
+			  jmut_strf(doc, "%s/%u", address.text, address.prefix));
 }
 
 static int add_interfaces(struct jmut_doc *doc, struct jmut *root, struct err *err)

@@ -4,9 +4,7 @@
  * written to the cluster. Written twice it's the same object: what others have put into its labels
  * and annotations stays.
  */
-#include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,26 +110,15 @@ static int apply(const struct target *t, const struct json *ours, struct err *er
 
 /* ---- an interface that no controller tells ---- */
 
-static bool take_address(const struct ifaddrs *a, const char *link, struct fabric_reach *ret)
+static void take_address(const struct ifaddrs *a, const char *link, struct fabric_reach *ret)
 {
-	bool v6 = a->ifa_addr && a->ifa_addr->sa_family == AF_INET6;
-	const void *address, *mask;
-	unsigned prefix = 0;
+	struct ctl_rdma_address address;
 
-	if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && !v6) || !a->ifa_netmask ||
-	    strcmp(a->ifa_name, link) != 0 || ret->source[0])
-		return false;
-	address = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr
-		     : (const void *)&((struct sockaddr_in *)(void *)a->ifa_addr)->sin_addr;
-	mask = v6 ? (const void *)&((struct sockaddr_in6 *)(void *)a->ifa_netmask)->sin6_addr
-		  : (const void *)&((struct sockaddr_in *)(void *)a->ifa_netmask)->sin_addr;
-	if (v6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)address))
-		return false;
-	for (unsigned i = 0; i < (v6 ? 16 : 4); i++)
-		prefix += (unsigned)__builtin_popcount(((const uint8_t *)mask)[i]);
-	inet_ntop(v6 ? AF_INET6 : AF_INET, address, ret->source, sizeof(ret->source));
-	snprintf(ret->subnet, sizeof(ret->subnet), "%s/%u", ret->source, prefix);
-	return true;
+	if (ret->source[0] || strcmp(a->ifa_name, link) != 0 || !ctl_rdma_address_of(a, &address) ||
+	    address.is_link_local)
+		return;
+	snprintf(ret->source, sizeof(ret->source), "%s", address.text);
+	snprintf(ret->subnet, sizeof(ret->subnet), "%s/%u", address.text, address.prefix);
 }
 
 /* With its first address, as if a controller were reached through it. */
@@ -145,7 +132,7 @@ static int look_at_link(const struct ctl_rdma *r, const char *link, struct fabri
 	if (getifaddrs(&list) < 0)
 		return 0;
 	for (const struct ifaddrs *a = list; a; a = a->ifa_next)
-		(void)take_address(a, link, ret);
+		take_address(a, link, ret);
 	freeifaddrs(list);
 	return 0;
 }
@@ -270,6 +257,7 @@ static int run(const struct ctl_options *o, const struct ctl_rdma *r, struct err
 		.exclude = o->exclude,
 		.mtu = o->mtu,
 		.mode = o->mode,
+		.cni_folder = r->cni_folder,
 	};
 	struct target t = {.link = r->link,
 			   .o = o,

@@ -86,13 +86,6 @@ const struct node_rule ctl_rdma_pod_rules[N_RULES + 1] = {
 
 #define FIND(f, rule, subject, ...) node_find(f, &ctl_rdma_pod_rules[rule], subject, __VA_ARGS__)
 
-static const char *z_of(const struct json *object, const char *key)
-{
-	const char *z = json_cstr(json_get(object, key));
-
-	return z ? z : "";
-}
-
 /* ---- how it went ---- */
 
 static const struct json *condition(const struct json *pod, const char *type)
@@ -120,7 +113,7 @@ static bool judge_run(const struct json *facts, const char *name, struct node_fi
 	const struct json *waiting = container_state(pod, "waiting");
 	const struct json *ended = container_state(pod, "terminated");
 	const struct json *placed = condition(pod, "PodScheduled");
-	const char *reason = z_of(facts, "reason"), *why = z_of(facts, "error");
+	const char *reason = ctl_rdma_z(facts, "reason"), *why = ctl_rdma_z(facts, "error");
 
 	if (strcmp(reason, "no-image") == 0)
 		FIND(f, POD_NO_IMAGE, "", "%s", why); /* it was never made */
@@ -129,19 +122,19 @@ static bool judge_run(const struct json *facts, const char *name, struct node_fi
 	else if (strcmp(reason, "interrupted") == 0)
 		FIND(f, POD_INTERRUPTED, name, "interrupted");
 	else if (json_type(inside) == JSON_OBJECT)
-		FIND(f, POD_RAN, name, "on node %s", z_of(json_get(pod, "spec"), "nodeName"));
+		FIND(f, POD_RAN, name, "on node %s", ctl_rdma_z(json_get(pod, "spec"), "nodeName"));
 	else if (!ended && placed && !str_eqz(json_str(json_get(placed, "status")), "True"))
-		FIND(f, POD_UNSCHEDULED, name, "%s", z_of(placed, "message"));
-	else if (!ended && strstr(z_of(waiting, "reason"), "Image"))
-		FIND(f, POD_IMAGE, name, "%s: %s", z_of(waiting, "reason"),
-		     z_of(waiting, "message"));
+		FIND(f, POD_UNSCHEDULED, name, "%s", ctl_rdma_z(placed, "message"));
+	else if (!ended && strstr(ctl_rdma_z(waiting, "reason"), "Image"))
+		FIND(f, POD_IMAGE, name, "%s: %s", ctl_rdma_z(waiting, "reason"),
+		     ctl_rdma_z(waiting, "message"));
 	else if (!ended)
-		FIND(f, POD_NOT_STARTED, name, "%s%s%s", z_of(waiting, "reason"),
+		FIND(f, POD_NOT_STARTED, name, "%s%s%s", ctl_rdma_z(waiting, "reason"),
 		     why[0] ? ": " : "", why);
 	else
 		FIND(f, POD_SILENT, name, "exit status %lld, and no list of what it has: %s",
 		     (long long)json_int(json_get(ended, "exitCode"), -1),
-		     z_of(ended, "message")[0] ? z_of(ended, "message") : why);
+		     ctl_rdma_z(ended, "message")[0] ? ctl_rdma_z(ended, "message") : why);
 	return json_type(inside) == JSON_OBJECT;
 }
 
@@ -231,9 +224,9 @@ static void judge_route(const struct json *inside, const struct fabric_reach *r,
 	if (!route)
 		FIND(f, ROUTE_NONE, r->controller, "the Pod has no route to %s", r->address);
 	else
-		FIND(f, strcmp(z_of(route, "device"), LINK) == 0 ? ROUTE_NET1 : ROUTE_OTHER,
-		     r->controller, "%s: %s through %s", r->address, z_of(route, "to"),
-		     z_of(route, "device"));
+		FIND(f, strcmp(ctl_rdma_z(route, "device"), LINK) == 0 ? ROUTE_NET1 : ROUTE_OTHER,
+		     r->controller, "%s: %s through %s", r->address, ctl_rdma_z(route, "to"),
+		     ctl_rdma_z(route, "device"));
 }
 
 static void judge_default(const struct json *inside, struct node_findings *f)
@@ -243,11 +236,11 @@ static void judge_default(const struct json *inside, struct node_findings *f)
 	const char *device = "";
 
 	while (json_next(&it)) {
-		bool is_default = strcmp(z_of(it.value, "to"), all[0]) == 0 ||
-				  strcmp(z_of(it.value, "to"), all[1]) == 0;
+		bool is_default = strcmp(ctl_rdma_z(it.value, "to"), all[0]) == 0 ||
+				  strcmp(ctl_rdma_z(it.value, "to"), all[1]) == 0;
 
 		if (is_default && strcmp(device, LINK) != 0)
-			device = z_of(it.value, "device");
+			device = ctl_rdma_z(it.value, "device");
 	}
 	if (!device[0])
 		FIND(f, DEFAULT_NONE, "", "the Pod has no default route");
@@ -260,15 +253,15 @@ static void judge_memory(const struct json *inside, struct node_findings *f)
 {
 	int64_t limit = json_int(json_get(inside, "memlock"), 0);
 	int64_t uid = json_int(json_get(inside, "uid"), 0);
-	unsigned long long caps = strtoull(z_of(inside, "capEff"), NULL, 16);
+	unsigned long long caps = strtoull(ctl_rdma_z(inside, "capEff"), NULL, 16);
 	bool has = caps >> CAP_IPC_LOCK & 1;
 
 	FIND(f,
 	     has   ? IPC_LOCK_HAS
 	     : uid ? IPC_LOCK_NOT_ROOT
 		   : IPC_LOCK_NONE,
-	     "", "user %lld, capabilities in effect %s%s", (long long)uid, z_of(inside, "capEff"),
-	     uid && !has ? ": given to root alone" : "");
+	     "", "user %lld, capabilities in effect %s%s", (long long)uid,
+	     ctl_rdma_z(inside, "capEff"), uid && !has ? ": given to root alone" : "");
 	if (limit < 0)
 		FIND(f, MEMLOCK_UNLIMITED, "", "unlimited");
 	else
@@ -297,7 +290,7 @@ void ctl_rdma_judge_pod(const struct json *pod_facts, const struct json *facts,
 	const struct json *inside = json_get(pod_facts, "inside");
 	const struct json *net1 = interface(inside);
 
-	if (!judge_run(pod_facts, z_of(pod_facts, "name"), f))
+	if (!judge_run(pod_facts, ctl_rdma_z(pod_facts, "name"), f))
 		return;
 	judge_devices(inside, f);
 	if (net1) {

@@ -139,7 +139,7 @@ const struct key config_keys[] = {
 	{"node.taint", KEY_LABEL_OR_NONE, AT(node_taint), PUBLISH_TAINT, 0, 0, NULL},
 	{"node.calmSeconds", KEY_NUMBER, AT(node_calm_s), "10", 0, 3600, NULL},
 	{"node.root", KEY_TEXT, AT(node_root), "", 0, 0, NULL},
-	{"node.cniFolder", KEY_TEXT, AT(node_cni), "/etc/cni/net.d", 0, 0, NULL},
+	{"node.cniFolder", KEY_TEXT, AT(node_cni), "", 0, 0, NULL},
 	{"stopSeconds", KEY_NUMBER, AT(stop_s), "0", 0, 300, NULL},
 	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
@@ -657,8 +657,9 @@ static int check_node(const struct config *c, struct err *err)
 	if (c->node_root[0] && c->node_root[0] != '/')
 		return err_set(err, ERR_INVALID, 0,
 			       "node.root: must be an absolute path, or \"\" for none");
-	if (c->node_cni[0] != '/')
-		return err_set(err, ERR_INVALID, 0, "node.cniFolder: must be an absolute path");
+	if (c->node_cni[0] && c->node_cni[0] != '/')
+		return err_set(err, ERR_INVALID, 0,
+			       "node.cniFolder: must be an absolute path, or \"\": it's found");
 	if (c->roles == ROLE_NODE && c->metrics_secure && c->metrics_listen[0] &&
 	    !c->metrics_cert[0])
 		return err_set(err, ERR_INVALID, 0,

@@ -68,7 +68,7 @@ enum {
 
 /* clang-format off */
 #define AS_ROOT "Run this as root on the node itself, or with --root where its file system is seen."
-#define NO_CNI "Name the folder by node.cniFolder in a file for --config, if it's elsewhere; a machine without one is no Kubernetes node, or has no network plugin yet."
+#define NO_CNI "Name the folder by --cni-folder, or by node.cniFolder in a file for --config, if it's elsewhere; a machine without one is no Kubernetes node, or has no network plugin yet."
 const struct node_rule node_rules[N_RULES + 1] = {
 	[DRIVER_LOADED] = {"driver", "loaded", NODE_PASS, ""},
 	[DRIVER_INCOMPLETE] = {"driver", "incomplete", NODE_WARN, "Load what is missing (modprobe), and name it in a file of /etc/modules-load.d, so that it's there after the next boot."},

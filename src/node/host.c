@@ -19,7 +19,6 @@
 #include "runtimes.h"
 
 #define USUAL_CNI      "/etc/cni/net.d"
-#define K3S_CNI        "/var/lib/rancher/k3s/agent/etc/cni/net.d"
 #define MEMINFO_BYTES  16384
 #define MODULES_BYTES  ((size_t)1 << 20)
 #define MAX_CNI_FILES  1024
@@ -364,18 +363,48 @@ static void read_modules(const struct files *files, struct fabric_host *host)
 	buf_done(&built_in);
 }
 
+static bool runs(const struct fabric_host *host, const char *name)
+{
+	for (size_t i = 0; i < host->n_runtimes; i++) {
+		if (host->runtimes[i].running && strcmp(host->runtimes[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of what runs here, if it has one of its own (K3s without flannel has none); else the usual one,
+ * if that is there; else any. */
+static const char *find_cni(const struct files *files, struct fabric_host *host)
+{
+	static const struct {
+		const char *runtime, *folder;
+	} own[] = {
+		{"k3s", "/var/lib/rancher/k3s/agent/etc/cni/net.d"},
+		{"rke2", "/var/lib/rancher/rke2/agent/etc/cni/net.d"},
+	};
+	bool usual = files_exist(files, USUAL_CNI);
+	const char *folder = USUAL_CNI;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		bool running = runs(host, own[i].runtime);
+
+		if (!files_exist(files, own[i].folder) || (!running && (usual || host->cni_of)))
+			continue;
+		host->cni_of = own[i].runtime;
+		folder = own[i].folder;
+		if (running)
+			break;
+	}
+	return folder;
+}
+
 static void read_cni(const struct files *files, const char *wanted, struct fabric_host *host)
 {
-	const char *folder = wanted[0] ? wanted : USUAL_CNI;
+	const char *folder = wanted[0] ? wanted : find_cni(files, host);
 	DIR *dir = files_opendir(files, folder);
 	const struct dirent *entry;
 
 	host->cni_missing = !dir && errno == ENOENT;
-	if (!wanted[0] && host->cni_missing && files_exist(files, K3S_CNI)) {
-		folder = K3S_CNI;
-		dir = files_opendir(files, folder);
-		host->cni_missing = !dir && errno == ENOENT;
-	}
 	snprintf(host->cni_folder, sizeof(host->cni_folder), "%s", folder);
 	host->cni_known = dir != NULL;
 	for (unsigned i = 0; dir && i < MAX_CNI_FILES && (entry = readdir(dir)); i++) {
@@ -401,11 +430,11 @@ bool host_reader_step(struct host_reader *reader, unsigned processes, struct fab
 		return false;
 	read_own_limit(&host);
 	read_hugepages(&reader->files, &host);
+	runtimes_list(reader->runtimes, !reader->limits_only, &host.runtimes, &host.n_runtimes);
 	if (!reader->limits_only) {
 		read_modules(&reader->files, &host);
 		read_cni(&reader->files, reader->cni_folder, &host);
 	}
-	runtimes_list(reader->runtimes, !reader->limits_only, &host.runtimes, &host.n_runtimes);
 	*ret = host;
 	return true;
 }

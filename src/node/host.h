@@ -12,7 +12,7 @@
 
 struct host_reader;
 
-/* root: before /proc, /sys and the rest, NULL and "": none; cni_folder NULL: /etc/cni/net.d.
+/* root: before /proc, /sys and the rest, NULL and "": none; cni_folder NULL: it's found.
  * limits_only: neither modules nor units nor that folder, so nothing but /proc and /sys. */
 struct host_reader *host_reader_new(const char *root, const char *cni_folder, bool limits_only);
 void host_reader_free(struct host_reader *reader); /* NULL is fine */

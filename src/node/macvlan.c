@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 #define FIRST_BITS 7 /* of the 128 addresses that usually are the infrastructure's */
-#define KUBECONFIG "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
+#define USUAL_CNI  "/etc/cni/net.d"
+#define KUBECONFIG "whereabouts.d/whereabouts.kubeconfig" /* below the CNI folder */
 #define MAX_TEXT   ((size_t)64 << 10)
 #define MIN_MTU    68 /* what every IPv4 link must carry (RFC 791), and IPv6 (RFC 8200) */
 #define MIN_MTU_6  1280
@@ -246,6 +247,26 @@ static void count_left(struct macvlan_plan *p)
 	p->left = cidr_count_left(&p->subnet, others, n);
 }
 
+/* Where Whereabouts puts its kubeconfig: beside the runtime's own networks. */
+static void choose_folder(const struct fabric_facts *facts, const struct macvlan_wishes *wishes,
+			  struct macvlan_plan *p)
+{
+	const struct fabric_host *host = &facts->host;
+	bool is_there = host->known && host->cni_folder[0] && !host->cni_missing;
+
+	p->cni_folder = is_given(wishes->cni_folder) ? wishes->cni_folder
+			: is_there                   ? host->cni_folder
+						     : USUAL_CNI;
+	if (is_given(wishes->cni_folder))
+		snprintf(p->cni_why, sizeof(p->cni_why), "as asked for");
+	else if (is_there && host->cni_of)
+		snprintf(p->cni_why, sizeof(p->cni_why), "that of %s", host->cni_of);
+	else
+		snprintf(p->cni_why, sizeof(p->cni_why), "%s",
+			 is_there ? "this machine's" : "the usual one: none is seen here");
+	p->no_whereabouts = is_there && host->cni_known && !host->cni_whereabouts;
+}
+
 int macvlan_plan(const struct fabric_facts *facts, const struct macvlan_wishes *wishes,
 		 struct macvlan_plan *ret, struct err *err)
 {
@@ -267,6 +288,7 @@ int macvlan_plan(const struct fabric_facts *facts, const struct macvlan_wishes *
 			       "of the subnet %s no address is left for Pods: exclude less by "
 			       "--exclude, or name another one by --subnet",
 			       cidr_format(&p.subnet, subnet));
+	choose_folder(facts, wishes, &p);
 	*ret = p;
 	return 0;
 }
@@ -282,7 +304,7 @@ static struct jmut *make_ipam(const struct macvlan_plan *p, struct jmut_doc *doc
 
 	jmut_set_str(doc, ipam, "type", "whereabouts");
 	jmut_set_str(doc, ipam, "datastore", "kubernetes");
-	jmut_set_str(doc, kubernetes, "kubeconfig", KUBECONFIG);
+	jmut_set(doc, kubernetes, "kubeconfig", jmut_strf(doc, "%s/" KUBECONFIG, p->cni_folder));
 	jmut_set(doc, ipam, "kubernetes", kubernetes);
 	jmut_set_str(doc, ipam, "log_file", "/var/log/whereabouts.log");
 	jmut_set_str(doc, ipam, "log_level", "info");
@@ -417,6 +439,12 @@ int macvlan_write_warnings(const struct macvlan_plan *p, struct buf *out, struct
 	if (p->careful[0] && buf_printf(out, err, "# Careful: in use, and not excluded: %s%s.\n",
 					p->careful, more) < 0)
 		return -1;
+	if (p->no_whereabouts &&
+	    buf_printf(out, err,
+		       "# Careful: %s has no whereabouts.d: Whereabouts isn't here yet, "
+		       "or has another folder (--cni-folder).\n",
+		       p->cni_folder) < 0)
+		return -1;
 	if (!p->may_guess)
 		return 0;
 	return buf_printf(out, err,
@@ -457,6 +485,9 @@ int macvlan_write_comments(const struct macvlan_plan *p, struct buf *out, struct
 	if ((is_much ? buf_printf(out, err, "# Of %s enough addresses are left for Pods.\n", z)
 		     : buf_printf(out, err, "# Of %s %" PRIu64 " address%s left for Pods.\n", z,
 				  p->left, p->left == 1 ? " is" : "es are")) < 0)
+		return -1;
+	if (buf_printf(out, err, "# Whereabouts' kubeconfig: below %s (%s).\n", p->cni_folder,
+		       p->cni_why) < 0)
 		return -1;
 	return macvlan_write_warnings(p, out, err);
 }

@@ -106,7 +106,7 @@ static void test_shipped_file(void)
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
-	       "|route|1|graphcore.ai/fabric-not-ready|10||/etc/cni/net.d|2097152|||",
+	       "|route|1|graphcore.ai/fabric-not-ready|10|||2097152|||",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
@@ -274,7 +274,7 @@ static const struct value values[] = {
 	{"node: {taint: ''}", "IPUOPERATOR_NODE_TAINT=", "node.taint=", "|route|1||10|"},
 	{"node: {calmSeconds: 0}", "IPUOPERATOR_NODE_CALM_SECONDS=0", "node.calmSeconds=0",
 	 "fabric-not-ready|0||"},
-	{"{roles: [node], node: {root: /host}}", NULL, NULL, "|10|/host|/etc/cni/net.d|"},
+	{"{roles: [node], node: {root: /host}}", NULL, NULL, "|10|/host||"},
 	{"{roles: [node], node: {cniFolder: /var/cni}}", NULL, NULL, "|10||/var/cni|"},
 	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
 	 "limits.connections=65536", "|auto|65536|16384|"},
@@ -283,7 +283,7 @@ static const struct value values[] = {
 	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
 	 "limits.requestBodyBytes=1024", "|16384|1024"},
 	{"scheduler: {requestBodyBytes: 65536}", "IPUOPERATOR_SCHEDULER_REQUEST_BODY_BYTES=65536",
-	 "scheduler.requestBodyBytes=65536", "|/etc/cni/net.d|65536|"},
+	 "scheduler.requestBodyBytes=65536", "|||65536|"},
 	{"scheduler: {clientCAFile: /c}", "IPUOPERATOR_SCHEDULER_CLIENT_CA_FILE=/c",
 	 "scheduler.clientCAFile=/c", "|2097152|/c||"},
 	{"scheduler: {clientCAFile: /c, clientNames: 'a,b'}", NULL, NULL, "|2097152|/c|a,b|"},
@@ -459,7 +459,7 @@ static void test_other_errors(void)
 		{NULL, "log.levle=1", "--set log.levle=1: there is no such key"},
 		{NULL, "log.level", "--set log.level: must be KEY=VALUE"},
 		{"IPUOPERATOR_NODE_ROOT=host", "roles=node", "node.root: must be an absolute path"},
-		{"IPUOPERATOR_NODE_CNI_FOLDER=", "roles=proxy,node",
+		{"IPUOPERATOR_NODE_CNI_FOLDER=cni", "roles=proxy,node",
 		 "node.cniFolder: must be an absolute path"},
 		{"IPUOPERATOR_METRICS_SECURE=true", "roles=node",
 		 "metrics.secure: the role node alone has no certificate of its own"},

@@ -441,6 +441,9 @@ static void test_machine(void)
 	check_limits(root);
 }
 
+#define K3S  "/var/lib/rancher/k3s/agent/etc"
+#define RKE2 "/var/lib/rancher/rke2/agent/etc"
+
 /* k3s brings its own containerd, and its folder of networks. */
 static void test_k3s(void)
 {
@@ -478,12 +481,12 @@ static void test_k3s(void)
 
 	host = read_host(root, NULL);
 	is_str(host.cni_folder, cni, "K3s' folder is found by itself");
+	is_str(host.cni_of, "k3s", "... and whose it is");
 	ok(host.cni_known && host.cni_multus, "... and read");
 	fabric_host_done(&host);
 	put(root, "/etc/cni/net.d/10-flannel.conflist", "{}");
 	host = read_host(root, NULL);
-	is_str(host.cni_folder, "/etc/cni/net.d", "... unless the usual one is there");
-	ok(host.cni_known && !host.cni_multus, "... which is read");
+	is_str(host.cni_folder, cni, "... though the usual one is there: K3s runs");
 	fabric_host_done(&host);
 	host = read_host(root, "/etc/cni/none");
 	is_str(host.cni_folder, "/etc/cni/none", "one that is named is the only one");
@@ -492,6 +495,44 @@ static void test_k3s(void)
 	host = read_host(root, "/proc/meminfo");
 	ok(!host.cni_known && !host.cni_missing, "one that is there, and isn't to be read");
 	fabric_host_done(&host);
+}
+
+/* Which folder of networks counts, by what is there and what runs. */
+static void test_cni_folders(void)
+{
+	static const struct {
+		const char *root, *runs, *there[2];
+		const char *folder, *of;
+	} rows[] = {
+		{"cni-none", NULL, {NULL}, "/etc/cni/net.d", NULL},
+		{"cni-usual", "containerd", {"/etc"}, "/etc/cni/net.d", NULL},
+		{"cni-k3s", "k3s", {K3S, "/etc"}, K3S "/cni/net.d", "k3s"},
+		{"cni-rke2", "rke2", {RKE2, "/etc"}, RKE2 "/cni/net.d", "rke2"},
+		{"cni-no-flannel", "k3s", {"/etc"}, "/etc/cni/net.d", NULL},
+		{"cni-stopped", NULL, {K3S, "/etc"}, "/etc/cni/net.d", NULL},
+		{"cni-alone", NULL, {K3S}, K3S "/cni/net.d", "k3s"},
+		{"cni-left-over", "rke2", {K3S, RKE2}, RKE2 "/cni/net.d", "rke2"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fabric_host host;
+
+		row_begin("%s", rows[i].root);
+		put(rows[i].root, "/proc/meminfo", "HugePages_Total: 0\n");
+		if (rows[i].runs)
+			put_process(rows[i].root, 50, rows[i].runs, "/system.slice/x.service", "1");
+		for (size_t j = 0; j < 2 && rows[i].there[j]; j++) {
+			CLEANUP_FREE char *path = xasprintf("%s/cni/net.d/10-a.conf",
+							    rows[i].there[j]);
+
+			put(rows[i].root, path, "{}");
+		}
+		host = read_host(rows[i].root, NULL);
+		is_str(host.cni_folder, rows[i].folder, "the folder");
+		is_str(host.cni_of, rows[i].of, "whose it is");
+		fabric_host_done(&host);
+	}
+	row_end();
 }
 
 /* Units hidden, doubled and linked; links keep to the root. */
@@ -639,6 +680,7 @@ int main(void)
 	test_small_parsers();
 	test_machine();
 	test_k3s();
+	test_cni_folders();
 	test_load_path();
 	test_hostile();
 	test_other_roots();

@@ -382,6 +382,83 @@ static char *manifest(const struct macvlan_wishes *wishes, bool attachment)
 	return buf_steal(&out, &len);
 }
 
+/* Where Whereabouts' kubeconfig is looked for, and why there. */
+static void test_folder(void)
+{
+#define K3S "/var/lib/rancher/k3s/agent/etc/cni/net.d"
+	static const struct {
+		const char *what;
+		struct fabric_host host;
+		const char *wish, *folder, *says, *careful;
+	} rows[] = {
+		{"nothing is known", {0}, NULL, "/etc/cni/net.d", "none is seen here", NULL},
+		{"none is there",
+		 {.known = true, .cni_missing = true, .cni_folder = "/etc/cni/net.d"},
+		 NULL,
+		 "/etc/cni/net.d",
+		 "none is seen here",
+		 NULL},
+		{"K3s",
+		 {.known = true,
+		  .cni_known = true,
+		  .cni_whereabouts = true,
+		  .cni_folder = K3S,
+		  .cni_of = "k3s"},
+		 NULL,
+		 K3S,
+		 "(that of k3s)",
+		 NULL},
+		{"K3s, without Whereabouts",
+		 {.known = true, .cni_known = true, .cni_folder = K3S, .cni_of = "k3s"},
+		 NULL,
+		 K3S,
+		 "(that of k3s)",
+		 "# Careful: " K3S " has no whereabouts.d"},
+		{"closed",
+		 {.known = true, .cni_folder = "/etc/cni/net.d"},
+		 NULL,
+		 "/etc/cni/net.d",
+		 "(this machine's)",
+		 NULL},
+		{"a wish",
+		 {.known = true,
+		  .cni_known = true,
+		  .cni_whereabouts = true,
+		  .cni_folder = "/srv/cni"},
+		 "/srv/cni",
+		 "/srv/cni",
+		 "(as asked for)",
+		 NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fabric_facts facts = FACTS(usual);
+		struct macvlan_wishes wishes = {.cni_folder = rows[i].wish};
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		CLEANUP_FREE char *text = NULL, *path = NULL;
+		struct buf out = BUF_INIT(65536);
+		struct err err = ERR_INIT;
+		struct macvlan_plan p;
+		size_t len;
+
+		row_begin("the CNI folder: %s", rows[i].what);
+		facts.host = rows[i].host;
+		if (macvlan_plan(&facts, &wishes, &p, &err) < 0 ||
+		    macvlan_write_comments(&p, &out, &err) < 0 ||
+		    yaml_write(jmut_view(macvlan_object(&p, true, doc)), &out, &err) < 0)
+			fail("%s", err.msg);
+		text = buf_steal(&out, &len);
+		path = xasprintf("\"%s/whereabouts.d/whereabouts.kubeconfig\"", rows[i].folder);
+		has_str(text, path, "in the manifest");
+		has_str(text, rows[i].says, "the comment says why");
+		if (rows[i].careful)
+			has_str(text, rows[i].careful, "a caution");
+		else
+			ok(!strstr(text, "has no whereabouts.d"), "no caution");
+	}
+	row_end();
+}
+
 static void test_network(void)
 {
 	CLEANUP_FREE char *text = manifest(&(struct macvlan_wishes){0}, false);
@@ -393,6 +470,8 @@ static void test_network(void)
 	       "their controllers and head nodes).\n"
 	       "# Not for Pods: 10.5.212.200/32 (this machine, on enp65s0f0).\n"
 	       "# Of 10.5.212.0/24 126 addresses are left for Pods.\n"
+	       "# Whereabouts' kubeconfig: below /etc/cni/net.d (the usual one: none is seen "
+	       "here).\n"
 	       "# Careful: other machines in it aren't known: name their addresses by --exclude.\n"
 	       "apiVersion: mellanox.com/v1alpha1\n"
 	       "kind: MacvlanNetwork\n"
@@ -581,6 +660,7 @@ int main(void)
 	test_counts();
 	test_plans();
 	test_network();
+	test_folder();
 	test_attachment();
 	test_words();
 	test_many_nodes();
