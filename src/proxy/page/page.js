@@ -57,13 +57,14 @@ function keepRows(body, rows) {
 }
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const wordsFor = (flags) => Object.keys(flags).filter((words) => flags[words]);
 const list = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
 let skew = 0; // the daemon's clock less ours
 const now = () => Date.now() + skew;
 const two = (n) => String(n).padStart(2, "0");
 const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}`;
-const exact = (t) => t.toLocaleString(undefined, {dateStyle: "medium", timeStyle: "medium"});
+const exact = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"}).format;
 
 function age(ms) {
 	const s = Math.max(0, Math.floor(ms / 1000));
@@ -84,7 +85,7 @@ function sayTime(node, iso, ticks) {
 }
 
 function tick() {
-	for (const node of document.getElementsByTagName("time"))
+	for (const node of document.querySelectorAll("time"))
 		if (node.at !== undefined) say(node, age(now() - node.at));
 }
 
@@ -105,6 +106,8 @@ function plan(...parts) {
 	planned = true;
 }
 
+const touchAll = () => [...pod.partitions.keys()].forEach((key) => dirty.partitions.add(key));
+
 function heardTime(iso) {
 	const t = Date.parse(iso);
 	if (!Number.isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
@@ -113,9 +116,9 @@ function heardTime(iso) {
 function takeSnapshot({controllers, partitions, waiting, ...rest}) {
 	const kinds = {controllers, partitions, waiting}, spaces = [...partitions, ...waiting, ...rest.usage].map((item) => item.namespace);
 	heardTime(rest.time);
-	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+	touchAll();
 	for (const kind of KINDS) pod[kind] = new Map(kinds[kind].map((item) => [item.key, item]));
-	for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+	touchAll();
 	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
 	Object.assign(pod, rest, {known: true, order: [...pod.waiting.keys()]});
 	plan(...Object.values(SHOWN).flat(), "about");
@@ -158,12 +161,11 @@ function shadeOf(namespace) {
 	const others = [...shades.values()];
 	if (shades.has(namespace)) return shades.get(namespace);
 	const words = namespace.split(/[^\p{L}\p{N}]+/u).filter(Boolean), letters = words.join("") || "?";
-	const tags = [words.length > 1 ? words[0][0] + words.at(-1)[0] : letters.slice(0, 2),
-		...[...letters.slice(1)].map((letter) => letters[0] + letter), ...Array.from({length: 100}, (_, i) => letters[0] + i)];
+	const tags = [words.length > 1 ? words[0][0] + words.at(-1)[0] : letters.slice(0, 2), ...[...letters].map((letter) => letters[0] + letter)];
 	let colour = hash(namespace) % COLOURS;
 	const round = others.slice(others.length - others.length % COLOURS);
 	while (round.some((other) => other.colour === colour)) colour = (colour + 1) % COLOURS;
-	shades.set(namespace, {colour, tag: tags.find((tag) => others.every((other) => other.tag !== tag)) ?? letters[0]});
+	shades.set(namespace, {colour, tag: tags.find((tag) => others.every((other) => other.tag !== tag)) ?? letters[0] + others.length});
 	return shades.get(namespace);
 }
 const colourOf = (item) => item.external ? "external" : item.namespace === undefined ? "nobody"
@@ -238,14 +240,12 @@ function rackNode(c) {
 }
 
 // What keeps new partitions away from it, and what isn't known, in words.
-const marksOf = (c) => c.lost ? [] : [c.reach === "no" && "unreachable", c.reach === "unknown" && "not asked yet",
-	!c.configured && "gone from the configuration", c.draining ? "draining" : c.cordoned && "cordoned",
-	!c.exact && c.reach !== "unknown" && "positions unknown"].filter(Boolean);
+const marksOf = (c) => c.lost ? [] : wordsFor({unreachable: c.reach === "no", "not asked yet": c.reach === "unknown", "gone from the configuration": !c.configured,
+	draining: c.draining, cordoned: c.cordoned && !c.draining, "positions unknown": !c.exact && c.reach !== "unknown"});
 
 function updateRack(node, c, partitions) {
 	const [title, marks, fit, domains, foot] = node.children, n = takes(c) ? fitsOf(c, wanted) : 0;
-	const marked = {cordoned: c.cordoned, draining: c.draining, unconfigured: !c.configured, inexact: !c.exact};
-	fill(node, {"data-reach": c.reach, "data-marks": Object.keys(marked).filter((mark) => marked[mark] && !c.lost).join(" ")});
+	fill(node, {"data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, inexact: !c.lost && !c.exact}).join(" ")});
 	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
 	set(say(title.lastChild, calledOf(c)), "title", calledOf(c));
 	say(fit, c.lost ? "" : n ? `${n} × ${wanted}` : `no ${wanted}`);
@@ -320,7 +320,7 @@ function updateBlocks(key) {
 	const homes = placed ? layers : rack ? [rack.querySelector(".chips")] : [];
 	if (had.length !== homes.length || had.some((node, i) => node.parentNode !== homes[i])) {
 		const made = homes.map((home) => home.appendChild(placed ? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text"))
-			: make("button", {type: "button", tabindex: -1})));
+			: make("button", {tabindex: -1})));
 		if (had.includes(current)) comeTo(made[0] ?? current, document.activeElement === current);
 		for (const node of had) node.remove();
 		blocks.set(key, made);
@@ -331,11 +331,10 @@ function updateBlocks(key) {
 }
 
 function updateBlock(node, p, place) {
-	const words = `${who(p)}, ${count(p.ipus, "IPU")}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}`;
+	const words = `${who(p)}, ${count(p.ipus, "IPU")}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}, ${placeOf(place ? {places: [place]} : p)}`;
 	fill(node, {class: `block ${place ? "" : "chip "}${colourOf(p)}`, "data-partition": p.key, "data-state": p.state, "data-owner": p.owner,
-		"data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null, "data-unplaced": place ? null : "",
-		"aria-label": `${words}, ${place ? placeOf({places: [place]}) : "not placed yet"}`});
-	if (!place) return void set(say(node, `${labelOf(p, 0)} ${p.ipus}`), "title", `${words}, not placed yet`);
+		"data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null, "data-unplaced": place ? null : ""});
+	if (!place) return void set(say(node, `${labelOf(p, 0)} ${p.ipus}`), "title", words);
 	const [title, shape, text] = node.children;
 	const all = runs(place.bits ??= bits(place.mask)).flatMap(boxes);
 	const widest = all.reduce((a, b) => b.width > a.width ? b : a, {x: 0, y: 0, width: 0, height: 0});
@@ -355,16 +354,14 @@ function comeTo(node, focus) {
 	if (focus) node.focus();
 }
 
+// The nearest block on that side; one that is beside it counts as farther away.
 function neighbour(node, key) {
-	const all = [...grid.querySelectorAll(".block")], middle = (one) => {
-		const r = one.getBoundingClientRect();
-		return [r.left, (r.top + r.bottom) / 2];
-	};
+	const all = [...grid.querySelectorAll(".block")], [near, far, start, end] = /Left|Right/.test(key) ? ["left", "right", "top", "bottom"] : ["top", "bottom", "left", "right"];
 	if (key === "Home" || key === "End") return key === "Home" ? all[0] : all.at(-1);
-	const along = /Left|Right/.test(key) ? 0 : 1, way = /Down|Right/.test(key) ? 1 : -1, from = middle(node);
+	const from = node.getBoundingClientRect(), way = /Down|Right/.test(key) ? 1 : -1;
 	const ranked = all.map((one) => {
-		const to = middle(one), ahead = (to[along] - from[along]) * way;
-		return {one, ahead, cost: ahead + Math.abs(to[1 - along] - from[1 - along]) * (along ? 2 : 8)};
+		const to = one.getBoundingClientRect(), ahead = way * (to[near] + to[far] - from[near] - from[far]) / 2;
+		return {one, ahead, cost: ahead + 8 * Math.max(0, to[start] - from[end] + 4, from[start] - to[end] + 4)};
 	}).filter(({ahead}) => ahead > 2);
 	return ranked.sort((a, b) => a.cost - b.cost)[0]?.one ?? node;
 }
@@ -372,10 +369,9 @@ function neighbour(node, key) {
 function listenToBlocks() {
 	const blockAt = (event) => event.target.closest?.(".block");
 	grid.addEventListener("click", (event) => {
-		const node = blockAt(event);
-		if (!node) return;
-		comeTo(node, true);
-		choose(node.dataset.partition);
+		if (!blockAt(event)) return;
+		comeTo(blockAt(event), true);
+		choose(current.dataset.partition);
 	});
 	grid.addEventListener("keydown", (event) => {
 		const node = blockAt(event);
@@ -386,19 +382,16 @@ function listenToBlocks() {
 		event.preventDefault();
 		if (chosen) choose(current.dataset.partition);
 	});
-	for (const kind of ["pointerover", "focusin", "pointerleave", "focusout"])
-		grid.addEventListener(kind, (event) => markOwner(/leave|out/.test(kind) ? undefined : blockAt(event)?.dataset.owner));
+	for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, (event) => markOwner(blockAt(event)?.dataset.owner));
+	grid.addEventListener("pointerleave", () => markOwner());
 	document.addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
 	$("#close").addEventListener("click", () => choose(""));
 }
 
 // All that one owner has stands out while one of its blocks is looked at.
-let marked;
 function markOwner(owner) {
-	if (owner === marked) return;
-	marked = owner;
-	for (const nodes of blocks.values())
-		for (const node of nodes) set(node, "data-same", owner !== undefined && node.dataset.owner === owner ? "" : null);
+	for (const node of grid.querySelectorAll("[data-same]")) set(node, "data-same", null);
+	for (const node of owner ? grid.querySelectorAll(`[data-owner="${CSS.escape(owner)}"]`) : []) set(node, "data-same", "");
 }
 
 // ---- details ----
@@ -422,7 +415,7 @@ function showDetails() {
 	if (!p) return;
 	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? names.get(p.owner)?.kind;
-	const rows = [["Owner", p.external ? "made by hand, outside Kubernetes" : `${kind ? `${kind} ` : ""}${who(p)}`],
+	const rows = [["Owner", [kind, who(p)].join(" ")],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
 		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since && exact(new Date(p.since))],
 		["Controller", c ? [titleOf(c), calledOf(c)].filter(Boolean).join(": ") : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
@@ -430,7 +423,7 @@ function showDetails() {
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
 	title.hidden = ul.hidden = p.external === true;
-	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none that is known" : "not shown here: see ipuctl ui"}];
+	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
 
@@ -447,7 +440,7 @@ function answer() {
 	const most = largestOf(pod.total) ? `the largest job that fits now has ${count(largestOf(pod.total), "IPU")}` : "nothing fits now";
 	const closed = answering.filter((c) => !takes(c) && c.freeIPUs > 0);
 	return ["Not now", `${count(free, "IPU")} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${most}.${
-		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} (${c.freeIPUs} free) is ${marksOf(c)[0]}`))}.` : ""}`];
+		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} is ${marksOf(c)[0]}`))}.` : ""}`];
 }
 
 function drawPicker() {
@@ -470,7 +463,7 @@ function drawTotals() {
 	const numbers = {waiting: pod.total.waiting};
 	for (const name of ["used", "external", "reserved", "free", "total"]) numbers[name] = pod.total[`${name}IPUs`];
 	for (const node of document.querySelectorAll("[data-total]")) say(node, String(numbers[node.dataset.total]));
-	for (const part of $("#bar").children) part.style.flexGrow = numbers[part.className] - (part.className === "free" ? numbers.reserved : 0);
+	for (const part of $("#bar").children) part.style.width = `${100 * (numbers[part.className] - (part.className === "free" ? numbers.reserved : 0)) / numbers.total}%`;
 	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);
 	say($("#wanted"), asked ? `for ${count(asked, "IPU")}` : "");
 	say($("title"), `${numbers.free} free, ${numbers.waiting} waiting – IPUs`);
@@ -546,7 +539,7 @@ function drawUsage() {
 		say(hours.firstChild, row.hours.toFixed(row.hours < 100 ? 1 : 0));
 		hours.lastChild.style.width = `${100 * row.hours / most}%`;
 	});
-	$("#usage-empty").hidden = sorted.length > 0;
+	$("#usage").parentNode.hidden = !($("#usage-empty").hidden = sorted.length > 0);
 }
 
 function drawSteps() {
@@ -576,10 +569,10 @@ function drawHours() {
 		chart.append(draw("svg", {role: "img"}, draw("g", {class: "axis"}), ...SERIES.map(([name]) => draw("path", {class: `area ${name}`})), draw("path", {class: "cursor"})));
 		$("#readout").append(make("time"), ...SERIES.map(([name, words]) => make("span", {}, make("i", {class: `key ${name}`}), words, make("b"))));
 	}
-	const svg = chart.firstChild, slots = hours * 3600 / period, points = pod.history.points.slice(-slots).map(layersOf);
+	const svg = chart.firstChild, slots = hours * 3600 / period, points = pod.history.points.slice(-slots).map(layersOf), wide = width - SIDE - 8;
 	const known = points.filter(Boolean), stretches = runs(points); // null is where nothing was known
-	const most = Math.max(1, pod.total.totalIPUs, ...known.map((p) => p[0] + p[1] + p[2] + p[3])), longest = Math.ceil(Math.max(4, ...known.map((p) => p[4])));
-	const x = (i) => SIDE + (width - SIDE - 8) * (1 - (points.length - 1 - i) / slots), base = TOP + HIGH, floor = base + 14 + QUEUE;
+	const most = Math.max(4, pod.total.totalIPUs, ...known.map((p) => p[0] + p[1] + p[2] + p[3])), longest = Math.ceil(Math.max(4, ...known.map((p) => p[4])));
+	const x = (i) => SIDE + wide * (1 - (points.length - 1 - i) / slots), base = TOP + HIGH, floor = base + 14 + QUEUE;
 	const sums = points.map(() => 0);
 	SERIES.forEach(([name], s) => {
 		const y = (value) => (name === "waiting" ? floor - QUEUE * value / longest : base - HIGH * value / most).toFixed(1);
@@ -588,12 +581,12 @@ function drawHours() {
 		const line = (values, [first, n]) => values.slice(first, first + n).map((value, i) => `${x(first + i).toFixed(1)} ${y(value)}`);
 		set(svg.children[s + 1], "d", stretches.map((run) => `M${line(upper, run).join("L")}L${line(below, run).reverse().join("L")}Z`).join("") || "M0 0");
 	});
-	fill(svg, {viewBox: `0 0 ${width} ${floor + 20}`, "aria-label": `IPUs and the queue's length over the last ${count(hours, "hour")}; the table has the numbers`});
+	fill(svg, {viewBox: `0 0 ${width} ${floor + 20}`, "aria-label": `IPUs and the queue's length over the last ${count(hours, "hour")}`});
 	const marks = [[0, base], [most, TOP], [Math.round(most / 2), base - HIGH / 2], [longest, floor - QUEUE]].map(([n, y], i) =>
 		({key: `y${i}`, text: String(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: "side"}));
-	const step = TICKS[hours] * (width < 480 ? 2 : 1) * 60000, zone = new Date().getTimezoneOffset() * 60000, last = Date.parse(end);
+	const step = TICKS[hours] * (width < 480 ? 120000 : 60000), zone = new Date().getTimezoneOffset() * 60000, last = Date.parse(end);
 	for (let t = Math.floor((last - zone) / step) * step + zone; t > last - hours * 3600000 && end; t -= step) {
-		const at = SIDE + (width - SIDE - 8) * (1 - (last - t) / (hours * 3600000));
+		const at = x(points.length - 1 - (last - t) / period / 1000);
 		if (at > SIDE + 16) marks.push({key: t, text: clock(new Date(t)), x: Math.min(at, width - 24), y: floor + 14, line: `M${at} ${TOP}V${floor}`});
 	}
 	keep(svg.firstChild, marks, (mark) => mark.key, () => draw("g", {}, draw("path"), draw("text")), (node, mark) => {
@@ -601,7 +594,7 @@ function drawHours() {
 		fill(say(node.lastChild, mark.text), {x: mark.x, y: mark.y, class: mark.side});
 	});
 	readOut(points, x, floor);
-	svg.onpointermove = (event) => readOut(points, x, floor, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / (width - SIDE - 8) * slots));
+	svg.onpointermove = (event) => readOut(points, x, floor, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / wide * slots));
 	svg.onpointerleave = () => readOut(points, x, floor, null);
 	if (!$("#hours-table").hidden) tableOfHours(points);
 }
@@ -617,10 +610,10 @@ function readOut(points, x, floor, at = pointed) {
 }
 
 function tableOfHours(points) {
-	const size = Math.max(1, Math.round(ROWS[hours] * 60 / pod.history.period)), rows = [];
+	const size = Math.ceil(ROWS[hours] * 60 / pod.history.period), rows = [];
 	for (let to = points.length; to > 0; to -= size) {
 		const some = points.slice(Math.max(0, to - size), to).filter(Boolean);
-		const mean = (i) => some.length ? Math.round(some.reduce((sum, p) => sum + p[i], 0) / some.length * 10) / 10 : "–";
+		const mean = (i) => some.length ? (some.reduce((sum, p) => sum + p[i], 0) / some.length).toFixed(1) : "–";
 		const at = timeOf(points.length - to);
 		rows.push([at.getTime(), clock(at), mean(0), mean(2), mean(1), mean(3), mean(4)]);
 	}
@@ -642,7 +635,7 @@ function sayAbout() {
 	for (const node of document.querySelectorAll("[data-since]"))
 		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}${on}, when this process started`), "title", exact(t));
 	say($("#about"), `ipu-operator ${pod.version} · ${pod.mode === "full" ? "jobs and Pods are named"
-		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are shown by namespace and key; ipuctl ui names those that you may see"}`);
+		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are keys; ipuctl ui names those that you may see"}`);
 }
 
 function redraw() {
@@ -690,6 +683,7 @@ function connection(state, words) {
 	const node = $("#status");
 	if (state !== "away") heardAt = Date.now();
 	set(node, "data-connection", state);
+	document.body.className = state;
 	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words); // the first time is what counts
 }
 
@@ -706,7 +700,7 @@ async function followEvents() {
 	try {
 		const headers = pod.known ? {"Last-Event-ID": pod.id} : {};
 		const answer = await fetch("live/events", {headers, cache: "no-store", signal: control.signal});
-		if ([404, 503].includes(answer.status) || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event-stream"))) return false;
+		if ([404, 503].includes(answer.status) || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event"))) return false;
 		if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
 		for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
 			const {done, value} = await reader.read();
@@ -776,7 +770,7 @@ async function learnNames() {
 		more = told.names;
 		names = new Map(told.items.map((item) => [item.owner, item]));
 		limits = told.limited ?? "";
-		for (const key of pod.partitions.keys()) dirty.partitions.add(key);
+		touchAll();
 		plan("racks", "queue", "steps", "about");
 	}
 }
