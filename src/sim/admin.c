@@ -280,8 +280,8 @@ static void delete_pods(struct http_exchange *ex, void *arg)
 
 static void post_api_fault(struct http_exchange *ex, void *arg)
 {
-	static const char *const keys[] = {"verb",   "resource", "count",      "skip", "kind",
-					   "status", "message",  "retryAfter", NULL};
+	static const char *const keys[] = {"verb", "resource", "namespace", "count",      "skip",
+					   "kind", "status",   "message",   "retryAfter", NULL};
 
 	act(ex, arg, keys, do_api_fault);
 }

@@ -66,6 +66,7 @@ struct fault {
 	struct list link;
 	enum fault_kind kind;
 	char *verb, *resource; /* "": any */
+	char *ns;              /* "": requests of no namespace; NULL: any */
 	int64_t count, skip;   /* count 0: until cleared */
 	int status;
 	unsigned retry_after_s;
@@ -88,6 +89,7 @@ static void free_fault(struct fault *f)
 	list_unlink(&f->link);
 	free(f->verb);
 	free(f->resource);
+	free(f->ns);
 	free(f->message);
 	free(f);
 }
@@ -107,6 +109,7 @@ int sim_api_inject(struct sim_api *api, const struct json *fault, struct err *er
 	f->kind = (enum fault_kind)k;
 	f->verb = text_member(fault, "verb", "");
 	f->resource = text_member(fault, "resource", "");
+	f->ns = xstrdup(json_cstr(json_get(fault, "namespace")));
 	f->message = text_member(fault, "message", "a fault that a test has set");
 	f->count = json_int(json_get(fault, "count"), 1);
 	f->skip = json_int(json_get(fault, "skip"), 0);
@@ -128,7 +131,8 @@ static struct fault *meet_fault(const struct sim_request *req)
 		struct fault *f = CONTAINER_OF(pos, struct fault, link);
 
 		if ((f->verb[0] && strcmp(f->verb, verb_names[req->verb]) != 0) ||
-		    (f->resource[0] && strcmp(f->resource, req->resource->plural) != 0))
+		    (f->resource[0] && strcmp(f->resource, req->resource->plural) != 0) ||
+		    (f->ns && strcmp(f->ns, req->ns) != 0))
 			continue;
 		if (f->skip > 0) {
 			f->skip--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * services/proxy: hands a request on to what a Service names, and its answer back. There are no
- * Endpoints here: the Service's clusterIP and its port's targetPort are the address.
+ * services/proxy: hands a request on to what a Service names, and its answer back as it comes.
+ * There are no Endpoints here: the Service's clusterIP and its port's targetPort are the address.
  */
 #include <stdlib.h>
 
@@ -16,9 +16,10 @@
 /* One request that is on its way; freed by its end, either end's. */
 struct forward {
 	struct http_exchange *ex;
-	struct op *op;
+	struct http_call *call;
 	char *host;
 	bool lose; /* a fault */
+	bool is_begun;
 };
 
 void sim_api_use_net(struct sim_api *api, struct net *net)
@@ -42,22 +43,88 @@ static void reply_status(struct http_exchange *ex, int code, const struct err *w
 	sim_reply_json(ex, code, sim_status(doc, NULL, &err, NULL));
 }
 
-static void on_answer(void *arg, const struct http_response *response, const struct err *why)
+/* Those of the connection (RFC 9110, 7.6.1), those that are made anew, and the caller's
+ * credentials, which kube-apiserver takes out. */
+static bool is_passed(struct str name)
+{
+	static const char *const others[] = {"Authorization",
+					     "Connection",
+					     "Content-Length",
+					     "Expect",
+					     "Host",
+					     "Keep-Alive",
+					     "Proxy-Authorization",
+					     "TE",
+					     "Trailer",
+					     "Transfer-Encoding",
+					     "Upgrade"};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (str_ieqz(name, others[i]))
+			return false;
+	}
+	return true;
+}
+
+/* *ret: the caller's to free. */
+static size_t pick_headers(const struct http_headers *from, struct http_header **ret)
+{
+	struct http_header *to = xcalloc(from->len + 1, sizeof(*to));
+	size_t n = 0;
+
+	for (size_t i = 0; i < from->len; i++) {
+		to[n] = http_headers_at(from, i);
+		n += is_passed(to[n].name);
+	}
+	*ret = to;
+	return n;
+}
+
+static void on_drain(struct http_exchange *ex, void *arg)
+{
+	struct forward *f = arg;
+
+	(void)ex;
+	http_call_resume(f->call);
+}
+
+static void on_head(void *arg, const struct http_head *head)
+{
+	struct forward *f = arg;
+	struct http_header *headers;
+	size_t n;
+
+	if (f->lose)
+		return;
+	n = pick_headers(&head->headers, &headers);
+	f->is_begun = true;
+	http_exchange_on_drain(f->ex, on_drain, f);
+	http_reply_begin(f->ex, head->status, NULL, headers, n);
+	free(headers);
+}
+
+static void on_body(void *arg, struct str piece)
+{
+	struct forward *f = arg;
+
+	if (f->is_begun && http_reply_write(f->ex, piece))
+		http_call_pause(f->call);
+}
+
+static void on_done(void *arg, const struct err *why)
 {
 	struct forward *f = arg;
 	struct err err;
 
 	http_exchange_on_abort(f->ex, NULL, NULL);
-	if (f->lose) {
+	if (f->lose || (f->is_begun && why)) {
 		http_reply_abort(f->ex);
 	} else if (why) {
 		err_copy(&err, why);
 		err_wrap(&err, "error trying to reach service");
 		reply_status(f->ex, 503, &err);
 	} else {
-		const char *type = http_headers_get(&response->head->headers, "Content-Type").p;
-
-		http_reply(f->ex, response->head->status, type, NULL, 0, response->body);
+		http_reply_end(f->ex);
 	}
 	forward_free(f);
 }
@@ -67,7 +134,7 @@ static void on_abort(struct http_exchange *ex, void *arg)
 	struct forward *f = arg;
 
 	(void)ex;
-	op_cancel(f->op);
+	op_cancel(&f->call->op);
 	forward_free(f);
 }
 
@@ -118,17 +185,17 @@ static void start(struct sim_request *req, const struct json *service, const str
 {
 	struct forward *f = xcalloc(1, sizeof(*f));
 	CLEANUP_FREE char *target = target_of(req->ex);
-	struct http_header headers[] = {
-		{STR("Accept"), http_headers_get(req->ex->headers, "Accept")},
-		{STR("Content-Type"), http_headers_get(req->ex->headers, "Content-Type")},
-	};
+	static const struct http_call_handler handler = {on_head, on_body, on_done};
+	struct http_header *headers;
+	size_t n = pick_headers(req->ex->headers, &headers);
 	struct http_request request = {
 		.method = req->ex->method,
 		.target = str_of(target),
 		.headers = headers,
-		.n_headers = 2,
+		.n_headers = n,
 		.body = req->ex->body.len > 0 ? req->ex->body : STR_NULL,
-		.total_ms = DEADLINE_MS,
+		.first_byte_ms = DEADLINE_MS,
+		.streaming = true,
 	};
 
 	f->ex = req->ex;
@@ -138,7 +205,8 @@ static void start(struct sim_request *req, const struct json *service, const str
 	request.origin.port = (unsigned)json_int(json_get(port, "targetPort"),
 						 json_int(json_get(port, "port"), 0));
 	http_exchange_on_abort(f->ex, on_abort, f);
-	f->op = http_fetch_start(req->api->http, &request, on_answer, f, NULL);
+	f->call = http_call_start(req->api->http, &request, &handler, f, NULL);
+	free(headers);
 }
 
 void sim_forward(struct sim_request *req)
