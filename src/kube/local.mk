@@ -5,14 +5,14 @@
 noinst_LIBRARIES += libkube.a
 libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/file.h include/kube/event.h \
 	include/kube/exec_helper.h include/kube/lease.h include/kube/list.h include/kube/object.h \
-	include/kube/review.h include/kube/store.h \
+	include/kube/pass.h include/kube/review.h include/kube/store.h \
 	include/kube/watch.h include/kube/workqueue.h \
 	src/kube/client.c src/kube/client_priv.h src/kube/config.c src/kube/config_priv.h \
 	src/kube/cred.c src/kube/cred.h src/kube/event.c src/kube/exec_child.c \
 	src/kube/exec_child.h src/kube/exec_config.c src/kube/exec_config.h \
 	src/kube/exec_helper.c src/kube/known.c src/kube/known.h src/kube/kubeconfig.c \
 	src/kube/kubeconfig.h src/kube/lease.c src/kube/lease_plan.c src/kube/lease_plan.h \
-	src/kube/list.c src/kube/object.c src/kube/path.h src/kube/peek.c src/kube/proxy.c \
+	src/kube/list.c src/kube/object.c src/kube/pass.c src/kube/path.h src/kube/peek.c src/kube/proxy.c \
 	src/kube/resource.c src/kube/review.c src/kube/split.c src/kube/split.h src/kube/status.c src/kube/store.c \
 	src/kube/watch.c src/kube/workqueue.c src/kube/xfer.c src/kube/xfer.h
 libkube_a_CPPFLAGS = $(AM_CPPFLAGS)
