@@ -209,6 +209,12 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"Controllers, namespaces and jobs, those with most IPUs first. On a terminal it looks again\n" \
 	"every 2 seconds until q is typed; elsewhere, and by --once or -o, it looks once.\n"
 
+#define ABOUT_UI                                                                                      \
+	"Serves the operator's live page on this machine's loopback interface until Ctrl-C, prints\n" \
+	"its address, and starts the browser on it ($BROWSER, else xdg-open). Jobs and Pods have\n"   \
+	"names as far as the kubeconfig's user may list them; -n takes NAME,NAME.... Whoever has\n"   \
+	"the address sees the page: it isn't to be given away.\n"
+
 #define ABOUT_BUNDLE                                                                                     \
 	"Versions, the operator's configuration, Pods, logs and Events, jobs and their Pods, nodes,\n"   \
 	"webhooks, what the proxy says, health, rights of the accounts, as far as you\n"                 \
@@ -273,6 +279,8 @@ const struct ctl_command ctl_commands[] = {
 	 ctl_run_explain},
 	{"top", "", "who has IPUs, how many and for how long, as it changes", ABOUT_TOP, 0, 0,
 	 CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_TOP, false, ctl_run_top},
+	{"ui", "", "the operator's live page in the browser", ABOUT_UI, 0, 0,
+	 CTL_TAKES_UI | CTL_TAKES_NAMESPACE, false, ctl_run_ui, .has_kube = true},
 	{"rdma check", "", "whether this machine and the cluster are fit for IPU work over RDMA",
 	 ABOUT_RDMA_CHECK, 0, 0,
 	 CTL_TAKES_OUTPUT | CTL_TAKES_RDMA | CTL_TAKES_RDMA_POD | CTL_TAKES_NAMESPACE |

@@ -20,7 +20,8 @@ struct ctl_command {
 	bool needs_kube;    /* calls ctl_link_kube */
 	/* o->words are the operands; link is NULL for a command that asks nobody. */
 	int (*run)(struct ctl_link *link, const struct ctl_options *o, struct err *err);
-	bool alone; /* asks nobody */
+	bool alone;    /* asks nobody */
+	bool has_kube; /* has ctl_link_client where there is a kubeconfig */
 };
 
 extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
@@ -67,6 +68,9 @@ int ctl_run_rdma_macvlan(struct ctl_link *link, const struct ctl_options *o, str
 
 /* top.c */
 int ctl_run_top(struct ctl_link *link, const struct ctl_options *o, struct err *err);
+
+/* ui.c */
+int ctl_run_ui(struct ctl_link *link, const struct ctl_options *o, struct err *err);
 
 /* validate.c */
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "ctl/term.h"
-#include "http/client.h"
 #include "kube/config.h"
 #include "kube/exec_helper.h"
 #include "kube/object.h"
@@ -36,6 +35,7 @@ struct ctl_link {
 
 	struct kube_config *config;
 	bool lacks_config; /* there is none at all, and none was named */
+	char *lacks_why;   /* why there is none; NULL: there is one, or nobody has looked */
 	struct kube_exec_helper *helper;
 	struct kube_client *kube;
 
@@ -51,6 +51,8 @@ struct ctl_link {
 };
 
 /* ---- the choice ---- */
+
+enum need { KUBE_UNUSED, KUBE_IF_ANY, KUBE_NEEDED }; /* beside the way to the server */
 
 static int use_server(struct ctl_link *l, const char *server, struct err *err)
 {
@@ -104,20 +106,34 @@ static int load_config(struct ctl_link *l, struct err *err)
 		       : 0;
 }
 
-static int choose(struct ctl_link *l, bool needs_kube, struct err *err)
+/* There is no kubeconfig that can be used: may it do without? */
+static int lack_config(struct ctl_link *l, enum need need, struct err *why, struct err *err)
+{
+	bool is_named = l->o->kubeconfig || l->o->context;
+	bool is_there = why->code != ENOENT || l->config;
+
+	if (!is_named && (need == KUBE_IF_ANY && l->o->server)) {
+		kube_config_free(l->config);
+		l->config = NULL;
+	} else if (is_named || is_there || need == KUBE_NEEDED) {
+		l->lacks_config = !is_there && !is_named;
+		why->code = 0;
+		if (need == KUBE_NEEDED)
+			err_wrap(why, "the Kubernetes API is needed for this");
+		return err_copy(err, why);
+	}
+	l->lacks_why = xstrdup(why->msg);
+	return 0;
+}
+
+static int choose(struct ctl_link *l, enum need need, struct err *err)
 {
 	const struct ctl_options *o = l->o;
-	bool may_lack = !needs_kube && !o->kubeconfig && !o->context;
 	struct err why = ERR_INIT;
 
-	if ((!o->server || needs_kube) && load_config(l, &why) < 0 &&
-	    (!may_lack || why.code != ENOENT || l->config)) {
-		l->lacks_config = why.code == ENOENT && !l->config && !o->kubeconfig && !o->context;
-		why.code = 0;
-		if (needs_kube)
-			err_wrap(&why, "the Kubernetes API is needed for this");
-		return err_copy(err, &why);
-	}
+	if ((!o->server || need != KUBE_UNUSED) && load_config(l, &why) < 0 &&
+	    lack_config(l, need, &why, err) < 0)
+		return -1;
 	if (!o->server && l->config)
 		return use_service(l, err);
 	if (use_server(l, o->server ? o->server : HERE, err) < 0)
@@ -153,14 +169,14 @@ static int connect_parts(struct ctl_link *l, struct err *err)
 	return 0;
 }
 
-static int new(const struct ctl_options *o, bool needs_kube, bool *ret_lacks, struct ctl_link **ret,
+static int new(const struct ctl_options *o, enum need need, bool *ret_lacks, struct ctl_link **ret,
 	       struct err *err)
 {
 	struct ctl_link *l = xcalloc(1, sizeof(*l));
 
 	l->o = o;
 	scope_init(&l->scope);
-	if (choose(l, needs_kube, err) < 0 || connect_parts(l, err) < 0) {
+	if (choose(l, need, err) < 0 || connect_parts(l, err) < 0) {
 		*ret_lacks = l->lacks_config;
 		ctl_link_free(l);
 		return -1;
@@ -174,14 +190,21 @@ int ctl_link_new(const struct ctl_options *o, bool needs_kube, struct ctl_link *
 {
 	bool lacks;
 
-	return new (o, needs_kube, &lacks, ret, err);
+	return new (o, needs_kube ? KUBE_NEEDED : KUBE_UNUSED, &lacks, ret, err);
+}
+
+int ctl_link_new_with_any(const struct ctl_options *o, struct ctl_link **ret, struct err *err)
+{
+	bool lacks;
+
+	return new (o, KUBE_IF_ANY, &lacks, ret, err);
 }
 
 int ctl_link_new_if_any(const struct ctl_options *o, struct ctl_link **ret, struct err *err)
 {
 	bool lacks = false;
 
-	if (new (o, true, &lacks, ret, err) == 0)
+	if (new (o, KUBE_NEEDED, &lacks, ret, err) == 0)
 		return 0;
 	if (!lacks)
 		return -1;
@@ -197,12 +220,13 @@ void ctl_link_free(struct ctl_link *l)
 	http_client_free(l->http);
 	tls_config_unref(l->tls);
 	kube_client_free(l->kube);
+	kube_exec_helper_free(l->helper);
 	net_free(l->net);
 	loop_free(l->loop);
-	kube_exec_helper_free(l->helper);
 	kube_config_free(l->config);
 	free(l->prefix);
 	free(l->advice);
+	free(l->lacks_why);
 	free(l);
 }
 
@@ -229,14 +253,21 @@ static void keep_answer(struct ctl_link *l, struct str body)
 }
 
 /* The words of a problem document (RFC 9457) or of a Status say more than a status line. */
-static void use_words(struct err *err, const struct json *body)
+const char *ctl_link_words(const struct json *body)
 {
 	const char *detail = json_cstr(json_get(body, "detail"));
 
 	if (!detail)
 		detail = json_cstr(json_get(body, "message"));
-	if (detail && detail[0])
-		err_set(err, err->kind, err->code, "%s", detail);
+	return detail && detail[0] ? detail : NULL;
+}
+
+static void use_words(struct err *err, const struct json *body)
+{
+	const char *words = ctl_link_words(body);
+
+	if (words)
+		err_set(err, err->kind, err->code, "%s", words);
 }
 
 static void on_fetched(void *arg, const struct http_response *response, const struct err *why)
@@ -390,4 +421,75 @@ void ctl_link_pause(struct ctl_link *l, unsigned ms)
 	loop_timer_start_in(&timer, ms);
 	loop_run(l->loop);
 	loop_timer_stop(&timer);
+}
+
+/* ---- streams ---- */
+
+struct loop *ctl_link_loop(struct ctl_link *l)
+{
+	return l->loop;
+}
+
+struct net *ctl_link_net(struct ctl_link *l)
+{
+	return l->net;
+}
+
+struct kube_client *ctl_link_client(struct ctl_link *l, const char **ret_why)
+{
+	if (!l->kube)
+		*ret_why = l->lacks_why ? l->lacks_why : "there is no kubeconfig";
+	return l->kube;
+}
+
+struct ctl_stream ctl_link_stream_start(struct ctl_link *l, enum http_method method,
+					const char *path, const struct http_header *headers,
+					size_t n_headers, unsigned idle_ms,
+					const struct http_call_handler *handler, void *arg)
+{
+	CLEANUP_FREE char *target = xasprintf("%s%s", l->prefix, path);
+	unsigned ms = l->o->timeout_s * 1000;
+	struct kube_pass_request pass = {.method = method,
+					 .path = target,
+					 .headers = headers,
+					 .n_headers = n_headers,
+					 .begin_ms = ms,
+					 .idle_ms = idle_ms};
+	struct http_request request = {
+		.origin = {.host = l->url.host, .port = l->url.port, .tls = l->tls},
+		.method = method,
+		.target = str_of(target),
+		.headers = headers,
+		.n_headers = n_headers,
+		.connect_ms = ms,
+		.first_byte_ms = ms,
+		.idle_ms = idle_ms,
+		.streaming = true,
+	};
+	struct ctl_stream stream = {0};
+
+	if (l->server)
+		stream.call = http_call_start(l->http, &request, handler, arg, &l->scope);
+	else
+		stream.pass = kube_pass_start(l->kube, &pass, handler, arg, &l->scope);
+	return stream;
+}
+
+void ctl_stream_pause(struct ctl_stream *stream, bool pauses)
+{
+	if (stream->pass)
+		kube_pass_pause(stream->pass, pauses);
+	else if (stream->call && pauses)
+		http_call_pause(stream->call);
+	else if (stream->call)
+		http_call_resume(stream->call);
+}
+
+void ctl_stream_cancel(struct ctl_stream *stream)
+{
+	if (stream->pass)
+		op_cancel(&stream->pass->op);
+	if (stream->call)
+		op_cancel(&stream->call->op);
+	*stream = (struct ctl_stream){0};
 }

@@ -47,6 +47,12 @@ libctl_a_SOURCES = \
 	src/ctl/term.c \
 	src/ctl/top.h \
 	src/ctl/top.c \
+	src/ctl/ui.h \
+	src/ctl/ui.c \
+	src/ctl/ui_browser.c \
+	src/ctl/ui_guard.c \
+	src/ctl/ui_names.c \
+	src/ctl/ui_pass.c \
 	src/ctl/validate.c \
 	src/ctl/views.h \
 	src/ctl/views.c

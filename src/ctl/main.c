@@ -64,6 +64,15 @@ static int complain(const struct err *err, const char *advice)
 	return status;
 }
 
+static int connect_to(const struct ctl_command *command, const struct ctl_options *o,
+		      struct ctl_link **ret, struct err *err)
+{
+	if (command->alone)
+		return 0;
+	return command->has_kube ? ctl_link_new_with_any(o, ret, err)
+				 : ctl_link_new(o, command->needs_kube, ret, err);
+}
+
 static int run(struct ctl_options *o)
 {
 	const struct ctl_command *command;
@@ -74,8 +83,7 @@ static int run(struct ctl_options *o)
 	int status = 0;
 
 	trace_enter(trace); /* for as long as the program runs */
-	if (ctl_command_choose(o, &command, &err) < 0 ||
-	    (!command->alone && ctl_link_new(o, command->needs_kube, &link, &err) < 0))
+	if (ctl_command_choose(o, &command, &err) < 0 || connect_to(command, o, &link, &err) < 0)
 		status = complain(&err, NULL);
 	else if (command->run(link, o, &err) < 0)
 		status = complain(&err, link ? ctl_link_advice(link) : NULL);

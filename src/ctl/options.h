@@ -37,6 +37,7 @@ enum {
 	CTL_TAKES_RDMA_POD = 4096, /* node, resource and the test Pod */
 	CTL_TAKES_NODES = 16384,   /* all of them, and --dry-run */
 	CTL_TAKES_MACVLAN = 8192,  /* what goes into the manifest, and whether it's applied */
+	CTL_TAKES_UI = 16384,      /* --port and --no-browser */
 };
 
 enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
@@ -56,7 +57,8 @@ struct ctl_options {
 	const char *network, *network_ns, *root, *cni_folder, *node, *resource, *image;
 	const char *interface, *subnet, *exclude, *mode; /* exclude may be "" */
 	unsigned mtu, user;
-	bool test_pod, inside, attachment, apply;
+	unsigned port; /* 0: not given */
+	bool test_pod, inside, attachment, apply, no_browser;
 	const char *color_word;
 	enum ctl_color color;
 	bool no_headers, watch, check, force, once, dry_run, all, help, version;
