@@ -74,6 +74,7 @@ static void see_controllers(struct live *l)
 
 		at->c = c;
 		at->number = (unsigned)i + 1;
+		snprintf(at->key, sizeof(at->key), "c%u", at->number);
 		at->since_ms = since_of(l, c);
 		at->owned = xcalloc(c->partitions.n + 1, sizeof(bool));
 		at->first = xcalloc(c->partitions.n + 1, sizeof(uint32_t));
@@ -130,6 +131,20 @@ static void hold(struct live *l, const char *ns, int64_t ipus)
 	space->ipus += ipus;
 }
 
+/* Most are where they were. */
+static void find_listed(struct live_entry *entry)
+{
+	const struct vipu_partitions *list = &entry->at->c->partitions;
+	size_t was = entry->known ? entry->known->listed : 0;
+
+	if (was < list->n && strcmp(list->items[was].id, entry->e->id) == 0)
+		entry->listed = &list->items[was];
+	else
+		entry->listed = vipu_partitions_find(list, str_of(entry->e->id));
+	if (entry->listed)
+		entry->at->owned[entry->listed - list->items] = true;
+}
+
 static void see_entry(const struct partition_entry *e, void *arg)
 {
 	struct live *l = arg;
@@ -140,13 +155,8 @@ static void see_entry(const struct partition_entry *e, void *arg)
 	entry = &v->entries[v->n_entries++];
 	*entry = (struct live_entry){.e = e, .known = map_get(l->known, str_of(e->id))};
 	entry->at = find_controller(v, e->controller, entry->known ? entry->known->controller : 0);
-	if (entry->at) {
-		const struct vipu_partitions *list = &entry->at->c->partitions;
-
-		entry->listed = vipu_partitions_find(list, str_of(e->id));
-		if (entry->listed)
-			entry->at->owned[entry->listed - list->items] = true;
-	}
+	if (entry->at)
+		find_listed(entry);
 	entry->state = state_of(l, entry);
 	if (!partition_holds_ipus(l->partitions, e))
 		return;
@@ -271,17 +281,21 @@ static int64_t time_of(enum live_step step, const struct partition_entry *now)
 	return recorded || !now->active_ms ? now->since_ms : now->active_ms;
 }
 
+/* now: the entry, NULL: it's gone. */
 static void tell_steps(struct live *l, const struct live_known *k,
-		       const struct partition_entry *now, enum live_state state, bool another_run)
+		       const struct partition_entry *now, enum live_state state)
 {
 	enum live_step steps[LIVE_STEPS_AT_ONCE];
 	struct partition_status st = {.state = PARTITION_STATE_NONE};
-	enum live_loss loss = LIVE_KEPT;
+	struct live_change c = {.before = k->state,
+				.after = state,
+				.another_run = now && now->ask.attempt != k->attempt,
+				.been_active = now && now->active_ms};
 	size_t n;
 
 	if (state == LIVE_NONE || state == LIVE_RELEASING)
-		loss = loss_since(l, k, now, &st);
-	n = live_steps_between(k->state, state, another_run, loss, steps);
+		c.loss = loss_since(l, k, now, &st);
+	n = live_steps_between(&c, steps);
 	for (size_t i = 0; i < n; i++) {
 		struct live_step_record r = record_of(steps[i], &k->owner, k->instance, k->ipus,
 						      time_of(steps[i], now));
@@ -340,10 +354,12 @@ static void follow_entry(struct live *l, struct live_entry *entry)
 	if (entry->at)
 		k->controller = entry->at->number;
 	if (l->begun && (k->state != entry->state || k->attempt != e->ask.attempt))
-		tell_steps(l, k, e, entry->state, k->attempt != e->ask.attempt);
+		tell_steps(l, k, e, entry->state);
 	k->state = entry->state;
 	k->attempt = e->ask.attempt;
 	k->look = l->looks;
+	if (entry->listed)
+		k->listed = (uint32_t)(entry->listed - entry->at->c->partitions.items);
 }
 
 static void follow_entries(struct live *l)
@@ -358,7 +374,7 @@ static void follow_entries(struct live *l)
 
 		if (k->look == l->looks)
 			continue;
-		tell_steps(l, k, NULL, LIVE_NONE, false);
+		tell_steps(l, k, NULL, LIVE_NONE);
 		map_del(l->known, it.key);
 		free_known(k);
 	}
@@ -484,7 +500,7 @@ static bool is_watched(const struct live *l)
 	return !list_empty(&l->watches);
 }
 
-static void look(struct live *l, bool rendering)
+void live_look(struct live *l, bool rendering)
 {
 	struct queue_look q = {.l = l, .render = rendering};
 
@@ -492,7 +508,8 @@ static void look(struct live *l, bool rendering)
 	l->changed = false;
 	history_pass(l->history, l->looked_ms, clock_wall_ms());
 	/* What hasn't been read isn't gone. */
-	if (!l->partitions || !partitions_synced(l->partitions)) {
+	l->blind = !l->partitions || !partitions_synced(l->partitions);
+	if (l->blind) {
 		history_see(l->history, NULL);
 		return;
 	}
@@ -519,7 +536,7 @@ static void look(struct live *l, bool rendering)
 
 static void schedule(struct live *l)
 {
-	int64_t at_ms = l->looked_ms + (is_watched(l) ? QUIET_MS : ALONE_MS);
+	int64_t at_ms = l->looked_ms + (is_watched(l) || l->blind ? QUIET_MS : ALONE_MS);
 	int64_t soon_ms = l->busy_ms + LIVE_FRAME_MS;
 
 	if (l->changed && soon_ms < at_ms)
@@ -534,7 +551,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	bool changed = l->changed;
 
 	(void)timer;
-	look(l, is_watched(l));
+	live_look(l, is_watched(l));
 	if (changed || l->n != n)
 		l->busy_ms = l->looked_ms;
 	if (is_watched(l))
@@ -587,7 +604,7 @@ int live_snapshot(struct live *l, struct str *ret_json, char ret_id[LIVE_ID_SIZE
 	l->asked_ms = now_ms;
 	if (!l->valid || age_ms >= QUIET_MS ||
 	    ((l->changed || l->unrendered) && age_ms >= LIVE_FRAME_MS)) {
-		look(l, true);
+		live_look(l, true);
 		l->busy_ms = l->looked_ms;
 		schedule(l);
 	}

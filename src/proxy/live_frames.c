@@ -96,9 +96,8 @@ void item_controller(struct live *l, const struct live_controller *at)
 	if (!item) {
 		item = new_item(l, LIVE_CONTROLLERS);
 		item->place = at->number;
-		snprintf(item->key, sizeof(item->key), "c%u", at->number);
+		snprintf(item->key, sizeof(item->key), "%s", at->key);
 	}
-	what.key = item->key;
 	see(l, item, write_controller, &what);
 }
 
@@ -503,8 +502,16 @@ static void write_snapshot(struct live *l, struct live_out *o)
 	out_close(o, '}');
 }
 
+static int too_large(struct err *err)
+{
+	return err_set(err, ERR_LIMIT, 0, "what there is to show is larger than %zu MiB",
+		       LIVE_LIMIT >> 20);
+}
+
 int frames_snapshot(struct live *l, struct str *ret, struct err *err)
 {
+	if (l->failed)
+		return too_large(err);
 	if (!l->valid)
 		return err_set(err, ERR_UNAVAILABLE, 0,
 			       "nothing has been read yet that could be shown: ask again");
@@ -515,9 +522,7 @@ int frames_snapshot(struct live *l, struct str *ret, struct err *err)
 		write_snapshot(l, &o);
 		if (o.failed) {
 			buf_done(&json);
-			return err_set(err, ERR_LIMIT, 0,
-				       "what there is to show is larger than %zu MiB",
-				       LIVE_LIMIT >> 20);
+			return too_large(err);
 		}
 		l->snapshot = buf_steal(&json, &l->snapshot_len);
 	}
@@ -549,7 +554,7 @@ void frames_forget(struct live *l)
 	frames_drop_snapshot(l);
 	drop_all(l);
 	buf_done(&l->scratch);
-	l->valid = false;
+	l->valid = l->failed = false;
 }
 
 void frames_done(struct live *l)

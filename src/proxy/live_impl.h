@@ -97,11 +97,15 @@ const char *live_step_name(enum live_step step);
 /* How an owner that asks on lost its partition. */
 enum live_loss { LIVE_KEPT, LIVE_LOST_REFUSED, LIVE_LOST_FAILED };
 
-/* The steps from one look to the next (doc/design/page.md, "Steps"); returns how many. another_run:
- * the entry is for another run than before. */
+struct live_change { /* of an entry, from one look to the next */
+	enum live_state before, after;
+	bool another_run; /* it's for another run than before */
+	bool been_active; /* by what is recorded of it */
+	enum live_loss loss;
+};
+/* The steps that make it (doc/design/page.md, "Steps"); returns how many. */
 #define LIVE_STEPS_AT_ONCE 4
-size_t live_steps_between(enum live_state before, enum live_state after, bool another_run,
-			  enum live_loss loss, enum live_step ret[LIVE_STEPS_AT_ONCE]);
+size_t live_steps_between(const struct live_change *c, enum live_step ret[LIVE_STEPS_AT_ONCE]);
 
 struct live_step_record {
 	int64_t time_ms; /* wall */
@@ -133,13 +137,15 @@ struct live_known {
 	uint32_t instance, ipus, attempt;
 	enum live_state state;
 	unsigned controller;
-	uint64_t look; /* that it was last in */
+	uint32_t listed; /* its place in its controller's list, the last time */
+	uint64_t look;   /* that it was last in */
 	struct live_item *item;
 };
 
 struct live_controller {
 	const struct vipu_controller *c;
 	unsigned number;
+	char key[12];
 	int64_t since_ms; /* wall: of its reach */
 	int64_t used;
 	struct sums sums;
@@ -185,6 +191,11 @@ struct live_space { /* what a namespace holds, in `spaces` */
 	uint64_t look;
 };
 
+/* ---- live.c ---- */
+
+/* One look, now; without rendering only what steps and history need. */
+void live_look(struct live *l, bool rendering);
+
 /* ---- live_render.c: items as JSON ---- */
 
 /* Where an item is written to: its text, or, with b NULL, only a sum of all that is in it. So what
@@ -209,7 +220,6 @@ void write_total(struct live_out *o, const void *view);
 struct live_controller_item {
 	const struct live_view *view;
 	const struct live_controller *at;
-	const char *key;
 };
 void write_controller(struct live_out *o, const void *controller_item);
 struct live_partition_item {
@@ -270,6 +280,7 @@ struct live {
 
 	/* Looks. */
 	bool changed;    /* something may have, since the last one */
+	bool blind;      /* the last one saw nothing: the tracker hasn't been read */
 	bool unrendered; /* items aren't what was seen last */
 	int64_t looked_ms, rendered_ms, busy_ms, asked_ms;
 	uint64_t looks;

@@ -182,11 +182,12 @@ static void out_sums(struct live_out *o, const struct sums *s)
 static void out_fits(struct live_out *o, const char *controller, int64_t most)
 {
 	struct partitions *p = o->l->partitions;
-	char size_name[16];
+	char size_name[16] = "1";
 
 	out_open(o, "fits", '{');
 	for (uint32_t size = 1; size <= most && size < UINT32_C(1) << SCHEDULE_SIZES; size *= 2) {
-		snprintf(size_name, sizeof(size_name), "%" PRIu32, size);
+		if (o->b)
+			snprintf(size_name, sizeof(size_name), "%" PRIu32, size);
 		out_int(o, size_name,
 			controller ? partitions_count_fits_on(p, controller, size)
 				   : partitions_count_fits(p, size));
@@ -284,7 +285,7 @@ void write_controller(struct live_out *o, const void *what)
 	const struct vipu_controller *c = item->at->c;
 
 	out_open(o, NULL, '{');
-	out_str(o, "key", item->key);
+	out_str(o, "key", item->at->key);
 	out_int(o, "number", item->at->number);
 	if (o->l->full)
 		out_names(o, c);
@@ -361,14 +362,7 @@ void write_partition(struct live_out *o, const void *what)
 
 	out_open(o, NULL, '{');
 	out_str(o, "key", item->key);
-	if (item->at) {
-		char key[16];
-
-		snprintf(key, sizeof(key), "c%u", item->at->number);
-		out_str(o, "controller", key);
-	} else {
-		out_str(o, "controller", "");
-	}
+	out_str(o, "controller", item->at ? item->at->key : "");
 	out_int(o, "ipus", e ? e->ask.ipus : (int64_t)item->listed->n_ipus);
 	out_str(o, "state",
 		!e                                 ? listed_state(item->listed)

@@ -18,43 +18,44 @@ const char *live_step_name(enum live_step step)
 	return names[step];
 }
 
-/* m made, a active, r reset, x released, f failed; F how it was lost, where it was; X how it was
- * lost, else released. */
+/* m made, a active, r reset, x released, f failed; A active, where it has been; F how it was lost,
+ * where it was; X how it was lost, else released. */
+/* clang-format off */
 static const char table[LIVE_N_STATES][LIVE_N_STATES][LIVE_STEPS_AT_ONCE + 1] = {
-	/*                   NONE  CREATING ACTIVE ERROR  RESETTING RELEASING */
-	[LIVE_NONE] = {"", "m", "ma", "maf", "mar", "mF"},
-	[LIVE_CREATING] = {"X", "", "a", "af", "ar", "F"},
-	[LIVE_ACTIVE] = {"X", "", "", "f", "r", "F"},
-	[LIVE_ERROR] = {"x", "", "a", "", "r", ""},
-	[LIVE_RESETTING] = {"X", "", "a", "af", "", "F"},
-	[LIVE_RELEASING] = {"x", "", "", "", "", ""},
+	/*                   NONE CREATING ACTIVE ERROR  RESETTING RELEASING */
+	[LIVE_NONE]      = { "",  "m",     "ma",  "maf", "mar",    "mAF" },
+	[LIVE_CREATING]  = { "X", "",      "a",   "af",  "ar",     "AF" },
+	[LIVE_ACTIVE]    = { "X", "",      "",    "f",   "r",      "F" },
+	[LIVE_ERROR]     = { "x", "",      "a",   "",    "r",      "" },
+	[LIVE_RESETTING] = { "X", "",      "a",   "af",  "",       "F" },
+	[LIVE_RELEASING] = { "x", "",      "",    "",    "",       "" },
 };
+/* clang-format on */
 
 static bool was_used(enum live_state state)
 {
 	return state == LIVE_ACTIVE || state == LIVE_ERROR || state == LIVE_RESETTING;
 }
 
-size_t live_steps_between(enum live_state before, enum live_state after, bool another_run,
-			  enum live_loss loss, enum live_step ret[LIVE_STEPS_AT_ONCE])
+size_t live_steps_between(const struct live_change *c, enum live_step ret[LIVE_STEPS_AT_ONCE])
 {
-	const char *steps = table[before][after];
+	const char *steps = table[c->before][c->after];
 	size_t n = 0;
 
 	/* For another run it has been reset, whatever it was between the looks. */
-	if (another_run && was_used(before) && was_used(after))
-		steps = after == LIVE_ACTIVE ? "ra" : after == LIVE_ERROR ? "raf" : "r";
+	if (c->another_run && was_used(c->before) && was_used(c->after))
+		steps = c->after == LIVE_ACTIVE ? "ra" : c->after == LIVE_ERROR ? "raf" : "r";
 	for (; *steps; steps++) {
-		enum live_step step = *steps == 'm'   ? LIVE_MADE
-				      : *steps == 'a' ? LIVE_BECAME_ACTIVE
-				      : *steps == 'r' ? LIVE_RESET
-				      : *steps == 'f' ? LIVE_FAILED
-						      : LIVE_RELEASED;
+		enum live_step step = *steps == 'm'                    ? LIVE_MADE
+				      : *steps == 'a' || *steps == 'A' ? LIVE_BECAME_ACTIVE
+				      : *steps == 'r'                  ? LIVE_RESET
+				      : *steps == 'f'                  ? LIVE_FAILED
+								       : LIVE_RELEASED;
 
-		if (*steps == 'F' && loss == LIVE_KEPT)
+		if ((*steps == 'F' && c->loss == LIVE_KEPT) || (*steps == 'A' && !c->been_active))
 			continue;
-		if ((*steps == 'F' || *steps == 'X') && loss != LIVE_KEPT)
-			step = loss == LIVE_LOST_REFUSED ? LIVE_REFUSED : LIVE_FAILED;
+		if ((*steps == 'F' || *steps == 'X') && c->loss != LIVE_KEPT)
+			step = c->loss == LIVE_LOST_REFUSED ? LIVE_REFUSED : LIVE_FAILED;
 		ret[n++] = step;
 	}
 	return n;

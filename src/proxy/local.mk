@@ -69,3 +69,13 @@ check_PROGRAMS += t/unit/proxy_live_test
 t_unit_proxy_live_test_SOURCES = t/unit/proxy_live_test.c t/unit/proxy_live_rig.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_live_test_LDADD = libproxy.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/proxy_live_speed_test
+t_unit_proxy_live_speed_test_SOURCES = t/unit/proxy_live_speed_test.c t/unit/proxy_live_rig.h \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_proxy_live_speed_test_LDADD = libproxy.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/proxy_live_edges_test
+t_unit_proxy_live_edges_test_SOURCES = t/unit/proxy_live_edges_test.c t/unit/proxy_live_rig.h \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_proxy_live_edges_test_LDADD = libproxy.a $(sim_ldadd)

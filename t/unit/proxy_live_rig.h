@@ -279,4 +279,77 @@ static inline const struct json *item_where(const struct json_doc *doc, const ch
 	return NULL;
 }
 
+/* Turns, as the daemon tells of changes. */
+static inline void live_turns(unsigned n, unsigned ms)
+{
+	unsigned long before = news;
+
+	while (n-- > 0) {
+		turn(ms);
+		if (news != before)
+			live_changed(live);
+		before = news;
+	}
+}
+
+#define SOON(cond)                                                                                 \
+	__extension__({                                                                            \
+		for (int i_ = 0; i_ < 3000 && !(cond); i_++)                                       \
+			live_turns(1, 10);                                                         \
+		(cond);                                                                            \
+	})
+
+static inline void begin_live(bool full)
+{
+	begin();
+	live_begin(full);
+	ok(SOON(synced && partitions_count_fits(parts, 64) == 1), "all is read");
+	live_turns(200, 10);
+}
+
+static inline void end_live(void)
+{
+	live_end();
+	end();
+}
+
+static inline void view(void)
+{
+	live_watch_start(live, &watch, on_frame, NULL);
+	model_load(&viewer);
+}
+
+/* The viewer has what is there. */
+static inline bool is_right(void)
+{
+	static struct model fresh;
+	bool same;
+
+	live_changed(live);
+	live_turns(60, 10);
+	model_load(&fresh);
+	model_follow(&viewer); /* the snapshot may have come with a look */
+	same = model_same(&viewer, &fresh);
+	model_clear(&fresh);
+	return same;
+}
+
+/* "made active …": the steps of the snapshot, or those of one instance. */
+static inline char *steps_seen(void)
+{
+	char id[LIVE_ID_SIZE];
+	CLEANUP_JSON struct json_doc *doc = snapshot(id);
+	struct json_iter it = json_iter(json_get(json_root(doc), "steps"));
+	static char z[1000];
+
+	z[0] = '\0';
+	while (json_next(&it)) {
+		size_t len = strlen(z);
+
+		snprintf(z + len, sizeof(z) - len, "%s%s", len ? " " : "",
+			 json_cstr(json_get(it.value, "step")));
+	}
+	return z;
+}
+
 #endif

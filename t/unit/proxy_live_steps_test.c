@@ -12,6 +12,7 @@ struct row {
 	bool another_run;
 	enum live_loss loss;
 	const char *want; /* names with a space before each */
+	bool been_active;
 };
 
 static const struct row rows[] = {
@@ -22,6 +23,8 @@ static const struct row rows[] = {
 	{LIVE_NONE, LIVE_RELEASING, false, LIVE_KEPT, " made"},
 	{LIVE_NONE, LIVE_RELEASING, false, LIVE_LOST_FAILED, " made failed"},
 	{LIVE_NONE, LIVE_RELEASING, false, LIVE_LOST_REFUSED, " made refused"},
+	{LIVE_NONE, LIVE_RELEASING, false, LIVE_KEPT, " made active", true},
+	{LIVE_NONE, LIVE_RELEASING, false, LIVE_LOST_FAILED, " made active failed", true},
 	{LIVE_NONE, LIVE_NONE, false, LIVE_KEPT, ""},
 
 	{LIVE_CREATING, LIVE_CREATING, false, LIVE_KEPT, ""},
@@ -33,6 +36,8 @@ static const struct row rows[] = {
 	{LIVE_CREATING, LIVE_RELEASING, false, LIVE_KEPT, ""},
 	{LIVE_CREATING, LIVE_RELEASING, false, LIVE_LOST_FAILED, " failed"},
 	{LIVE_CREATING, LIVE_RELEASING, false, LIVE_LOST_REFUSED, " refused"},
+	{LIVE_CREATING, LIVE_RELEASING, false, LIVE_KEPT, " active", true},
+	{LIVE_CREATING, LIVE_RELEASING, false, LIVE_LOST_FAILED, " active failed", true},
 	{LIVE_CREATING, LIVE_NONE, false, LIVE_KEPT, " released"},
 	{LIVE_CREATING, LIVE_NONE, false, LIVE_LOST_FAILED, " failed"},
 	{LIVE_CREATING, LIVE_NONE, false, LIVE_LOST_REFUSED, " refused"},
@@ -43,7 +48,7 @@ static const struct row rows[] = {
 	{LIVE_ACTIVE, LIVE_ERROR, true, LIVE_KEPT, " reset active failed"},
 	{LIVE_ACTIVE, LIVE_RESETTING, true, LIVE_KEPT, " reset"},
 	{LIVE_ACTIVE, LIVE_RESETTING, false, LIVE_KEPT, " reset"},
-	{LIVE_ACTIVE, LIVE_RELEASING, false, LIVE_KEPT, ""},
+	{LIVE_ACTIVE, LIVE_RELEASING, false, LIVE_KEPT, "", true},
 	{LIVE_ACTIVE, LIVE_RELEASING, false, LIVE_LOST_FAILED, " failed"},
 	{LIVE_ACTIVE, LIVE_NONE, false, LIVE_KEPT, " released"},
 	{LIVE_ACTIVE, LIVE_NONE, false, LIVE_LOST_FAILED, " failed"},
@@ -78,8 +83,9 @@ static void test_table(void)
 		const struct row *row = &rows[i];
 		enum live_step steps[LIVE_STEPS_AT_ONCE];
 		char got[100] = "";
-		size_t n = live_steps_between(row->before, row->after, row->another_run, row->loss,
-					      steps);
+		struct live_change c = {row->before, row->after, row->another_run, row->been_active,
+					row->loss};
+		size_t n = live_steps_between(&c, steps);
 
 		for (size_t k = 0; k < n; k++) {
 			strcat(got, " ");

@@ -5,65 +5,7 @@
  */
 #include "proxy_live_rig.h"
 
-static void on_live_change(void)
-{
-	live_changed(live);
-}
-
-/* Turns, as the daemon tells of changes. */
-static void live_turns(unsigned n, unsigned ms)
-{
-	unsigned long before = news;
-
-	while (n-- > 0) {
-		turn(ms);
-		if (news != before)
-			on_live_change();
-		before = news;
-	}
-}
-
-#define SOON(cond)                                                                                 \
-	__extension__({                                                                            \
-		for (int i_ = 0; i_ < 3000 && !(cond); i_++)                                       \
-			live_turns(1, 10);                                                         \
-		(cond);                                                                            \
-	})
-
-static void begin_live(bool full)
-{
-	begin();
-	live_begin(full);
-	ok(SOON(synced && partitions_count_fits(parts, 64) == 1), "all is read");
-	live_turns(200, 10);
-}
-
-static void end_live(void)
-{
-	live_end();
-	end();
-}
-
-static void view(void)
-{
-	live_watch_start(live, &watch, on_frame, NULL);
-	model_load(&viewer);
-}
-
-/* The viewer has what is there. */
-static bool is_right(void)
-{
-	static struct model fresh;
-	bool same;
-
-	live_changed(live);
-	live_turns(60, 10);
-	model_load(&fresh);
-	model_follow(&viewer); /* the snapshot may have come with a look */
-	same = model_same(&viewer, &fresh);
-	model_clear(&fresh);
-	return same;
-}
+/* ---- a snapshot ---- */
 
 static int64_t total_of(const char *name)
 {
@@ -72,26 +14,6 @@ static int64_t total_of(const char *name)
 
 	return json_int(json_at(json_root(doc), "total", name, NULL), -1);
 }
-
-/* "made active …": the steps of the snapshot, or those of one instance. */
-static char *steps_seen(void)
-{
-	char id[LIVE_ID_SIZE];
-	CLEANUP_JSON struct json_doc *doc = snapshot(id);
-	struct json_iter it = json_iter(json_get(json_root(doc), "steps"));
-	static char z[1000];
-
-	z[0] = '\0';
-	while (json_next(&it)) {
-		size_t len = strlen(z);
-
-		snprintf(z + len, sizeof(z) - len, "%s%s", len ? " " : "",
-			 json_cstr(json_get(it.value, "step")));
-	}
-	return z;
-}
-
-/* ---- a snapshot ---- */
 
 static void test_snapshot(void)
 {
