@@ -56,8 +56,9 @@ void live_set_partitions(struct live *l, struct partitions *partitions);
  * it hears of itself. */
 void live_changed(struct live *l);
 
-/* All of it as JSON, as of now, and the id of the frame that it includes. Borrowed until control
- * returns to the loop. */
+/* All of it as JSON, as of now (or of less than LIVE_FRAME_MS ago), and the id of the frame that it
+ * includes. Borrowed until control returns to the loop. ERR_UNAVAILABLE: the tracker hasn't been
+ * read yet; ERR_LIMIT: it's larger than 64 MiB. */
 int live_snapshot(struct live *l, struct str *ret_json, char ret_id[LIVE_ID_SIZE], struct err *err);
 
 /* One frame: its id, and its JSON without a line's end in it. */

@@ -26,8 +26,9 @@ void frames_id(const struct live *l, uint64_t n, char ret_id[LIVE_ID_SIZE])
 
 /* ---- items ---- */
 
-static void free_item(struct live_item *item)
+static void free_item(struct live *l, struct live_item *item)
 {
+	l->n_items--;
 	if (item->index)
 		map_del(item->map, str_of(item->index));
 	if (item->known)
@@ -44,6 +45,7 @@ static struct live_item *new_item(struct live *l, enum live_kind kind)
 
 	list_append(&l->items[kind], &item->link);
 	item->came = l->looks;
+	l->n_items++;
 	return item;
 }
 
@@ -61,10 +63,12 @@ static void see(struct live *l, struct live_item *item, live_write_fn *write, co
 	struct live_out text = {.l = l, .b = &l->scratch, .open = true};
 
 	item->look = l->looks;
+	l->n_seen++;
 	write(&sum, what);
 	item->put = !item->text || item->sum != sum.sum;
 	if (!item->put)
 		return;
+	l->n_put++;
 	buf_clear(&l->scratch);
 	write(&text, what);
 	l->failed |= text.failed;
@@ -190,7 +194,7 @@ void item_waiting(struct live *l, const struct partition_waiting *w)
 void frames_begin(struct live *l)
 {
 	l->failed = false;
-	l->n_new_order = 0;
+	l->n_new_order = l->n_seen = l->n_put = 0;
 }
 
 /* ---- frames that are kept ---- */
@@ -365,9 +369,8 @@ static void write_news(struct live *l, struct live_out *o)
 /* What a reader hasn't got yet is there. */
 static bool is_news(const struct live *l)
 {
-	return any_item(l, LIVE_TOTAL, is_put) || any_of_all(l, is_put) || any_of_all(l, is_gone) ||
-	       is_reordered(l) || l->told_steps != l->steps->n ||
-	       l->told_periods != l->history->periods;
+	return l->n_put > 0 || l->n_seen < l->n_items || is_reordered(l) ||
+	       l->told_steps != l->steps->n || l->told_periods != l->history->periods;
 }
 
 static void write_frame(struct live *l, struct live_out *o)
@@ -390,12 +393,12 @@ static void settle(struct live *l)
 	struct live_item **order = l->order;
 	size_t cap = l->order_cap;
 
-	for (enum live_kind k = LIVE_TOTAL; k < LIVE_N_KINDS; k++) {
+	for (enum live_kind k = LIVE_TOTAL; k < LIVE_N_KINDS && l->n_seen < l->n_items; k++) {
 		LIST_FOREACH(pos, tmp, &l->items[k]) {
 			struct live_item *item = CONTAINER_OF(pos, struct live_item, link);
 
 			if (is_gone(l, item))
-				free_item(item);
+				free_item(l, item);
 		}
 	}
 	l->order = l->new_order;
@@ -549,7 +552,7 @@ void frames_forget(struct live *l)
 {
 	for (enum live_kind k = LIVE_TOTAL; k < LIVE_N_KINDS; k++)
 		LIST_FOREACH(pos, tmp, &l->items[k])
-			free_item(CONTAINER_OF(pos, struct live_item, link));
+			free_item(l, CONTAINER_OF(pos, struct live_item, link));
 	l->n_order = l->n_new_order = 0;
 	frames_drop_snapshot(l);
 	drop_all(l);

@@ -296,6 +296,8 @@ struct live {
 	bool failed; /* one couldn't be written */
 	uint64_t seed, last_key;
 	struct list items[LIVE_N_KINDS];
+	size_t n_items;       /* of all kinds */
+	size_t n_seen, n_put; /* of them in this look: there, new or different */
 	struct map *by_hand, *waiting;
 	struct live_item **order; /* the queue, of the last frame */
 	size_t n_order, order_cap;

@@ -245,6 +245,9 @@ static inline void on_frame(void *arg)
 {
 	(void)arg;
 	told++;
+	if (live->frames_bytes > LIVE_KEEP_BYTES || live->n + 1 - live->first > LIVE_KEEP_FRAMES)
+		fail("%zu bytes of frames are kept, from %" PRIu64 " to %" PRIu64,
+		     live->frames_bytes, live->first, live->n);
 	model_follow(&viewer);
 }
 

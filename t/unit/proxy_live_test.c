@@ -98,6 +98,9 @@ static void test_rhythm(void)
 		turn(10);
 	}
 	is_uint(told, before, "nothing is different: no frame");
+	want("uid-3", 128); /* waits: nothing else tells of it */
+	turns(110, 10);
+	ok(told > before, "what changes without a word is seen within a second");
 	end_live();
 }
 
@@ -159,7 +162,8 @@ static void test_steps(void)
 	live_turns(200, 10);
 	is_str(steps_seen(), "made active reset active released", "and ends");
 	want("uid-2", 8);
-	turns(1000, 10);
+	turns(2010, 10);
+	is_uint(live->steps->n, 7, "looked at without a word, and without viewers");
 	is_str(steps_seen(), "made active reset active released made active",
 	       "what was skipped is told all the same");
 	end_live();
@@ -229,6 +233,8 @@ static void test_takeover(void)
 static void test_resume(void)
 {
 	uint64_t next = 0;
+	struct live_frame f;
+	bool gone;
 	char id[LIVE_ID_SIZE], other[LIVE_ID_SIZE + 1];
 
 	row_begin("resume");
@@ -262,6 +268,10 @@ static void test_resume(void)
 		turns(30, 10);
 	}
 	ok(!live_resume(live, id, &next), "the last %d are kept", LIVE_KEEP_FRAMES);
+	next = 2;
+	ok(!live_next(live, &next, &f, &gone) && gone && next == 2, "who is slower hears so");
+	next = live->n + 1;
+	ok(!live_next(live, &next, &f, &gone) && !gone, "who has them all has to wait");
 	snprintf(id, sizeof(id), "%s", viewer.id);
 	ok(is_right(), "and a viewer has seen them all");
 	is_uint(viewer.snapshots, 2, "by frames");
@@ -374,6 +384,32 @@ static void test_names(void)
 
 /* ---- a random load ---- */
 
+/* Something that isn't the operator's doing. */
+static void disturb(void)
+{
+	struct vipu_sim_partition p;
+
+	switch (rand_below(12)) {
+	case 0:
+		inject_status(VIPU_CREATE_PARTITION, 9, "not today", 1);
+		break;
+	case 1:
+		if (vipu_sim_create_by_hand(sim, "by-hand", 2, NULL) < 0)
+			vipu_sim_remove_by_hand(sim, "by-hand", NULL);
+		vipu_fleet_refresh(fleet, NULL);
+		break;
+	case 2:
+		if (vipu_sim_at(sim, (size_t)rand_below(4), &p))
+			vipu_sim_break(sim, p.id, "a link is down", false, NULL);
+		break;
+	case 3:
+		vipu_sim_cut(sim);
+		break;
+	default:
+		break;
+	}
+}
+
 static void test_load(bool full)
 {
 	char uid[32];
@@ -393,6 +429,7 @@ static void test_load(bool full)
 			partition_release(parts, uid, 0);
 		else
 			partition_ensure(parts, &ask);
+		disturb();
 		live_changed(live);
 		live_turns((unsigned)rand_below(40), 10);
 		if (i % 30 == 29)
