@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# An operator's page by script: page_peer.pl --ports-file=FILE. Its events are what a test says by /admin/push?WORDS;
-# /admin/streams is how many read them, /admin/last the last request's head, /admin/flood sends them all that they take
-# until nothing more has gone for a second, and answers how many bytes that was. Core modules only.
+# An operator's page by script: page_peer.pl [--listen=ADDRESS] --ports-file=FILE. Its events are what a test says by
+# /admin/push?WORDS, or half a second after /admin/later?WORDS; /admin/streams is how many read them, /admin/last the last
+# request's head, /admin/flood sends them all that they take until nothing more has gone for a second, and answers how many
+# bytes that was. Core modules only.
 
 use strict;
 use warnings;
 
 use IO::Select;
 use IO::Socket::INET;
-use JSON::PP ();
 use Time::HiRes qw(time);
 
 $SIG{PIPE} = 'IGNORE';
 $SIG{TERM} = sub { exit 0 };
 my ($file) = map { /^--ports-file=(.*)/ ? $1 : () } @ARGV;
-my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1:0', Listen => 64) or die "listen: $!\n";
+my ($address) = map { /^--listen=(.*)/ ? $1 : () } @ARGV;
+my $listener = IO::Socket::INET->new(LocalAddr => ($address // '127.0.0.1') . ':0', Listen => 64) or die "listen: $!\n";
 open(my $out, '>', "$file.new") or die "$file: $!\n";
 print {$out} 'page ' . $listener->sockport . "\n";
 close $out or die;
 rename "$file.new", $file or die;
 
 my $select = IO::Select->new($listener);
-my (%input, %stream, %rest, $last);
+my (%input, %stream, %rest, @later, $last);
 my $packed = "\x1f\x8b\x08 no gzip at all, but nobody here looks";
 my %page = ('/' => ['text/html; charset=utf-8', '<!DOCTYPE html>hello'], '/page.css' => ['text/css', 'p{}'],
 	'/page.js' => ['text/javascript', 'go()'], '/icon.svg' => ['image/svg+xml', '<svg/>'],
@@ -48,6 +49,12 @@ sub send_to {
 	return $n;
 }
 
+sub push_all {
+	my ($words) = @_;
+	send_to($_, chunk(': sent ' . time . "\nid: 1-2\nevent: change\ndata: $words\n\n")) for values %stream;
+	return;
+}
+
 sub flood {
 	my ($sent, $quiet_since) = (0, time);
 	while (time - $quiet_since < 1 && $sent < 512 << 20) {
@@ -65,9 +72,8 @@ sub flood {
 sub admin {
 	my ($c, $what, $words) = @_;
 	my $text = $what eq 'last' ? $last : $what eq 'streams' ? scalar keys %stream : $what eq 'flood' ? flood() : 'done';
-	if ($what eq 'push') {
-		send_to($_, chunk("id: 1-2\nevent: change\ndata: $words\n\n")) for values %stream;
-	}
+	push_all($words) if $what eq 'push';
+	push @later, [ time + 0.5, $words ] if $what eq 'later';
 	syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: " . length($text) . "\r\nConnection: close\r\n\r\n$text";
 	return forget($c);
 }
@@ -108,7 +114,8 @@ sub take {
 }
 
 while (1) {
-	my ($readable, $writable) = IO::Select->select($select, IO::Select->new(grep { length $rest{$_} } values %stream), undef);
+	my ($readable, $writable) = IO::Select->select($select, IO::Select->new(grep { length $rest{$_} } values %stream), undef, @later ? 0.01 : undef);
+	push_all((shift @later)->[1]) while @later && $later[0][0] <= time;
 	send_to($_, '') for @$writable;
 	for my $c (@$readable) {
 		if ($c != $listener) {
