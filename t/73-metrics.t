@@ -332,6 +332,56 @@ subtest 'IPU-seconds, and a process that gets nowhere' => sub {
 	$sim->stop(status => 0);
 };
 
+# It has no Secret to share: a certificate of its own, or an administrator's.
+subtest 'the role node alone' => sub {
+	my $node = sub (@sets) {
+		return start('ipu-operator', env => { IPU_CLOCK_PAGE => "$dir/node-clock" }, args => [ '--kubeconfig', "$dir/sim/kubeconfig", '--roles=node',
+			map { ('--set', $_) } 'node.name=sim0', 'metrics.secure=true', 'metrics.listen=127.0.0.1:0', 'health.listen=127.0.0.1:0', @sets ]);
+	};
+	# curl's end, the status and the body.
+	my $get = sub ($of, @words) {
+		my $done = run([ qw(curl -sS --max-time 20 --noproxy * -w), '\n%{http_code}', @words, 'https://localhost:' . $of->port('metrics') . '/metrics' ], name => 'curl');
+		my ($body, $code) = $done->{out} =~ /\A(.*)\n(\d+)\z/s;
+		return { end => $done->{status}, code => $code, body => $body };
+	};
+	my $set_clock = sub ($seconds) {
+		my $page = pack('a8 q<7', "\0IPUCLK1", 1000 * $seconds, (0) x 6);
+		return spit("$dir/node-clock", $page) if !-e "$dir/node-clock";
+		open(my $out, '+<:raw', "$dir/node-clock") or die "clock: $!";
+		print {$out} $page;
+		return close($out);
+	};
+	# What it serves: its fingerprint.
+	my $served = sub ($of) {
+		my $done = run([ 'sh', '-c', 'openssl s_client -connect 127.0.0.1:' . $of->port('metrics') . ' </dev/null 2>/dev/null | openssl x509 -noout -fingerprint -dates' ]);
+		return $done->{out};
+	};
+	$set_clock->(0);
+	my $own = $node->();
+	is($get->($own, bearer($token))->{end}, 60, 'nobody can verify what it made for itself');
+	my $answer = $get->($own, '-k', bearer($token));
+	is($answer->{code}, 200, 'a token that may read, over TLS');
+	like($answer->{body}, qr/^ipu_operator_build_info\{/m, '... has them');
+	is($get->($own, '-k')->{code}, 401, 'no token');
+	is($get->($own, '-k', bearer('x'))->{code}, 401, 'a bad one');
+	http('POST', $sim->url('admin', '/sim/api/deny'), json => { path => '/metrics', verb => 'get', user => 'system:serviceaccount:monitoring:somebody' });
+	is($get->($own, '-k', bearer(token('somebody')))->{code}, 403, 'an account that may not');
+	http('DELETE', $sim->url('admin', '/sim/api/deny'));
+	is(http('GET', $own->url('metrics', '/metrics'))->{success}, '', 'nothing without TLS');
+	my $before = $served->($own);
+	like($before, qr/Fingerprint=/, 'a certificate is served');
+	$set_clock->(61 * 86_400);
+	wait_until('another one to be served', sub { my $now = $served->($own); $now =~ /Fingerprint/ && $now ne $before });
+	pass('it is made anew in time');
+	$own->stop(status => 0);
+	my $made = run([ qw(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 400 -subj /CN=localhost -addext subjectAltName=DNS:localhost),
+		'-keyout', "$dir/node.key", '-out', "$dir/node.pem" ], name => 'openssl');
+	is($made->{status}, 0, 'an administrator\'s') or diag($made->{err});
+	my $given = $node->("metrics.certFile=$dir/node.pem", "metrics.keyFile=$dir/node.key");
+	is($get->($given, '--cacert', "$dir/node.pem", bearer($token))->{code}, 200, '... can be verified');
+	$given->stop(status => 0);
+};
+
 subtest 'an API server that is away' => sub {
 	my $fresh = token('prometheus');
 	$sim->stop(status => 0);

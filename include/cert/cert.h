@@ -13,6 +13,7 @@
 #include "core/err.h"
 #include "core/str.h"
 #include "kube/client.h"
+#include "loop/loop.h"
 #include "net/tls.h"
 
 struct cert;
@@ -65,5 +66,19 @@ const struct err *cert_error(const struct cert *cert);
  * become so, and cease to be, without on_change. */
 bool cert_is_shared(const struct cert *cert);
 int64_t cert_until_ms(const struct cert *cert); /* wall clock: the end of what is served; 0: none */
+
+/*
+ * One for this process alone, in memory, by an authority that nobody else knows: whoever connects
+ * can't verify it. Names: DNS names and addresses, ended by NULL, at least one. Errors: ERR_INVALID
+ * (a bad name).
+ */
+struct cert_own;
+int cert_own_new(struct loop *loop, const char *const *names, struct cert_own **ret,
+		 struct err *err);
+struct tls_config *cert_own_tls(const struct cert_own *own); /* borrowed */
+/* It's made anew: from was in use until now, and is still there. */
+typedef void cert_own_fn(void *arg, const struct tls_config *from, struct tls_config *to);
+void cert_own_follow(struct cert_own *own, cert_own_fn *on_change, void *arg);
+void cert_own_free(struct cert_own *own); /* NULL is fine */
 
 #endif

@@ -3,7 +3,7 @@
 # cert: the operator's authority and its serving certificates.
 
 noinst_LIBRARIES += libcert.a
-libcert_a_SOURCES = include/cert/cert.h src/cert/cert.c src/cert/set.c src/cert/set.h \
+libcert_a_SOURCES = include/cert/cert.h src/cert/cert.c src/cert/own.c src/cert/set.c src/cert/set.h \
 	src/cert/x509.c src/cert/x509.h
 libcert_a_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 

@@ -35,7 +35,7 @@ static bool serves_webhooks(const struct daemon *d)
 
 static bool serves_metrics(const struct daemon *d)
 {
-	return d->scrape && !scrape_files(d->scrape);
+	return d->scrape && !scrape_tls(d->scrape);
 }
 
 /* ---- names ---- */

@@ -649,7 +649,6 @@ static int check_scheduler(const struct config *c, struct err *err)
 	return 0;
 }
 
-/* A node's process shares no certificates with others, and has no rights to. */
 static int check_node(const struct config *c, struct err *err)
 {
 	if (!(c->roles & ROLE_NODE))
@@ -660,11 +659,6 @@ static int check_node(const struct config *c, struct err *err)
 	if (c->node_cni[0] && c->node_cni[0] != '/')
 		return err_set(err, ERR_INVALID, 0,
 			       "node.cniFolder: must be an absolute path, or \"\": it's found");
-	if (c->roles == ROLE_NODE && c->metrics_secure && c->metrics_listen[0] &&
-	    !c->metrics_cert[0])
-		return err_set(err, ERR_INVALID, 0,
-			       "metrics.secure: the role node alone has no certificate of its own: "
-			       "give metrics.certFile and metrics.keyFile");
 	return 0;
 }
 

@@ -219,7 +219,7 @@ int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *
 
 static int listen_metrics(struct daemon *d, struct err *err)
 {
-	struct certfile *files;
+	struct tls_config *tls;
 
 	if (!d->config->metrics_listen[0])
 		return 0;
@@ -227,12 +227,12 @@ static int listen_metrics(struct daemon *d, struct err *err)
 		return daemon_listen_metrics(d, NULL, err);
 	if (scrape_start(d, err) < 0)
 		return -1;
-	files = scrape_files(d->scrape);
-	if (!files)
+	tls = scrape_tls(d->scrape);
+	if (!tls)
 		return 0; /* authority.c opens it, once there is a certificate */
-	if (daemon_listen_metrics(d, certfile_tls(files), err) < 0)
+	if (daemon_listen_metrics(d, tls, err) < 0)
 		return -1;
-	certfile_follow(files, on_files, d);
+	scrape_follow(d->scrape, on_files, d);
 	return 0;
 }
 
@@ -242,7 +242,8 @@ bool daemon_wants_authority(const struct config *c)
 {
 	if ((c->roles & ROLE_WEBHOOK) && c->webhook_listen[0] && !c->webhook_cert[0])
 		return true;
-	if (c->metrics_secure && c->metrics_listen[0] && !c->metrics_cert[0])
+	if (c->metrics_secure && c->metrics_listen[0] && !c->metrics_cert[0] &&
+	    c->roles != ROLE_NODE)
 		return true;
 	/* What the Pods' init containers are to trust. */
 	if ((c->roles & ROLE_WEBHOOK) && strcmp(c->pods_mode, "init") == 0 && !c->proxy_ca[0])

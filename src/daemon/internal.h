@@ -266,7 +266,9 @@ void health_stop(struct daemon *d);
 
 /* With metrics.secure: who may read the metrics, and the certificate files where they are given. */
 int scrape_start(struct daemon *d, struct err *err);
-struct certfile *scrape_files(const struct scrape *s);   /* NULL: the operator's own certificate */
+struct certfile *scrape_files(const struct scrape *s); /* NULL: none are given */
+struct tls_config *scrape_tls(const struct scrape *s); /* NULL: the operator's own certificate */
+void scrape_follow(struct scrape *s, certfile_fn *on_change, void *arg);
 void scrape_handle(struct http_exchange *ex, void *arg); /* /metrics; arg: the daemon */
 void scrape_stop(struct daemon *d);
 

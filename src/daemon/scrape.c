@@ -28,6 +28,7 @@ struct answer {
 struct scrape {
 	struct daemon *d;
 	struct certfile *files;
+	struct cert_own *own;     /* NULL: of the files, or shared with other processes */
 	struct kube_client *kube; /* whoever asks for metrics keeps nobody's Pod waiting */
 	struct kube_reviewer *reviewer;
 	struct answer answers[MAX_ANSWERS];
@@ -194,6 +195,34 @@ void scrape_handle(struct http_exchange *ex, void *arg)
 	http_route(ex, routes, arg);
 }
 
+/* ---- its certificate ---- */
+
+/* The role node alone may not see the operator's Secret. Whoever scrapes reaches it by the node's
+ * address, and can't verify what it has; an administrator's files he can. */
+static int make_own(struct scrape *s, struct err *err)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "::1", NULL};
+
+	if (s->d->config->roles != ROLE_NODE)
+		return 0;
+	return cert_own_new(s->d->loop, names, &s->own, err);
+}
+
+struct tls_config *scrape_tls(const struct scrape *s)
+{
+	if (s->files)
+		return certfile_tls(s->files);
+	return s->own ? cert_own_tls(s->own) : NULL;
+}
+
+void scrape_follow(struct scrape *s, certfile_fn *on_change, void *arg)
+{
+	if (s->files)
+		certfile_follow(s->files, on_change, arg);
+	else if (s->own)
+		cert_own_follow(s->own, on_change, arg);
+}
+
 /* ---- life ---- */
 
 int scrape_start(struct daemon *d, struct err *err)
@@ -218,7 +247,7 @@ int scrape_start(struct daemon *d, struct err *err)
 		return -1;
 	s->reviewer = kube_reviewer_new(s->kube, &opts);
 	if (!c->metrics_cert[0])
-		return 0;
+		return make_own(s, err);
 	if (certfile_new(d->loop, c->metrics_cert, c->metrics_key, NULL, &s->files, err) < 0)
 		return err_wrap(err, "metrics.certFile");
 	return 0;
@@ -240,5 +269,6 @@ void scrape_stop(struct daemon *d)
 	kube_reviewer_free(s->reviewer);
 	kube_client_free(s->kube);
 	certfile_free(s->files);
+	cert_own_free(s->own);
 	free(s);
 }

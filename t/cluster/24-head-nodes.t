@@ -74,10 +74,25 @@ subtest 'the DaemonSet, on a node without RDMA' => sub {
 };
 
 subtest 'without RDMA, by the route alone' => sub {
-	$i->upgrade({ %daemons, operatorConfig => { node => { rdma => 'none', calmSeconds => 1 } } });
+	$i->upgrade({ %daemons, node => { %{ $daemons{node} }, metricsSecure => $yes }, operatorConfig => { node => { rdma => 'none', calmSeconds => 1 } } });
 	wait_until('the condition', sub { is_status('True') && taints() eq '' }, seconds => 60);
 	like(condition()->{message}, qr/^V-IPU controller \S+ is reached by \w+/, 'by the list of controllers in the ConfigMap: ' . condition()->{message});
 	wait_until('the Pod to be scheduled', sub { (pod('stays-away')->{spec}{nodeName} // '') eq $head }, seconds => 60);
+};
+
+subtest 'metrics to whom they are for' => sub {
+	$c->kubectl('create', 'serviceaccount', $_, '-n', 'ipu-node') for qw(reader somebody);
+	$c->kubectl(qw(create clusterrolebinding reads --clusterrole=ipu-operator-metrics-reader --serviceaccount=ipu-node:reader));
+	my %token = map { $_ => $c->kubectl('create', 'token', $_, '-n', 'ipu-node') =~ s/\s+//gr } qw(reader somebody);
+	my ($entrance, @words) = $c->entrance(node => $head);
+	my $get = sub ($account = undef) {
+		my $done = run([ $entrance, @words, qw(curl -sk --max-time 5 -w), "\n%{http_code}", ($account ? ('-H', "Authorization: Bearer $token{$account}") : ()),
+			'https://127.0.0.1:8447/metrics' ], seconds => 30);
+		return $done->{out};
+	};
+	wait_until('an account that may read them', sub { $get->('reader') =~ /^ipu_operator_fabric_ready 1\n.*\n200\z/ms }, seconds => 60);
+	like($get->('somebody'), qr/\n403\z/, 'another one may not');
+	like($get->(), qr/\n401\z/, 'nor who shows no token');
 };
 
 subtest 'held to its own Node' => sub {

@@ -186,6 +186,12 @@ my %effect = (
 	'node.resources' => [ { limits => { x => 1 } }, $noded, "$daemon resources limits x" => 1, "$daemon resources requests cpu" => '10m' ],
 	'node.metricsListen' => [ ':8447', $noded, 'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  listen: :8447$}m },
 		"$daemon ports metrics containerPort" => 8447 ],
+	'node.metricsSecure' => [ $yes, { 'node.enabled' => $yes, 'node.metricsListen' => ':8447' },
+		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  listen: :8447\n  secure: true$}m },
+		'ClusterRole/ipu-operator-node rules' => sub ($rules) { grep { "@{ $_->{resources} }" eq 'tokenreviews' } @$rules } ],
+	'node.metricsCertificate' => [ 'own', { 'node.enabled' => $yes, 'node.metricsListen' => ':8447', 'node.metricsSecure' => $yes },
+		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^metrics:\n  certFile: (/etc/ipu-operator-metrics)/tls\.crt\n  keyFile: \g1/tls\.key$}m },
+		"$daemon volumeMounts metrics-certificate mountPath" => '/etc/ipu-operator-metrics' ],
 	'node.priorityClassName' => [ 'system-node-critical', $noded, "$daemons spec priorityClassName" => 'system-node-critical' ],
 	'node.policy' => [ $yes, $noded, 'ValidatingAdmissionPolicy/ipu-operator-node spec matchConditions 0 expression' =>
 		sub ($text) { ($text // '') eq 'request.userInfo.username == "system:serviceaccount:ops:ipu-operator-node"' },
@@ -493,6 +499,19 @@ subtest 'metrics of head nodes' => sub {
 	is_deeply({ map { $_ => $labels->{$_} } keys %$wanted }, $wanted, '... and selects them');
 	ok(find($with, "$daemon ports $pods->{spec}{podMetricsEndpoints}[0]{port} containerPort"), '... by a port that they have');
 	is($without->{'PodMonitor/ipu-operator-node'}, undef, 'without metrics, none');
+	my ($secure, $given) = $chart->objects($chart->render(@on, '--set', 'node.metricsSecure=true'),
+		$chart->render(@on, '--set', 'node.metricsSecure=true,node.metricsCertificate=mine'));
+	my ($service, $scrape) = @$secure{qw(Service/ipu-operator-node-metrics ServiceMonitor/ipu-operator-node)};
+	is($secure->{'PodMonitor/ipu-operator-node'}, undef, 'with TLS there is a ServiceMonitor instead');
+	is_deeply([ map { $_->{metadata}{namespace} } $service, $scrape ], [qw(heads heads)], '... beside the Pods');
+	is_deeply({ map { $_ => $service->{metadata}{labels}{$_} } keys %{ $scrape->{spec}{selector}{matchLabels} } }, $scrape->{spec}{selector}{matchLabels},
+		'... which selects its Service');
+	is_deeply({ map { $_ => $labels->{$_} } keys %{ $service->{spec}{selector} } }, $service->{spec}{selector}, '... and that the Pods');
+	is($scrape->{spec}{endpoints}[0]{port}, $service->{spec}{ports}[0]{name}, '... by its port');
+	is_deeply([ $service->{spec}{ports}[0]{port}, $scrape->{spec}{endpoints}[0]{tlsConfig} ], [ 8447, { insecureSkipVerify => $yes } ],
+		'... whose certificate nobody can verify');
+	is_deeply($given->{'ServiceMonitor/ipu-operator-node'}{spec}{endpoints}[0]{tlsConfig},
+		{ serverName => 'ipu-operator-node-metrics', ca => { secret => { name => 'mine', key => 'ca.crt' } } }, '... unless it is given');
 };
 
 subtest 'the policy is that of the examples' => sub {
@@ -582,6 +601,8 @@ subtest 'bad values' => sub {
 		[ [qw(--set operatorConfig.node.rdma=foo)], qr{/operatorConfig/node/rdma} ],
 		[ [qw(--set operatorConfig.node.name=foo)], qr/operatorConfig\.node\.name: can't be set: each of the DaemonSet's Pods/ ],
 		[ [qw(--set operatorConfig.node.root=/x)], qr/operatorConfig\.node\.root: can't be set: .*at \/host/ ],
+		[ [qw(--set node.metricsSecure=true)], qr/node\.metricsSecure: the nodes give no metrics/ ],
+		[ [qw(--set node.metricsCertificate=s)], qr/node\.metricsCertificate: is used for nothing/ ],
 		[ [qw(--set node.metricsListen=:9000 --set node.healthPort=9000)], qr/node\.metricsListen: 9000 is node\.healthPort too/ ],
 		(map { [ [ '--set', "operatorConfig.$_->[0]=:9999" ], qr/operatorConfig\.\Q$_->[0]\E: the Pods' ports.*; $_->[1]/ ] }
 			[ 'proxy.listen', 'set vipuProxy\.proxyPort' ], [ 'proxy.tlsListen', 'its port' ], [ 'health.listen', 'its port' ],

@@ -461,8 +461,6 @@ static void test_other_errors(void)
 		{"IPUOPERATOR_NODE_ROOT=host", "roles=node", "node.root: must be an absolute path"},
 		{"IPUOPERATOR_NODE_CNI_FOLDER=cni", "roles=proxy,node",
 		 "node.cniFolder: must be an absolute path"},
-		{"IPUOPERATOR_METRICS_SECURE=true", "roles=node",
-		 "metrics.secure: the role node alone has no certificate of its own"},
 		{NULL, "scheduler.clientNames=a", "scheduler.clientNames: are of certificates"},
 		{"IPUOPERATOR_SCHEDULER_CLIENT_CA_FILE=/c", "scheduler.clientNames= ,",
 		 "scheduler.clientNames: must be names with commas"},

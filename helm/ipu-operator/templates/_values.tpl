@@ -104,6 +104,12 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- if and .node.metricsListen (eq (regexFind "[0-9]+$" .node.metricsListen) (toString (int .node.healthPort))) -}}
 {{- fail (printf "node.metricsListen: %d is node.healthPort too" (int .node.healthPort)) -}}
 {{- end -}}
+{{- if and .node.metricsSecure (not .node.metricsListen) -}}
+{{- fail "node.metricsSecure: the nodes give no metrics: set node.metricsListen" -}}
+{{- end -}}
+{{- if and .node.metricsCertificate (not .node.metricsSecure) -}}
+{{- fail "node.metricsCertificate: is used for nothing without node.metricsSecure" -}}
+{{- end -}}
 {{- $config := .operatorConfig -}}
 {{- range $key, $why := dict "name" "each of the DaemonSet's Pods is about the Node that it's on" "root" "the DaemonSet's Pods have the nodes' folders at /host" -}}
 {{- if hasKey (get $config "node" | default dict) $key -}}
