@@ -138,6 +138,8 @@ subtest 'what the verbs do not say comes from sysfs' => sub {
 	my $renamed = machine("device mlx5_0 guid=0c42:a103:0016:054c\nport 1")->sysfs(
 		'class/infiniband_verbs/uverbs0/ibdev' => "rocep1s0\n", 'class/infiniband/rocep1s0/fw_ver' => "1\n");
 	my $said = once($renamed);
+	like(once(machine("device rxe0\nport 1 state=down\n")->sysfs(device_files('rxe0', parent => 'eth3'))), qr/^device rxe0 open .*\n port 1 down .* netdev eth3$/m,
+		'soft-RoCE has no card, but a parent');
 	like($said, qr/^device rocep1s0 open /m, 'the name that udev gave it, which libibverbs does not hear of');
 	unlike($said, qr/mlx5_0/, '... and it is shown once');
 };

@@ -38,7 +38,12 @@ node_ldadd = libnode.a $(partition_ldadd) $(IBVERBS_LIBS)
 check_PROGRAMS += t/unit/node_host_test t/unit/node_links_test t/unit/node_netlink_test
 t_unit_node_links_test_LDADD = $(node_ldadd)
 t_unit_node_host_test_LDADD = $(node_ldadd)
+t_unit_node_netlink_test_SOURCES = t/unit/node_netlink_test.c t/unit/netlink_write.h t/unit/tap.h
 t_unit_node_netlink_test_LDADD = $(node_ldadd)
+# Its own links.h in place of links.c.
+check_PROGRAMS += t/unit/node_reach_test
+t_unit_node_reach_test_SOURCES = t/unit/node_reach_test.c t/unit/netlink_write.h t/unit/tap.h
+t_unit_node_reach_test_LDADD = $(node_ldadd)
 
 check_PROGRAMS += t/unit/node_verdict_test
 t_unit_node_verdict_test_LDADD = $(node_ldadd)

@@ -14,53 +14,9 @@
 
 #include "core/buf.h"
 #include "node/netlink.h"
+#include "netlink_write.h"
 
 #define FLAGS_UP (IFF_UP | IFF_RUNNING | IFF_LOWER_UP)
-
-/* ---- messages by hand ---- */
-
-static void add(struct buf *b, const void *p, size_t len)
-{
-	const char zeroes[4] = {0};
-
-	if (buf_append(b, p, len, NULL) < 0 || buf_append(b, zeroes, -len & 3, NULL) < 0)
-		bail_out("no memory");
-}
-
-static void add_attr(struct buf *b, unsigned type, const void *p, size_t len)
-{
-	struct rtattr attr = {.rta_len = (uint16_t)(4 + len), .rta_type = (uint16_t)type};
-
-	add(b, &attr, sizeof(attr));
-	add(b, p, len);
-}
-
-static void add_attr_u32(struct buf *b, unsigned type, uint32_t n)
-{
-	add_attr(b, type, &n, sizeof(n));
-}
-
-static void add_attr_ip(struct buf *b, unsigned type, const char *text)
-{
-	uint8_t ip[16];
-	int family = strchr(text, ':') ? AF_INET6 : AF_INET;
-
-	if (inet_pton(family, text, ip) != 1)
-		bail_out("the test's own address is none");
-	add_attr(b, type, ip, family == AF_INET ? 4 : 16);
-}
-
-static void add_message(struct buf *b, unsigned type, const struct buf *body)
-{
-	struct nlmsghdr head = {
-		.nlmsg_len = (uint32_t)(NLMSG_HDRLEN + body->len),
-		.nlmsg_type = (uint16_t)type,
-		.nlmsg_seq = 7,
-	};
-
-	add(b, &head, sizeof(head));
-	add(b, body->p, body->len);
-}
 
 /* Reads the only message of a body, from a copy of exactly its size. */
 static int read_one(unsigned type, const struct buf *body, struct nl_message *ret, struct err *err)
@@ -117,14 +73,8 @@ static void add_link(struct buf *b, const struct link_row *row)
 	if (row->master >= 0)
 		add_attr_u32(b, IFLA_MASTER, (uint32_t)row->master);
 	add_attr(b, 999, "what no one knows", 17);
-	if (row->kind) {
-		struct buf info = BUF_INIT(256);
-
-		add_attr(&info, IFLA_INFO_KIND, row->kind, strlen(row->kind));
-		add_attr(&info, IFLA_INFO_DATA, "", 0);
-		add_attr(b, IFLA_LINKINFO | NLA_F_NESTED, info.p, info.len);
-		buf_done(&info);
-	}
+	if (row->kind)
+		add_kind(b, row->kind);
 }
 
 static void test_links(void)
