@@ -180,7 +180,8 @@ refused('ipu-operator', "the command line @{ $_->[0] }", args => $_->[0], says =
 # ---- what is good, and does nothing ----
 
 for my $case ([ [], '' ], [ ['worker.hostNetwork=false'], '' ], [ ['worker.rdmaNetwork=n'], 'worker.rdmaNetwork' ],
-	[ ['worker.rdmaResource=rdma/a'], 'worker.rdmaResource' ], [ [ 'worker.rdmaNetwork=n', 'worker.hostNetwork=false' ], '' ])
+	[ ['worker.rdmaResource=rdma/a'], 'worker.rdmaResource' ], [ [ 'worker.rdmaNetwork=n', 'worker.hostNetwork=false' ], '' ],
+	[ ['proxy.page=full'], '' ], [ [ 'proxy.page=full', 'proxy.details=false' ], 'proxy.page' ])
 {
 	my ($sets, $useless) = @$case;
 	my $kube = spit(test_dir() . '/good.kubeconfig', $good);

@@ -43,6 +43,7 @@ struct config {
 	char *tracker;
 	char *proxy_listen, *proxy_tls_listen, *health_listen, *metrics_listen; /* "": not */
 	bool proxy_details;
+	char *proxy_page;             /* "off", "usage" or "full" */
 	char *proxy_cert, *proxy_key; /* files; "": the operator's own certificate */
 	char *proxy_accounts;         /* "": the controller role's in operatorNamespace */
 	long proxy_read_s, proxy_write_s, proxy_idle_s;

@@ -158,6 +158,11 @@ bool http_reply_write(struct http_exchange *ex, struct str data);
 /* fn is called, never from within http_reply_write, each time that what waits has fallen from
  * above the high-water mark to half of it. */
 void http_exchange_on_drain(struct http_exchange *ex, http_exchange_fn *fn, void *arg);
+/* From now on the high-water mark of this connection's streams, in the place of the server's: for
+ * streams of which there are many. */
+void http_exchange_set_high_water(struct http_exchange *ex, size_t bytes);
+/* Bytes of a streamed answer that wait for the peer, or for its turn. */
+size_t http_reply_waiting(const struct http_exchange *ex);
 void http_reply_end(struct http_exchange *ex); /* the exchange is gone when this returns */
 /* Breaks the answer off: closes the connection, so that the peer can't take what it has for the
  * whole. The exchange is gone; on_abort isn't called. */

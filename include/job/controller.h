@@ -27,6 +27,9 @@ struct job_controller_opts {
 	const char *ns; /* only jobs of this namespace; NULL: of all */
 	struct job_pod_settings pods;
 	struct job_timing timing;
+	/* A Pod has come, changed or gone: for those who show them. NULL: nobody. */
+	void (*on_pods)(void *arg);
+	void *on_pods_arg;
 };
 
 struct job_controller *job_controller_new(const struct job_controller_opts *opts);
@@ -42,6 +45,11 @@ void job_controller_partition_changed(struct job_controller *c,
 
 /* Jobs and Pods have been read; otherwise ret_why says what is missing (may be NULL). */
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why);
+
+/* The Pods of an instance of the job with that UID, as far as they are known; borrowed. */
+typedef void job_pod_fn(const struct job_pod *pod, void *arg);
+void job_controller_each_pod(const struct job_controller *c, const struct partition_owner *job,
+			     uint32_t instance, job_pod_fn *fn, void *arg);
 
 /* How many jobs there are by stage, which is what launcherStatus says. */
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES]);

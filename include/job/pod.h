@@ -111,6 +111,7 @@ struct job_pod {
 	uint64_t template_hash; /* annotation graphcore.ai/template; 0: none */
 	int64_t instance;       /* label graphcore.ai/instance; -1: none, or not a number */
 	bool launcher;          /* label graphcore.ai/role */
+	char *node;             /* NULL: it hasn't got one yet */
 	enum job_pod_phase phase;
 	bool deleting, scheduled, ready;
 	char *queue_group;   /* label: the Pod group of Kueue that it belongs to; NULL: none */
@@ -125,6 +126,8 @@ struct job_pod {
 	char *message; /* for people: "container mnist exited with 3 (Error)", … ; NULL */
 	enum job_pod_fault fault; /* why and message say more */
 };
+
+const char *job_pod_phase_name(enum job_pod_phase phase); /* as the API server writes it */
 
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err);
 void job_pod_free(struct job_pod *pod);

@@ -19,11 +19,31 @@
 
 struct proxy;
 
+/* The live page (doc/design/page.md). */
+enum proxy_page {
+	PROXY_PAGE_OFF,
+	PROXY_PAGE_USAGE, /* namespaces and numbers */
+	PROXY_PAGE_FULL   /* names of jobs, Pods and controllers */
+};
+
+/* A Pod that uses an owner's partition; borrowed. */
+struct proxy_pod {
+	const char *name, *phase, *node; /* node: "" until it has one */
+};
+typedef void proxy_pod_fn(void *arg, const struct proxy_pod *pod);
+/* Calls fn for the Pods of one owner's instance that are known. */
+typedef void proxy_pods_fn(void *arg, const struct partition_owner *owner, uint32_t instance,
+			   proxy_pod_fn *fn, void *fn_arg);
+
 struct proxy_config {
 	struct loop *loop;
 	struct partitions *partitions;
 	struct vipu_fleet *fleet;
-	bool details;         /* /queue, /partitions and /controllers are answered */
+	bool details; /* /queue, /partitions and /controllers are answered */
+	enum proxy_page page;
+	proxy_pods_fn *pods; /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
+	void *pods_arg;
+	unsigned viewers;     /* of the live page, at a time; 0: 384 */
 	const char *accounts; /* that may ask for any owner, separated by commas; copied */
 	unsigned wait_ms;     /* a GET with wait is answered after that at the latest; 0: 60 s */
 	unsigned call_ms;     /* for calls to V-IPU controllers; 0: 10 s */
@@ -51,6 +71,9 @@ void proxy_set_node_labels(struct proxy *p, proxy_node_labels_fn *fn, void *arg)
 
 /* For partitions_change_fn: wakes those that wait for this owner. */
 void proxy_partition_changed(struct proxy *p, const struct partition_owner *owner);
+
+/* What pods tells has changed. */
+void proxy_pods_changed(struct proxy *p);
 
 /* The partition layer was made anew (leading and following are two lives of it): from now on it's
  * this one. Those that wait for a change are told to ask again. */

@@ -3,6 +3,8 @@
  * What is legal in a configuration and does nothing: told when it's read, since nobody would find
  * out why.
  */
+#include <string.h>
+
 #include "core/log.h"
 #include "daemon/internal.h"
 
@@ -16,4 +18,9 @@ void config_advise(const struct config *c)
 		log_warn("daemon", NULL,
 			 "%s has no effect: Pods are on their nodes' network (worker.hostNetwork)",
 			 unused);
+	if (strcmp(c->proxy_page, "full") == 0 && !c->proxy_details)
+		log_warn(
+			"daemon", NULL,
+			"proxy.page has no effect beyond usage: proxy.details is false, so nothing is "
+			"named");
 }

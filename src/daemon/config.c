@@ -80,6 +80,7 @@ const struct key config_keys[] = {
 	{"leaderElection.identity", KEY_TEXT, AT(lease_identity), "", 0, 0, NULL},
 	{"proxy.listen", KEY_ADDRESS, AT(proxy_listen), ":8080", 0, 0, NULL},
 	{"proxy.details", KEY_BOOL, AT(proxy_details), "true", 0, 0, NULL},
+	{"proxy.page", KEY_CHOICE, AT(proxy_page), "usage", 0, 0, "off|usage|full"},
 	{"proxy.tlsListen", KEY_ADDRESS, AT(proxy_tls_listen), ":8445", 0, 0, NULL},
 	{"proxy.tlsCertFile", KEY_TEXT, AT(proxy_cert), "", 0, 0, NULL},
 	{"proxy.tlsKeyFile", KEY_TEXT, AT(proxy_key), "", 0, 0, NULL},
@@ -141,7 +142,7 @@ const struct key config_keys[] = {
 	{"node.root", KEY_TEXT, AT(node_root), "", 0, 0, NULL},
 	{"node.cniFolder", KEY_TEXT, AT(node_cni), "", 0, 0, NULL},
 	{"stopSeconds", KEY_NUMBER, AT(stop_s), "0", 0, 300, NULL},
-	{"limits.connections", KEY_NUMBER, AT(connections), "512", 1, 65536, NULL},
+	{"limits.connections", KEY_NUMBER, AT(connections), "1024", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},
 	{"limits.requestBodyBytes", KEY_NUMBER, AT(body_bytes), "65536", 1024, 16777216, NULL},
 };

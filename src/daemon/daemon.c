@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -23,6 +24,7 @@
 #define STOP_DEADLINE_MS   5000
 #define STOP_MARGIN_MS     500
 #define REVIEW_CONNECTIONS 2
+#define MORE_DESCRIPTORS   1024
 
 /* ---- parts ---- */
 
@@ -120,6 +122,14 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 
 /* ---- listeners ---- */
 
+static enum proxy_page page_of(const struct config *c)
+{
+	if (strcmp(c->proxy_page, "off") == 0)
+		return PROXY_PAGE_OFF;
+	return strcmp(c->proxy_page, "full") == 0 && c->proxy_details ? PROXY_PAGE_FULL
+								      : PROXY_PAGE_USAGE;
+}
+
 static void make_proxy(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -130,6 +140,10 @@ static void make_proxy(struct daemon *d)
 		.partitions = d->partitions,
 		.fleet = d->fleet,
 		.details = c->proxy_details,
+		.page = page_of(c),
+		.pods = c->roles & ROLE_CONTROLLER ? lead_pods : NULL,
+		.pods_arg = d,
+		.viewers = (unsigned)c->connections - (unsigned)c->connections / 4,
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
 		.wait_ms = (unsigned)c->proxy_write_s * 1000,
 		.call_ms = (unsigned)c->call_s * 1000,
@@ -391,6 +405,19 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	lead_give_back(d);
 }
 
+/* As many as the listeners may have connections (open, partitions, health, metrics), and what is
+ * needed beside them, where the system lets us: a shell's usual limit is less. */
+static void raise_descriptors(const struct config *c)
+{
+	rlim_t wanted = 4 * (rlim_t)c->connections + MORE_DESCRIPTORS;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int daemon_new(struct config *config, const struct config_source *source,
 	       struct kube_config *kube_config, const char *ports_file, struct daemon **ret,
 	       struct err *err)
@@ -409,6 +436,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 	    loop_new(&d->loop, err) < 0 || net_new(d->loop, &d->net, err) < 0 ||
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
+	raise_descriptors(config); /* not the helper's */
 	if (config->roles & ROLE_NODE)
 		node_start(d);
 	if (config->roles & ROLE_PROXY)

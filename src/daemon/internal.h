@@ -124,7 +124,10 @@ void daemon_stopped_a_part(struct daemon *d);
 
 /* Begins to contend, with the parts of a follower; or leads at once where no Lease is wanted. */
 int lead_start(struct daemon *d, struct err *err);
-void lead_reload(struct daemon *d);    /* the configuration has changed: to those that act by it */
+void lead_reload(struct daemon *d); /* the configuration has changed: to those that act by it */
+/* A proxy_pods_fn; arg: the daemon. Of IPUJobs, in the process that runs them. */
+void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
+	       void *fn_arg);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 

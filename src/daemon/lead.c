@@ -168,6 +168,38 @@ void lead_reload(struct daemon *d)
 		pod_controller_set(d->pods, timing.unreachable_ms);
 }
 
+static void on_pods_changed(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->proxy)
+		proxy_pods_changed(d->proxy);
+}
+
+struct pod_taker {
+	proxy_pod_fn *fn;
+	void *arg;
+};
+
+static void pass_pod(const struct job_pod *pod, void *arg)
+{
+	const struct pod_taker *to = arg;
+	const struct proxy_pod same = {pod->name, job_pod_phase_name(pod->phase),
+				       pod->node ? pod->node : ""};
+
+	to->fn(to->arg, &same);
+}
+
+void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
+	       void *fn_arg)
+{
+	const struct daemon *d = arg;
+	struct pod_taker to = {fn, fn_arg};
+
+	if (d->jobs)
+		job_controller_each_pod(d->jobs, owner, instance, pass_pod, &to);
+}
+
 static struct job_controller *make_jobs(struct daemon *d)
 {
 	const struct config *c = d->config;
@@ -178,6 +210,8 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.partitions = service_of(d),
 		.pods = daemon_pod_settings(c),
 		.timing = job_timing(c),
+		.on_pods = on_pods_changed,
+		.on_pods_arg = d,
 	};
 
 	return job_controller_new(&opts);

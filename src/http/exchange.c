@@ -382,6 +382,22 @@ static size_t waiting(const struct exchange *ex)
 	return ex->out.len + (is_first(ex) ? net_conn_queued(ex->conn->net) : 0);
 }
 
+void http_exchange_set_high_water(struct http_exchange *pub, size_t bytes)
+{
+	struct exchange *ex = of(pub);
+
+	if (is_open(ex))
+		sconn_set_high_water(ex->conn, bytes);
+}
+
+size_t http_reply_waiting(const struct http_exchange *pub)
+{
+	/* The public part is the first member. */
+	const struct exchange *ex = (const struct exchange *)(const void *)pub;
+
+	return is_open(ex) ? waiting(ex) : 0;
+}
+
 bool http_reply_write(struct http_exchange *pub, struct str data)
 {
 	struct exchange *ex = of(pub);
@@ -414,7 +430,7 @@ bool http_reply_write(struct http_exchange *pub, struct str data)
 	if (is_first(ex))
 		sconn_flush(ex->conn);
 	ex->above = is_first(ex) && ex->conn->net ? net_conn_is_full(ex->conn->net)
-						  : waiting(ex) > config->high_water_bytes;
+						  : waiting(ex) > ex->conn->high_bytes;
 	return ex->above;
 }
 

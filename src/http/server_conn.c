@@ -529,10 +529,16 @@ static const struct net_conn_handler handler = {
 	.on_drain = on_drain,
 };
 
+void sconn_set_high_water(struct sconn *conn, size_t bytes)
+{
+	conn->high_bytes = bytes;
+	/* An answer given at once may be of any size; streams are limited in http_reply_write. */
+	net_conn_set_marks(conn->net, bytes / 2, bytes, SIZE_MAX / 2);
+}
+
 void sconn_start(struct http_server *server, struct listener *listener, struct net_conn *net)
 {
 	struct sconn *conn = xcalloc(1, sizeof(*conn));
-	size_t high = server->config.high_water_bytes;
 
 	conn->server = server;
 	conn->handler = listener->handler;
@@ -545,8 +551,7 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 	list_append(&server->conns, &conn->link);
 	conn->phase = PHASE_FRESH;
 	loop_timer_start_in(&conn->timer, server->config.header_ms);
-	/* An answer given at once may be of any size; streams are limited in http_reply_write. */
-	net_conn_set_marks(net, high / 2, high, SIZE_MAX / 2);
+	sconn_set_high_water(conn, server->config.high_water_bytes);
 	net_conn_set_timeouts(net, 0, server->config.write_ms);
 	net_conn_set_handler(net, &handler, conn);
 	net_conn_read_start(net);

@@ -62,6 +62,7 @@ struct sconn {
 	struct exchange *parked;  /* complete, in the list, not handed to the handler yet */
 	enum conn_phase phase;
 	struct loop_timer timer; /* of the phase */
+	size_t high_bytes;       /* of a streamed answer that waits */
 	struct loop_work step;
 	bool leaving;   /* it ends with its next answer, whatever the others do */
 	bool last_read; /* no more requests are taken from it */
@@ -112,6 +113,8 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 void sconn_abort(struct sconn *conn);
 /* Sends what may be sent now, ends what has ended. */
 void sconn_flush(struct sconn *conn);
+/* For its streams from now on. */
+void sconn_set_high_water(struct sconn *conn, size_t bytes);
 /* Hands the connection to the peer out and ends without telling anybody; the exchanges are gone. */
 struct net_conn *sconn_release(struct sconn *conn);
 /* Closes it if it's between requests. */

@@ -371,6 +371,8 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 	if (was && is && strcmp(was->job_key, is->job_key) != 0)
 		kube_workqueue_add(c->queue, str_of(was->job_key));
 	kube_workqueue_add(c->queue, job_key);
+	if (c->opts.on_pods)
+		c->opts.on_pods(c->opts.on_pods_arg);
 }
 
 static struct str index_pod(const void *item)
@@ -561,6 +563,22 @@ void job_controller_partition_changed(struct job_controller *c, const struct par
 	if (c->started && is_left_behind(c, owner))
 		c->opts.partitions->ops->release_all(c->opts.partitions, owner->uid);
 	kube_workqueue_add(c->queue, kube_key(str_of(owner->ns), str_of(owner->name), z));
+}
+
+void job_controller_each_pod(const struct job_controller *c, const struct partition_owner *job,
+			     uint32_t instance, job_pod_fn *fn, void *arg)
+{
+	char z[KUBE_KEY_SIZE];
+	struct kube_store_iter it = kube_store_iter_index(
+		c->pods, 0, kube_key(str_of(job->ns), str_of(job->name), z));
+
+	while (kube_store_next(&it)) {
+		const struct job_pod *pod = it.item;
+
+		if (pod->instance == (int64_t)instance && pod->owner_uid &&
+		    strcmp(pod->owner_uid, job->uid) == 0)
+			fn(pod, arg);
+	}
 }
 
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES])

@@ -25,13 +25,24 @@ static char *dup_or_null(struct str s)
 	return s.len ? str_dup(s) : NULL;
 }
 
+static const char *const phase_names[] = {
+	[JOB_POD_PENDING] = "Pending",     [JOB_POD_RUNNING] = "Running",
+	[JOB_POD_SUCCEEDED] = "Succeeded", [JOB_POD_FAILED] = "Failed",
+	[JOB_POD_UNKNOWN] = "Unknown",
+};
+
+const char *job_pod_phase_name(enum job_pod_phase phase)
+{
+	return phase_names[phase];
+}
+
 static enum job_pod_phase phase_of(struct str s)
 {
-	return str_eqz(s, "Running")     ? JOB_POD_RUNNING
-	       : str_eqz(s, "Succeeded") ? JOB_POD_SUCCEEDED
-	       : str_eqz(s, "Failed")    ? JOB_POD_FAILED
-	       : str_eqz(s, "Unknown")   ? JOB_POD_UNKNOWN
-					 : JOB_POD_PENDING;
+	for (int phase = JOB_POD_PENDING; phase <= JOB_POD_UNKNOWN; phase++) {
+		if (str_eqz(s, phase_names[phase]))
+			return (enum job_pod_phase)phase;
+	}
+	return JOB_POD_PENDING;
 }
 
 static bool condition_is(const struct json *status, const char *type, const char *value,
@@ -280,6 +291,7 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->template_hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	pod->instance = instance_of(object);
 	pod->launcher = str_eqz(kube_label(object, JOB_LABEL_ROLE), JOB_ROLE_LAUNCHER);
+	pod->node = dup_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
 	pod->deleting = kube_is_deleting(object);
 	/* The grace period is counted in: the API server sets the time that it ends at. */
 	(void)clock_parse(json_str(json_at(object, "metadata", "deletionTimestamp", NULL)),
@@ -313,6 +325,7 @@ void job_pod_free(struct job_pod *pod)
 	free(pod->job_key);
 	free(pod->owner_uid);
 	free(pod->partition);
+	free(pod->node);
 	free(pod->queue_group);
 	free(pod->why);
 	free(pod->message);
@@ -328,9 +341,10 @@ bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
 {
 	return same(a->name, b->name) && same(a->ns, b->ns) && same(a->uid, b->uid) &&
 	       same(a->job_key, b->job_key) && same(a->owner_uid, b->owner_uid) &&
-	       same(a->partition, b->partition) && a->instance == b->instance &&
-	       a->phase == b->phase && a->deleting == b->deleting && a->scheduled == b->scheduled &&
-	       a->ready == b->ready && a->exit_code == b->exit_code && same(a->why, b->why) &&
+	       same(a->partition, b->partition) && same(a->node, b->node) &&
+	       a->instance == b->instance && a->phase == b->phase && a->deleting == b->deleting &&
+	       a->scheduled == b->scheduled && a->ready == b->ready &&
+	       a->exit_code == b->exit_code && same(a->why, b->why) &&
 	       same(a->message, b->message) && a->fault == b->fault && a->gated == b->gated &&
 	       a->queued == b->queued && a->preempted == b->preempted &&
 	       a->template_hash == b->template_hash && a->launcher == b->launcher &&

@@ -48,6 +48,10 @@ struct proxy {
 	struct partitions *partitions;
 	struct vipu_fleet *fleet;
 	bool details;
+	struct live *live;     /* NULL: the live page is off */
+	struct stream *stream; /* and so is this */
+	proxy_pods_fn *pods;   /* NULL: nothing is shown of Pods */
+	void *pods_arg;
 	unsigned wait_ms, call_ms;
 	struct view views[N_VIEWS];
 	struct view sizes[N_SIZES];

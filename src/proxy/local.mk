@@ -10,6 +10,7 @@ libproxy_a_SOURCES = \
 	src/proxy/live_impl.h \
 	src/proxy/sums.h \
 	src/proxy/page.h \
+	src/proxy/stream.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
@@ -26,6 +27,7 @@ libproxy_a_SOURCES = \
 	src/proxy/rest.c \
 	src/proxy/status.c \
 	src/proxy/sums.c \
+	src/proxy/stream.c \
 	src/proxy/view.c
 nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)

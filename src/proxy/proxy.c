@@ -14,11 +14,13 @@
 #include "internal.h"
 #include "net/tls.h"
 #include "page.h"
+#include "stream.h"
 
 /* Who asks here while this replica alone can't reach the API server soon asks another one. */
 #define REVIEW_MS 4000
 #define WAIT_MS   60000
 #define CALL_MS   10000
+#define VIEWERS   384
 
 static struct {
 	struct metric *requests, *seconds;
@@ -154,34 +156,77 @@ static void handle_health(struct http_exchange *ex, void *arg)
 	http_reply(ex, 200, "text/plain; charset=utf-8", NULL, 0, STR("ok\n"));
 }
 
-static const struct note page_note = {"page", NULL};
+/* ---- the live page ---- */
+
+/* False: there is none here, and it's answered. */
+static bool has_page(struct http_exchange *ex, const struct proxy *p)
+{
+	if (!p->live)
+		http_reply_problem(
+			ex, 404,
+			"the live page is turned off here: proxy.page is off. /stats, /query and "
+			"/capacity answer");
+	return p->live;
+}
+
+static void reply_file(struct http_exchange *ex, const struct proxy *p, enum page_file file)
+{
+	static const struct note note = {"page", NULL};
+
+	set_note(ex, &note);
+	if (has_page(ex, p))
+		page_reply(ex, file);
+}
 
 static void handle_page(struct http_exchange *ex, void *arg)
 {
-	(void)arg;
-	set_note(ex, &page_note);
-	page_reply(ex, PAGE_HTML);
+	reply_file(ex, arg, PAGE_HTML);
 }
 
 static void handle_css(struct http_exchange *ex, void *arg)
 {
-	(void)arg;
-	set_note(ex, &page_note);
-	page_reply(ex, PAGE_CSS);
+	reply_file(ex, arg, PAGE_CSS);
 }
 
 static void handle_js(struct http_exchange *ex, void *arg)
 {
-	(void)arg;
-	set_note(ex, &page_note);
-	page_reply(ex, PAGE_JS);
+	reply_file(ex, arg, PAGE_JS);
 }
 
 static void handle_icon(struct http_exchange *ex, void *arg)
 {
-	(void)arg;
-	set_note(ex, &page_note);
-	page_reply(ex, PAGE_SVG);
+	reply_file(ex, arg, PAGE_SVG);
+}
+
+static void handle_live(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"live", NULL};
+	struct proxy *p = arg;
+
+	set_note(ex, &note);
+	if (has_page(ex, p))
+		stream_reply_snapshot(p->stream, ex);
+}
+
+static void handle_events(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"events", NULL};
+	struct proxy *p = arg;
+
+	set_note(ex, &note);
+	if (has_page(ex, p))
+		stream_reply_events(p->stream, ex);
+}
+
+/* Who asks here hasn't said who he is; ipuctl ui knows its user, and answers this itself. */
+static void handle_names(struct http_exchange *ex, void *arg)
+{
+	static const struct note note = {"names", NULL};
+
+	set_note(ex, &note);
+	if (has_page(ex, arg))
+		http_reply(ex, 200, "application/json", page_fields, PAGE_FIELDS,
+			   STR("{\"names\":false,\"items\":[]}\n"));
 }
 
 void proxy_handle_open(struct http_exchange *ex, void *arg)
@@ -199,6 +244,9 @@ void proxy_handle_open(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_GET, "/page.css", handle_css},
 		{HTTP_METHOD_GET, "/page.js", handle_js},
 		{HTTP_METHOD_GET, "/icon.svg", handle_icon},
+		{HTTP_METHOD_GET, "/live", handle_live},
+		{HTTP_METHOD_GET, "/live/events", handle_events},
+		{HTTP_METHOD_GET, "/names", handle_names},
 		{0, NULL, NULL},
 	};
 
@@ -251,6 +299,45 @@ static void on_fleet_change(void *arg, const char *name)
 	p->fleet_generation++;
 }
 
+struct pod_taker {
+	live_pod_fn *fn;
+	void *arg;
+};
+
+static void pass_pod(void *arg, const struct proxy_pod *pod)
+{
+	const struct pod_taker *to = arg;
+	const struct live_pod same = {pod->name, pod->phase, pod->node};
+
+	to->fn(to->arg, &same);
+}
+
+static void pass_pods(void *arg, const struct partition_owner *owner, uint32_t instance,
+		      live_pod_fn *fn, void *fn_arg)
+{
+	const struct proxy *p = arg;
+	struct pod_taker to = {fn, fn_arg};
+
+	p->pods(p->pods_arg, owner, instance, pass_pod, &to);
+}
+
+static void start_page(struct proxy *p, const struct proxy_config *config)
+{
+	const struct live_config lc = {
+		.loop = p->loop,
+		.partitions = p->partitions,
+		.fleet = p->fleet,
+		.full = config->page == PROXY_PAGE_FULL,
+		.pods = config->page == PROXY_PAGE_FULL && config->pods ? pass_pods : NULL,
+		.pods_arg = p,
+	};
+
+	p->pods = lc.pods ? config->pods : NULL;
+	p->pods_arg = config->pods_arg;
+	p->live = live_new(&lc);
+	p->stream = stream_new(p->loop, p->live, config->viewers ? config->viewers : VIEWERS);
+}
+
 struct proxy *proxy_new(const struct proxy_config *config)
 {
 	static const char *const audiences[] = {PROXY_AUDIENCE, NULL};
@@ -271,6 +358,8 @@ struct proxy *proxy_new(const struct proxy_config *config)
 	p->reviewer = kube_reviewer_new(config->kube, &review);
 	vipu_fleet_watch_start(p->fleet, &p->fleet_watch, on_fleet_change, p);
 	register_metrics();
+	if (config->page != PROXY_PAGE_OFF)
+		start_page(p, config);
 	return p;
 }
 
@@ -278,6 +367,8 @@ void proxy_free(struct proxy *p)
 {
 	if (!p)
 		return;
+	stream_free(p->stream);
+	live_free(p->live);
 	vipu_fleet_watch_stop(&p->fleet_watch);
 	kube_reviewer_free(p->reviewer);
 	free(p->accounts);
@@ -291,12 +382,16 @@ void proxy_free(struct proxy *p)
 void proxy_stop(struct proxy *p)
 {
 	p->stopping = true;
+	if (p->stream)
+		stream_stop(p->stream);
 	LIST_FOREACH(pos, tmp, &p->waiting)
 		rest_look(CONTAINER_OF(pos, struct request, waiting));
 }
 
 void proxy_partition_changed(struct proxy *p, const struct partition_owner *owner)
 {
+	if (p->live)
+		live_changed(p->live);
 	LIST_FOREACH(pos, tmp, &p->waiting) {
 		struct request *r = CONTAINER_OF(pos, struct request, waiting);
 
@@ -305,10 +400,20 @@ void proxy_partition_changed(struct proxy *p, const struct partition_owner *owne
 	}
 }
 
+void proxy_pods_changed(struct proxy *p)
+{
+	if (p->pods)
+		live_changed(p->live);
+}
+
 void proxy_set_partitions(struct proxy *p, struct partitions *partitions)
 {
 	p->partitions = partitions;
 	view_forget_all(p);
+	if (p->live) {
+		live_set_partitions(p->live, partitions);
+		stream_forget(p->stream);
+	}
 	LIST_FOREACH(pos, tmp, &p->waiting)
 		rest_look(CONTAINER_OF(pos, struct request, waiting));
 }

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%ld|%s|%s|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%ld|%s|%s|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -64,7 +64,8 @@ static char *describe(const struct config *c)
 		c->advertise_on_control_plane, c->scheduler_listen, c->rdma_network,
 		c->rdma_resource, c->rdma_amount, c->ipc_lock, c->node_name, c->node_rdma,
 		c->node_labels, c->node_taint, c->node_calm_s, c->node_root, c->node_cni,
-		c->scheduler_body_bytes, c->scheduler_client_ca, c->scheduler_client_names);
+		c->scheduler_body_bytes, c->scheduler_client_ca, c->scheduler_client_names,
+		c->proxy_page);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -102,15 +103,15 @@ static void test_shipped_file(void)
 	is_str(as_shipped, defaults, "it holds the defaults");
 	is_str(defaults,
 	       "|3|||0|10|300|30|600|3|30|1|auto|auto|ipu-partitions-tracker|:8080|:8081|127.0.0.1:8444|"
-	       "30|300|60|4|auto|512|16384|65536||ipu-operator-vipu-controllers||8090||"
+	       "30|300|60|4|auto|1024|16384|65536||ipu-operator-vipu-controllers||8090||"
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
-	       "|route|1|graphcore.ai/fabric-not-ready|10|||2097152|||",
+	       "|route|1|graphcore.ai/fabric-not-ready|10|||2097152|||usage|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 105, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 106, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -264,7 +265,7 @@ static const struct value values[] = {
 	{"metrics: {listen: ''}", "IPUOPERATOR_METRICS_LISTEN=", "metrics.listen=", "|:8081||30|"},
 	{"log: {level: 6}", "IPUOPERATOR_LOG_LEVEL=6", "log.level=6", "|60|6|auto|"},
 	{"log: {format: journald}", "IPUOPERATOR_LOG_FORMAT=journald", "log.format=journald",
-	 "|4|journald|512|"},
+	 "|4|journald|1024|"},
 	{"roles: [node]", "IPUOPERATOR_ROLES=node", "roles=node", "|8|"},
 	{"node: {name: n1.example.com}", "IPUOPERATOR_NODE_NAME=n1.example.com",
 	 "node.name=n1.example.com", "|n1.example.com|route|"},
@@ -279,7 +280,7 @@ static const struct value values[] = {
 	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
 	 "limits.connections=65536", "|auto|65536|16384|"},
 	{"limits: {requestHeaderBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_HEADER_BYTES=1024",
-	 "limits.requestHeaderBytes=1024", "|512|1024|65536"},
+	 "limits.requestHeaderBytes=1024", "|1024|1024|65536"},
 	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
 	 "limits.requestBodyBytes=1024", "|16384|1024"},
 	{"scheduler: {requestBodyBytes: 65536}", "IPUOPERATOR_SCHEDULER_REQUEST_BODY_BYTES=65536",
@@ -291,6 +292,8 @@ static const struct value values[] = {
 	 "proxy.tlsListen=localhost:9", "|localhost:9|1|"},
 	{"proxy: {details: false}", "IPUOPERATOR_PROXY_DETAILS=false", "proxy.details=false",
 	 "|:8445|0|"},
+	{"proxy: {page: 'off'}", "IPUOPERATOR_PROXY_PAGE=off", "proxy.page=off", "|2097152|||off|"},
+	{"proxy: {page: full}", NULL, NULL, "|2097152|||full|"},
 	{"proxy: {controllerAccounts: 'a,b'}", "IPUOPERATOR_PROXY_CONTROLLER_ACCOUNTS=a,b",
 	 "proxy.controllerAccounts=a,b", "|1|a,b"},
 	{"proxy: {tlsCertFile: /c, tlsKeyFile: /k}", NULL, NULL, "|:8445|1|"},

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Viewers of the live page. A viewer is a connection and a few numbers: the text of an event is
+ * made once, and all are sent from it. One that reads slowly gets nothing more until it has taken
+ * what waits; then it goes on with the frames that are kept, or with a snapshot.
+ */
+#include "stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/metrics.h"
+#include "page.h"
+
+#define BEAT_MS       15000
+#define HIGH_BYTES    ((size_t)16 << 10) /* that wait for one viewer */
+#define TEXTS_BYTES   ((size_t)8 << 20)  /* of events that viewers are in the middle of */
+#define TEXT_LIMIT    ((size_t)64 << 20)
+#define SNAPSHOT_MS   1000 /* so long one is good for all who come, unless something changes */
+#define BUSY_RETRY_MS 10000
+
+/* An event as it's sent. One of viewers and the two places in struct stream hold it. */
+struct text {
+	struct list link; /* in texts, the oldest first */
+	struct stream *s;
+	unsigned refs;
+	char id[LIVE_ID_SIZE];
+	struct buf buf;
+	struct str data; /* of buf: the JSON */
+};
+
+struct stream {
+	struct loop *loop;
+	struct live *live;
+	struct live_watch watch;
+	struct loop_timer beat;
+	struct list viewers;
+	unsigned n, max;
+	bool stopping;
+	struct list texts;
+	size_t texts_bytes;
+
+	struct text *snapshot; /* NULL, or the last one, not older than the last frame */
+	int64_t snapshot_ms;
+	struct text
+		*frame; /* NULL, or the one that was sent last: before and after it, as live_next */
+	uint64_t frame_at, frame_next;
+};
+
+struct viewer {
+	struct list link;
+	struct stream *s;
+	struct http_exchange *ex;
+	struct text *text; /* that it's in the middle of; NULL: between events */
+	size_t sent;       /* of it */
+	uint64_t next;     /* the frame that it needs */
+	bool needs_all;    /* a snapshot is next, not a frame */
+	bool full;         /* nothing more until it has taken what waits */
+};
+
+static struct {
+	struct metric *viewers, *events, *skips;
+} m;
+
+static void register_metrics(void)
+{
+	m.viewers = metric_new(METRIC_GAUGE, "ipu_operator_page_viewers",
+			       "Readers of the live page's events.", NULL, NULL, 0);
+	m.events = metric_new(METRIC_COUNTER, "ipu_operator_page_events_total",
+			      "Events sent to readers of the live page.", NULL, NULL, 0);
+	m.skips = metric_new(METRIC_COUNTER, "ipu_operator_page_skips_total",
+			     "Times that a reader of the live page was too slow for its frames and "
+			     "was given a snapshot, or was let go.",
+			     NULL, NULL, 0);
+	metric_set(m.viewers, NULL, 0);
+	metric_add(m.events, NULL, 0);
+	metric_add(m.skips, NULL, 0);
+}
+
+/* ---- texts ---- */
+
+static struct text *text_ref(struct text *t)
+{
+	t->refs++;
+	return t;
+}
+
+static void text_unref(struct text *t)
+{
+	if (!t || --t->refs > 0)
+		return;
+	list_unlink(&t->link);
+	t->s->texts_bytes -= t->buf.len;
+	buf_done(&t->buf);
+	free(t);
+}
+
+/* The caller's reference is the only one. */
+static struct text *text_new(struct stream *s, const char *event, const char *id, struct str json,
+			     struct err *err)
+{
+	struct text *t = xcalloc(1, sizeof(*t));
+	size_t head = 0;
+
+	t->s = s;
+	t->refs = 1;
+	snprintf(t->id, sizeof(t->id), "%s", id);
+	buf_init(&t->buf, TEXT_LIMIT);
+	list_append(&s->texts, &t->link);
+	if (buf_printf(&t->buf, err, "id: %s\nevent: %s\ndata: ", id, event) == 0) {
+		head = t->buf.len;
+		if (buf_append_str(&t->buf, json, err) == 0 &&
+		    buf_append(&t->buf, "\n\n", 2, err) == 0) {
+			t->data = (struct str){t->buf.p + head, json.len};
+			s->texts_bytes += t->buf.len;
+			return t;
+		}
+	}
+	buf_done(&t->buf);
+	text_unref(t);
+	return NULL;
+}
+
+static void forget(struct text **t)
+{
+	text_unref(*t);
+	*t = NULL;
+}
+
+/* ---- viewers ---- */
+
+static void viewer_free(struct viewer *v)
+{
+	struct stream *s = v->s;
+
+	list_unlink(&v->link);
+	text_unref(v->text);
+	free(v);
+	metric_set(m.viewers, NULL, --s->n);
+	if (s->n == 0) {
+		loop_timer_stop(&s->beat);
+		forget(&s->frame);
+	}
+}
+
+static void on_gone(struct http_exchange *ex, void *arg)
+{
+	(void)ex;
+	viewer_free(arg);
+}
+
+static void let_go(struct viewer *v)
+{
+	struct http_exchange *ex = v->ex;
+
+	viewer_free(v);
+	http_reply_abort(ex);
+}
+
+/* Those who are in the middle of the oldest events don't keep more than so much alive between them.
+ * Who is let go comes back, and goes on or gets a snapshot. */
+static void limit_texts(struct stream *s)
+{
+	LIST_FOREACH(pos, tmp, &s->viewers) {
+		struct viewer *v = CONTAINER_OF(pos, struct viewer, link);
+		const struct text *oldest = CONTAINER_OF(s->texts.next, struct text, link);
+
+		if (s->texts_bytes <= TEXTS_BYTES || s->texts.next == s->texts.prev)
+			return;
+		if (v->text != oldest)
+			continue;
+		log_debug("proxy", v->ex->peer, "a reader of the live page is too slow: let go");
+		metric_add(m.skips, NULL, 1);
+		let_go(v);
+		tmp = s->viewers.next; /* the next text's viewers may be anywhere */
+	}
+}
+
+/* *ret: a reference. */
+static int get_snapshot(struct stream *s, struct text **ret, struct err *err)
+{
+	char id[LIVE_ID_SIZE];
+	struct str json;
+
+	if (s->snapshot && clock_mono_ms() - s->snapshot_ms >= SNAPSHOT_MS)
+		forget(&s->snapshot);
+	if (!s->snapshot) {
+		if (live_snapshot(s->live, &json, id, err) < 0)
+			return -1;
+		s->snapshot = text_new(s, "snapshot", id, json, err);
+		if (!s->snapshot)
+			return -1;
+		s->snapshot_ms = clock_mono_ms();
+	}
+	*ret = text_ref(s->snapshot);
+	return 0;
+}
+
+/* The frame that v needs, and moves on; NULL: there is none yet, or v needs a snapshot. */
+static struct text *get_frame(struct viewer *v)
+{
+	struct stream *s = v->s;
+	struct live_frame frame;
+	uint64_t at = v->next;
+	struct text *t;
+	bool gone = false;
+
+	if (!s->frame || s->frame_at != at) {
+		if (!live_next(s->live, &v->next, &frame, &gone)) {
+			if (gone) {
+				v->needs_all = true;
+				metric_add(m.skips, NULL, 1);
+			}
+			return NULL;
+		}
+		t = text_new(s, "change", frame.id, frame.json, NULL);
+		if (!t) { /* no memory for it: as if it weren't kept */
+			v->needs_all = true;
+			return NULL;
+		}
+		forget(&s->frame);
+		s->frame = t;
+		s->frame_at = at;
+		s->frame_next = v->next;
+	}
+	v->next = s->frame_next;
+	return text_ref(s->frame);
+}
+
+/* Sees to it that v has a text. False: there is nothing to tell it now, or it has gone. */
+static bool take_text(struct viewer *v)
+{
+	struct err err = ERR_INIT;
+
+	if (v->text)
+		return true;
+	if (!v->needs_all)
+		v->text = get_frame(v);
+	if (!v->needs_all)
+		return v->text != NULL;
+	if (get_snapshot(v->s, &v->text, &err) < 0 ||
+	    !live_resume(v->s->live, v->text->id, &v->next)) {
+		log_warn("proxy", v->ex->peer, "the live page has no snapshot: %s", err.msg);
+		let_go(v);
+		return false;
+	}
+	v->needs_all = false;
+	return true;
+}
+
+/* Sends v what there is, as far as it takes it. */
+static void pump(struct viewer *v)
+{
+	while (!v->full && take_text(v)) {
+		size_t left = v->text->buf.len - v->sent;
+		struct str piece = {v->text->buf.p + v->sent,
+				    left < HIGH_BYTES ? left : HIGH_BYTES};
+
+		v->full = http_reply_write(v->ex, piece);
+		v->sent += piece.len;
+		if (v->sent < v->text->buf.len)
+			continue;
+		forget(&v->text);
+		v->sent = 0;
+		metric_add(m.events, NULL, 1);
+	}
+}
+
+static void on_drain(struct http_exchange *ex, void *arg)
+{
+	struct viewer *v = arg;
+
+	(void)ex;
+	v->full = false;
+	pump(v);
+}
+
+static void on_frame(void *arg)
+{
+	struct stream *s = arg;
+
+	forget(&s->snapshot);
+	LIST_FOREACH(pos, tmp, &s->viewers)
+		pump(CONTAINER_OF(pos, struct viewer, link));
+	limit_texts(s);
+	if (s->n > 0)
+		loop_timer_start_in(&s->beat, BEAT_MS);
+}
+
+/* A comment, so that both ends, and what is between them, see that the other one is there. */
+static void on_beat(struct loop_timer *timer, void *arg)
+{
+	struct stream *s = arg;
+
+	LIST_FOREACH(pos, tmp, &s->viewers) {
+		struct viewer *v = CONTAINER_OF(pos, struct viewer, link);
+
+		if (!v->text && !v->full)
+			v->full = http_reply_write(v->ex, STR(":\n\n"));
+	}
+	loop_timer_start_in(timer, BEAT_MS);
+}
+
+/* ---- what is asked ---- */
+
+static void reply_busy(struct http_exchange *ex, unsigned retry_ms, const char *why)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, ERR_UNAVAILABLE, 0, "%s", why);
+	err.retry_after_ms = retry_ms;
+	http_reply_err(ex, &err);
+}
+
+void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
+{
+	struct http_header fields[PAGE_FIELDS + 1];
+	char etag[LIVE_ID_SIZE + 2];
+	struct err err = ERR_INIT;
+	struct text *t;
+
+	if (get_snapshot(s, &t, &err) < 0) {
+		http_reply_err(ex, &err);
+		return;
+	}
+	snprintf(etag, sizeof(etag), "\"%s\"", t->id);
+	memcpy(fields, page_fields, sizeof(page_fields));
+	fields[PAGE_FIELDS] = (struct http_header){STR("ETag"), str_of(etag)};
+	if (http_headers_has_tag(ex->headers, etag))
+		http_reply(ex, 304, NULL, fields, PAGE_FIELDS + 1, STR_NULL);
+	else
+		http_reply(ex, 200, "application/json", fields, PAGE_FIELDS + 1, t->data);
+	text_unref(t);
+}
+
+static void begin(struct http_exchange *ex)
+{
+	struct http_header fields[PAGE_FIELDS + 1];
+
+	memcpy(fields, page_fields, sizeof(page_fields));
+	/* Proxies that keep answers until they are whole would keep this one for ever. */
+	fields[PAGE_FIELDS] = (struct http_header)HTTP_H("X-Accel-Buffering", "no");
+	http_reply_begin(ex, 200, "text/event-stream", fields, PAGE_FIELDS + 1);
+}
+
+void stream_reply_events(struct stream *s, struct http_exchange *ex)
+{
+	struct str last = http_headers_get(ex->headers, "last-event-id");
+	struct viewer *v;
+
+	if (s->stopping) {
+		reply_busy(ex, 1000, "this process ends: come back, and another one answers");
+		return;
+	}
+	if (s->n >= s->max) {
+		reply_busy(ex, BUSY_RETRY_MS,
+			   "as many look at the live page as limits.connections allows: ask /live "
+			   "every few seconds, or come back");
+		return;
+	}
+	v = xcalloc(1, sizeof(*v));
+	v->s = s;
+	v->ex = ex;
+	v->needs_all = !last.p || !live_resume(s->live, last.p, &v->next);
+	list_append(&s->viewers, &v->link);
+	metric_set(m.viewers, NULL, ++s->n);
+	http_exchange_on_abort(ex, on_gone, v);
+	http_exchange_on_drain(ex, on_drain, v);
+	http_exchange_set_high_water(ex, HIGH_BYTES);
+	begin(ex);
+	if (ex->method == HTTP_METHOD_HEAD) {
+		viewer_free(v);
+		http_reply_end(ex);
+		return;
+	}
+	if (!loop_timer_active(&s->beat))
+		loop_timer_start_in(&s->beat, BEAT_MS);
+	pump(v);
+	limit_texts(s);
+}
+
+/* ---- beginning and end ---- */
+
+struct stream *stream_new(struct loop *loop, struct live *live, unsigned max)
+{
+	struct stream *s = xcalloc(1, sizeof(*s));
+
+	s->loop = loop;
+	s->live = live;
+	s->max = max;
+	list_init(&s->viewers);
+	list_init(&s->texts);
+	loop_timer_init(&s->beat, loop, on_beat, s);
+	live_watch_start(live, &s->watch, on_frame, s);
+	register_metrics();
+	return s;
+}
+
+void stream_forget(struct stream *s)
+{
+	forget(&s->snapshot);
+}
+
+void stream_stop(struct stream *s)
+{
+	s->stopping = true;
+	while (!list_empty(&s->viewers)) {
+		struct viewer *v = CONTAINER_OF(s->viewers.next, struct viewer, link);
+		struct http_exchange *ex = v->ex;
+
+		/* One that doesn't read isn't waited for. */
+		if (v->text || http_reply_waiting(ex) > 0) {
+			let_go(v);
+			continue;
+		}
+		viewer_free(v);
+		http_reply_write(ex, STR("event: bye\ndata: {}\n\n"));
+		http_reply_end(ex);
+	}
+}
+
+void stream_free(struct stream *s)
+{
+	if (!s)
+		return;
+	live_watch_stop(&s->watch);
+	loop_timer_stop(&s->beat);
+	forget(&s->snapshot);
+	forget(&s->frame);
+	free(s);
+}
