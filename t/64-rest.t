@@ -188,11 +188,30 @@ subtest 'the open port' => sub {
 	is(scalar @{ ask('GET /controllers', name => 'controllers', status => 200)->{json}{items} }, 2, 'controllers');
 };
 
+# Events have no end: what has come within a second, checked as ask does.
+sub ask_events ($server, $name) {
+	my $done = run([$curl, qw(-sS --http1.1 --max-time 1 --noproxy * --dump-header), "$dir/head", '--output', "$dir/answer",
+		$server->url('proxy', '/live/events')], name => 'curl');
+	is($done->{status}, 28, "$name: it goes on") or diag($done->{err});
+	my %headers = map { /^([^:]+):\s*(.*?)\r?$/ ? (lc $1 => $2) : () } split /\n/, slurp("$dir/head");
+	$seen{'GET /live/events 200'}++;
+	my @wrong = $document->check($document->operation('GET', '/live/events'), { status => 200, headers => \%headers,
+		content => slurp("$dir/answer") });
+	ok(!@wrong, "$name: as documented") or diag(join "\n", @wrong);
+	return slurp("$dir/answer");
+}
+
 subtest 'the page' => sub {
-	for my $path (qw(/ /page.css /page.js /icon.svg)) {
+	for my $path (qw(/ /page.css /page.js /icon.svg /live)) {
 		my $etag = ask("GET $path", name => $path, status => 200)->{headers}{etag};
 		ask("GET $path", headers => { 'If-None-Match' => $etag }, name => "$path again", status => 304);
 	}
+	is_deeply(ask('GET /names', name => 'names', status => 200)->{json}, { names => json_decode('false'), items => [] }, 'no names');
+	my $events = ask_events($daemon, 'events');
+	my ($id, $event, $data) = $events =~ /\Aid: (\S+)\nevent: (\w+)\ndata: ([^\n]+)\n\n/;
+	is($event, 'snapshot', 'a snapshot first');
+	is_deeply([ $document->invalid({ '$ref' => '#/components/schemas/Live' }, json_decode($data), 'data') ], [], '... as /live has it');
+	is(json_decode($data)->{id}, $id, '... with its id');
 };
 
 subtest 'methods and paths' => sub {
@@ -210,6 +229,10 @@ subtest 'methods and paths' => sub {
 		is($patch->{headers}{'content-type'}, 'application/problem+json', '... as a problem');
 		is(join(', ', sort split /, /, $patch->{headers}{allow} // ''), $want, '... and what is');
 		next if $op->{method} ne 'GET';
+		if ($path eq '/live/events') {
+			is(curl("$base$path", '--head')->{status}, 200, "HEAD $path");
+			next;
+		}
 		my $get = curl("$base$path", '--cacert', $cert, '--header', "Authorization: Bearer $trusted");
 		my $head = curl("$base$path", '--cacert', $cert, '--header', "Authorization: Bearer $trusted", '--head');
 		is($head->{status}, $get->{status}, "HEAD $path");
@@ -431,6 +454,14 @@ subtest 'limits' => sub {
 	like(join('', <$slow>), qr{\AHTTP/1\.1 408 }, 'a body that does not come');
 	ask("GET /$_", on => $short, name => "$_, turned off", status => 403, detail => qr/proxy\.details/) for qw(queue partitions controllers);
 	ask("GET /$_", on => $short, name => "$_ stays", status => 200) for qw(stats capacity);
+	my @viewers = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $short->port('proxy')) // die "connect: $@\n" } 1 .. 2;
+	for my $socket (@viewers) {
+		print {$socket} "GET /live/events HTTP/1.1\r\nHost: x\r\n\r\n";
+		like(scalar(<$socket>), qr{\AHTTP/1\.1 200 }, 'a viewer of the page');
+	}
+	is(ask('GET /live/events', on => $short, name => 'one more than may be', status => 503)->{headers}{'retry-after'}, 10, '... may come back');
+	ask('GET /stats', on => $short, name => 'the others go on', status => 200);
+	close($_) for @viewers;
 	$short->stop(status => 0);
 };
 
@@ -443,13 +474,15 @@ subtest 'without the API server' => sub {
 		contexts: [{name: c, context: {cluster: c, user: u}}]
 		current-context: c
 		END
-	my $lonely = operator('lonely', '--kubeconfig', $dead);
+	my $lonely = operator('lonely', '--kubeconfig', $dead, '--set', 'proxy.page=off');
 	for my $op (grep { $_->{path} =~ m{^/v1/} } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
 		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : ();
 		ask($name, @any, %more, on => $lonely, name => $name, status => 503);
 	}
 	ask('GET /stats', on => $lonely, name => 'stats', status => 200);
+	ask("GET $_", on => $lonely, name => "$_, turned off", status => 404, detail => qr/proxy\.page is off/)
+		for qw(/ /page.css /page.js /icon.svg /live /live/events /names);
 	$lonely->stop(status => 0);
 };
 

@@ -143,7 +143,7 @@ static void make_proxy(struct daemon *d)
 		.page = page_of(c),
 		.pods = c->roles & ROLE_CONTROLLER ? lead_pods : NULL,
 		.pods_arg = d,
-		.viewers = (unsigned)c->connections - (unsigned)c->connections / 4,
+		.viewers = c->connections > 1 ? (unsigned)(c->connections * 3 / 4) : 1,
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
 		.wait_ms = (unsigned)c->proxy_write_s * 1000,
 		.call_ms = (unsigned)c->call_s * 1000,
