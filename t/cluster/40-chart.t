@@ -96,6 +96,7 @@ my %effect = (
 	'vipuProxy.proxyReadTimeoutSeconds' => [ 31, "$config proxy readTimeoutSeconds" => 31 ],
 	'vipuProxy.proxyWriteTimeoutSeconds' => [ 32, "$config proxy writeTimeoutSeconds" => 32 ],
 	'vipuProxy.proxyIdleTimeoutSeconds' => [ 33, "$config proxy idleTimeoutSeconds" => 33 ],
+	'vipuProxy.page' => [ 'full', "$config proxy page" => 'full' ],
 	'vipuProxy.logLevel' => [ 6, "$pc env IPUOPERATOR_LOG_LEVEL value" => '6', "$cc env IPUOPERATOR_LOG_LEVEL value" => '4' ],
 	'vipuProxy.service.type' => [ 'NodePort', 'Service/ipu-operator-vipu-proxy spec type' => 'NodePort' ],
 	'vipuProxy.service.port' => [ 8081, 'Service/ipu-operator-vipu-proxy spec ports http port' => 8081 ],
@@ -241,8 +242,7 @@ for my $of ([ 'controller', 'controller-manager', $C, $cp, $cc ], [ 'vipuProxy',
 }
 
 # Values for those that are accepted and do nothing.
-my %without_effect = ('vipuProxy.page' => 'full',
-	'global.kubectlVersion' => 'v1.30.0', (map { ("admissionWebhooks.patch.image.$_->[0]" => $_->[1]) } [ repository => 'a' ],
+my %without_effect = ('global.kubectlVersion' => 'v1.30.0', (map { ("admissionWebhooks.patch.image.$_->[0]" => $_->[1]) } [ repository => 'a' ],
 	[ tag => 'v1.3.0' ], [ pullPolicy => 'Never' ]), 'admissionWebhooks.patch.priorityClassName' => 'a',
 	'admissionWebhooks.patch.podAnnotations' => { a => 'b' }, 'admissionWebhooks.patch.nodeSelector' => { a => 'b' },
 	'admissionWebhooks.patch.tolerations' => [], 'admissionWebhooks.patch.runAsUser' => 2000);
@@ -624,6 +624,7 @@ subtest 'spelt otherwise' => sub {
 	is(find($one, "$proxy spec template spec containers ipu-operator image"), 'localhost/ipu-operator:18', 'a tag that is a number');
 	is(find($one, "$proxy spec template spec imagePullSecrets 0 name"), 's', 'one pull secret as a map');
 	is(find($one, "$proxy spec template spec nodeSelector x"), 'true', 'text that helm takes for something else');
+	like(find($one, 'ConfigMap/rel-ipu-operator-config data operator.yaml'), qr/^  page: "off"$/m, 'off, which helm takes for false');
 	is(find($one, 'Service/rel-ipu-operator-vipu-controller'), undef, 'an address needs no name');
 	is(find($one, 'ConfigMap/rel-ipu-operator-vipu-controllers data controllers.yaml'), 'a:1:x=y,b:2:x=z', 'a list with commas');
 };
@@ -650,7 +651,9 @@ subtest 'notes' => sub {
 	like($notes->(), qr/WARNING: no V-IPU controller/, 'no controller: a warning');
 	unlike($notes->(qw(--set vipuServerAddr=a)), qr/WARNING/, 'with one, none');
 	my $more = $notes->(qw(--set extendedScheduler.enabled=true --set vipuProxy.page=full --set ipuVisibility.advertise=share --set fullnameOverride=zz));
-	like($more, qr/vipuProxy\.page has no effect/, 'what has no effect is said');
+	like($more, qr/reads the\nnames of jobs there: vipuProxy\.page\):\n\n +kubectl -n ops port-forward service\/zz-vipu-proxy 8080:80$/m, 'where the page is');
+	like($notes->(), qr/\(by namespace, without names: vipuProxy\.page\)/, '... and what it shows');
+	unlike($notes->(qw(--set vipuProxy.page=off)), qr/browser/, '... or nothing of it');
 	like($more, qr/show them as graphcore\.ai\/ipu \(share\)/, 'what Nodes show');
 	like($more, qr/^ +kind: KubeSchedulerConfiguration\n.*serverName: zz-vipu-proxy\.ops\.svc\n/ms, 'how the scheduler is told');
 	unlike($more, qr/certFile/, 'which shows nobody who it is');

@@ -35,7 +35,8 @@
         "controllerAccounts" (printf "system:serviceaccount:%s:%s" $ns (include "ipu-operator.controllerServiceAccountName" .))
         "readTimeoutSeconds" $proxy.proxyReadTimeoutSeconds
         "writeTimeoutSeconds" $proxy.proxyWriteTimeoutSeconds
-        "idleTimeoutSeconds" $proxy.proxyIdleTimeoutSeconds)
+        "idleTimeoutSeconds" $proxy.proxyIdleTimeoutSeconds
+        "page" ($proxy.page | default "off"))
     "webhook" $webhook
     "metrics" (dict "listen" ":8444" "secure" true) -}}
 {{- $visible := .Values.ipuVisibility -}}
