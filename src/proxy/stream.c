@@ -14,7 +14,9 @@
 #include "core/metrics.h"
 #include "page.h"
 
-#define BEAT_MS       15000
+#define BEAT_MS 15000
+#define TURN_BYTES                                                                                 \
+	((size_t)128 << 10) /* told in one turn: what is queued is sent in the next one */
 #define HIGH_BYTES    ((size_t)16 << 10) /* that wait for one viewer */
 #define TEXTS_BYTES   ((size_t)8 << 20)  /* of events that viewers are in the middle of */
 #define TEXT_LIMIT    ((size_t)64 << 20)
@@ -36,7 +38,9 @@ struct stream {
 	struct live *live;
 	struct live_watch watch;
 	struct loop_timer beat;
+	struct loop_work tell;
 	struct list viewers;
+	struct list due; /* of them, who may be told something */
 	unsigned n, max;
 	bool stopping;
 	struct list texts;
@@ -50,7 +54,7 @@ struct stream {
 };
 
 struct viewer {
-	struct list link;
+	struct list link, due;
 	struct stream *s;
 	struct http_exchange *ex;
 	struct text *text; /* that it's in the middle of; NULL: between events */
@@ -136,6 +140,7 @@ static void viewer_free(struct viewer *v)
 	struct stream *s = v->s;
 
 	list_unlink(&v->link);
+	list_unlink(&v->due);
 	text_unref(v->text);
 	free(v);
 	metric_set(m.viewers, NULL, --s->n);
@@ -250,9 +255,11 @@ static bool take_text(struct viewer *v)
 	return true;
 }
 
-/* Sends v what there is, as far as it takes it. */
-static void pump(struct viewer *v)
+/* Sends v what there is, as far as it takes it. Returns how many bytes that were; v may be gone. */
+static size_t pump(struct viewer *v)
 {
+	size_t n = 0;
+
 	while (!v->full && take_text(v)) {
 		size_t left = v->text->buf.len - v->sent;
 		struct str piece = {v->text->buf.p + v->sent,
@@ -260,12 +267,38 @@ static void pump(struct viewer *v)
 
 		v->full = http_reply_write(v->ex, piece);
 		v->sent += piece.len;
+		n += piece.len;
 		if (v->sent < v->text->buf.len)
 			continue;
 		forget(&v->text);
 		v->sent = 0;
 		metric_add(m.events, NULL, 1);
 	}
+	return n;
+}
+
+/* Few at a time, so that what all are told isn't queued for all of them at once. */
+static void on_tell(struct loop_work *work, void *arg)
+{
+	struct stream *s = arg;
+	size_t n = 0;
+
+	while (n < TURN_BYTES && !list_empty(&s->due)) {
+		struct viewer *v = CONTAINER_OF(s->due.next, struct viewer, due);
+
+		list_unlink(&v->due);
+		n += pump(v);
+	}
+	if (!list_empty(&s->due))
+		loop_work_post(work);
+	limit_texts(s);
+}
+
+static void tell_soon(struct viewer *v)
+{
+	list_unlink(&v->due);
+	list_append(&v->s->due, &v->due);
+	loop_work_post(&v->s->tell);
 }
 
 static void on_drain(struct http_exchange *ex, void *arg)
@@ -274,7 +307,7 @@ static void on_drain(struct http_exchange *ex, void *arg)
 
 	(void)ex;
 	v->full = false;
-	pump(v);
+	tell_soon(v);
 }
 
 static void on_frame(void *arg)
@@ -283,8 +316,7 @@ static void on_frame(void *arg)
 
 	forget(&s->snapshot);
 	LIST_FOREACH(pos, tmp, &s->viewers)
-		pump(CONTAINER_OF(pos, struct viewer, link));
-	limit_texts(s);
+		tell_soon(CONTAINER_OF(pos, struct viewer, link));
 	if (s->n > 0)
 		loop_timer_start_in(&s->beat, BEAT_MS);
 }
@@ -365,6 +397,7 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	v->ex = ex;
 	v->needs_all = !last.p || !live_resume(s->live, last.p, &v->next);
 	list_append(&s->viewers, &v->link);
+	list_init(&v->due);
 	metric_set(m.viewers, NULL, ++s->n);
 	http_exchange_on_abort(ex, on_gone, v);
 	http_exchange_on_drain(ex, on_drain, v);
@@ -377,8 +410,7 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	}
 	if (!loop_timer_active(&s->beat))
 		loop_timer_start_in(&s->beat, BEAT_MS);
-	pump(v);
-	limit_texts(s);
+	tell_soon(v);
 }
 
 /* ---- beginning and end ---- */
@@ -391,8 +423,10 @@ struct stream *stream_new(struct loop *loop, struct live *live, unsigned max)
 	s->live = live;
 	s->max = max;
 	list_init(&s->viewers);
+	list_init(&s->due);
 	list_init(&s->texts);
 	loop_timer_init(&s->beat, loop, on_beat, s);
+	loop_work_init(&s->tell, loop, on_tell, s);
 	live_watch_start(live, &s->watch, on_frame, s);
 	register_metrics();
 	return s;
@@ -427,6 +461,7 @@ void stream_free(struct stream *s)
 		return;
 	live_watch_stop(&s->watch);
 	loop_timer_stop(&s->beat);
+	loop_work_cancel(&s->tell);
 	forget(&s->snapshot);
 	forget(&s->frame);
 	free(s);
