@@ -67,6 +67,11 @@ check_PROGRAMS += t/unit/proxy_live_history_test
 t_unit_proxy_live_history_test_SOURCES = t/unit/proxy_live_history_test.c t/unit/tap.h
 t_unit_proxy_live_history_test_LDADD = $(proxy_ldadd)
 
+check_PROGRAMS += t/unit/proxy_stream_test
+t_unit_proxy_stream_test_SOURCES = t/unit/proxy_stream_test.c t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_proxy_stream_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_proxy_stream_test_LDADD = libproxy.a $(sim_ldadd)
+
 check_PROGRAMS += t/unit/proxy_live_test
 t_unit_proxy_live_test_SOURCES = t/unit/proxy_live_test.c t/unit/proxy_live_rig.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
