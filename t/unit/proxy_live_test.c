@@ -410,6 +410,43 @@ static void disturb(void)
 	}
 }
 
+/* Of one partition. */
+static bool may_follow(enum live_step before, enum live_step step)
+{
+	static const char *const after[] = {
+		[LIVE_MADE] = " active refused failed released",
+		[LIVE_BECAME_ACTIVE] = " reset failed released",
+		[LIVE_RESET] = " active reset failed released",
+		[LIVE_RELEASED] = "",
+		[LIVE_REFUSED] = " released",
+		[LIVE_FAILED] = " active reset released",
+	};
+
+	return strstr(after[before], live_step_name(step)) != NULL;
+}
+
+/* Each partition's life makes sense, and ends when it's gone. */
+static bool steps_are_lives(void)
+{
+	const struct steps *s = live->steps;
+	bool good = true;
+
+	for (uint64_t i = steps_first(s); i < s->n; i++) {
+		const struct live_step_record *r = steps_at(s, i), *before = NULL;
+
+		for (uint64_t k = steps_first(s); k < i && r->id[0]; k++)
+			if (strcmp(steps_at(s, k)->id, r->id) == 0)
+				before = steps_at(s, k);
+		if (!r->id[0] || (!before && (steps_first(s) || r->step == LIVE_MADE)) ||
+		    (before && may_follow(before->step, r->step)))
+			continue;
+		diag("%s: %s after %s", r->id, live_step_name(r->step),
+		     before ? live_step_name(before->step) : "nothing");
+		good = false;
+	}
+	return good;
+}
+
 static void test_load(bool full)
 {
 	char uid[32];
@@ -438,6 +475,7 @@ static void test_load(bool full)
 	ok(viewer.frames > 50, "%u frames", viewer.frames);
 	is_uint(viewer.snapshots, 1, "one snapshot");
 	ok(viewer.step > 20, "%" PRId64 " steps", viewer.step);
+	ok(steps_are_lives(), "each partition's make sense");
 	end_live();
 }
 
