@@ -677,7 +677,8 @@ subtest 'notes' => sub {
 	unlike($notes->(@noded), $by_hand, '... at all');
 	like($notes->(@noded, qw(--set operatorConfig.node.rdma=any)), qr/With node\.rdma: any those alone .*\n\n +$by_hand\n/, '... or some');
 	like($notes->(@noded, qw(--set operatorConfig.node.labels=false)), qr/^2\. Label the nodes/m, "... or all, where the role node doesn't");
-	like($notes->(@noded), qr/taint goes on keeping Pods away/, 'what stays on Nodes');
+	unlike($notes->(@noded), qr/taint goes on keeping Pods away/, 'nothing stays on Nodes');
+	like($notes->(@noded, '--set', 'uninstall.cleanNodes=false'), qr/taint goes on keeping Pods away, until `ipuctl node clean --all`/, 'unless it is to');
 	unlike($notes->(), qr/\btaint/, '... unless there is nothing');
 	unlike($more, qr/ipu-operator-(vipu|controller)/, 'names are those of the release');
 	my @lines = $more =~ /^ +ipuctl (.*?) +#/mg;
