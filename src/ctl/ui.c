@@ -96,13 +96,13 @@ static void on_request(struct http_exchange *ex, void *arg)
 /* What a person must mend is told before there is an address. */
 static int look(struct ctl_link *link, struct err *err)
 {
-	CLEANUP_JSON struct json_doc *doc = NULL;
+	CLEANUP_JSON struct json_doc *doc = NULL, *stats = NULL;
 
 	if (ctl_link_ask(link, "/live", STR_NULL, &doc, err) == 0)
 		return 0;
-	if (err->code == 404)
-		err_wrap(err, "the operator has no page (proxy.page is off, or it is older)");
-	return -1;
+	if (err->code != 404 || ctl_link_ask(link, "/stats", STR_NULL, &stats, NULL) < 0)
+		return -1;
+	return err_wrap(err, "this operator has no page (proxy.page is off, or it is older)");
 }
 
 static int open_ui(struct ui *ui, struct ctl_link *link, const struct ctl_options *o,

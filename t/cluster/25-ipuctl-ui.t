@@ -65,7 +65,21 @@ my ($url, $port, $key) = (wait_until('its address', sub { ($ui->out // '') =~ m{
 sub events () {
 	my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
 	syswrite $s, "GET /$key/live/events HTTP/1.1\r\nHost: 127.0.0.1:$port\r\n\r\n";
-	return { socket => $s, text => '' };
+	return { socket => $s, raw => '', head => '', text => '' };
+}
+
+# What has come, without the chunks' sizes, which stand anywhere.
+sub decode ($events) {
+	$events->{head} = $1 if !$events->{head} && $events->{raw} =~ s/\A(.*?\r\n\r\n)//s;
+	if ($events->{head} !~ /chunked/) {
+		$events->{text} .= $events->{raw} if $events->{head};
+		return;
+	}
+	while ($events->{raw} =~ /\A([0-9a-f]+)\r\n/i && length $events->{raw} >= $+[0] + hex($1) + 2) {
+		$events->{text} .= substr $events->{raw}, $+[0], hex $1;
+		substr($events->{raw}, 0, $+[0] + hex($1) + 2) = '';
+	}
+	return;
 }
 
 # Reads until it's there: the time when it was. 0: the stream has ended.
@@ -75,7 +89,8 @@ sub heard ($events, $words) {
 		vec(my $in = '', fileno $events->{socket}, 1) = 1;
 		return 0 if time > $end;
 		next if !select($in, undef, undef, 0.1);
-		sysread $events->{socket}, $events->{text}, 65536, length $events->{text} or return 0;
+		sysread $events->{socket}, $events->{raw}, 262144, length $events->{raw} or return 0;
+		decode($events);
 	}
 	return time;
 }

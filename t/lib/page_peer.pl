@@ -27,7 +27,7 @@ my (%input, %stream, %rest, @later, $last);
 my $packed = "\x1f\x8b\x08 no gzip at all, but nobody here looks";
 my %page = ('/' => ['text/html; charset=utf-8', '<!DOCTYPE html>hello'], '/page.css' => ['text/css', 'p{}'],
 	'/page.js' => ['text/javascript', 'go()'], '/icon.svg' => ['image/svg+xml', '<svg/>'],
-	'/live' => ['application/json', '{"id":"1-1"}'], '/stats' => ['application/json', '{"secret":true}']);
+	'/live' => ['application/json', '{"id":"1-1"}'], '/stats' => ['application/json', '{"secret":true}'], '/older/stats' => ['application/json', '{}']);
 
 sub forget { my ($c) = @_; $select->remove($c); delete $input{$c}; delete $stream{$c}; delete $rest{$c}; close $c; return }
 
