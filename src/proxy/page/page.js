@@ -120,6 +120,7 @@ function takeSnapshot({controllers, partitions, waiting, ...rest}) {
 	for (const kind of KINDS) pod[kind] = new Map(kinds[kind].map((item) => [item.key, item]));
 	touchAll();
 	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
+	if (!pod.known && rest.history.points.length < 60) $("[name=hours]").checked = hours = 1;
 	Object.assign(pod, rest, {known: true, order: [...pod.waiting.keys()]});
 	plan(...Object.values(SHOWN).flat(), "about");
 }
@@ -152,6 +153,7 @@ function who(item) {
 const numberOf = (c) => c ? `controller ${c.number}` : "a controller that is gone";
 const titleOf = (c) => `Controller ${c.number}`;
 const calledOf = (c) => [c.name, c.label].filter(Boolean).join(" · ");
+const fullNameOf = (c) => [titleOf(c), calledOf(c)].filter(Boolean).join(": ");
 
 // A namespace's colour and its two letters: by hash, the next one where that is taken.
 const COLOURS = 8, shades = new Map();
@@ -169,7 +171,7 @@ function shadeOf(namespace) {
 	return shades.get(namespace);
 }
 const colourOf = (item) => item.external ? "external" : item.namespace === undefined ? "nobody"
-	: `c${shadeOf(item.namespace).colour} s${hash(item.owner ?? "") % 2}`;
+	: `c${shadeOf(item.namespace).colour} s${hash(item.owner ?? "") % 3}`;
 
 // ---- masks and places ----
 
@@ -418,7 +420,7 @@ function showDetails() {
 	const rows = [["Owner", [kind, who(p)].join(" ")],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
 		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since && exact(new Date(p.since))],
-		["Controller", c ? [titleOf(c), calledOf(c)].filter(Boolean).join(": ") : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
+		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${count(p.ipus, "IPU")}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
@@ -451,7 +453,7 @@ function drawPicker() {
 		const n = fitsOf(pod.total, size);
 		node.firstChild.checked = size === wanted;
 		set(node, "data-fits", n);
-		say(node.lastChild, n ? `${n} fit${n === 1 ? "s" : ""}` : "none");
+		say(node.lastChild, n ? `${n} fit` : "none");
 	});
 	const [head, rest] = answer(), node = $("#answer");
 	set(node, "data-answer", head.startsWith("Yes") ? "yes" : "no");
@@ -472,13 +474,13 @@ function drawTotals() {
 function sayEmpty(racks) {
 	const node = $("#racks-empty"), silent = racks.length > 0 && racks.every((c) => c.reach !== "yes");
 	node.hidden = racks.length > 0 && !silent;
-	say(node, silent ? "No V-IPU controller answers: this is what was known last. Jobs that run go on."
+	say(node, silent ? "No V-IPU controller answers: this was known last. Jobs that run go on."
 		: "No V-IPU controller is configured. Name one (in the chart: vipuControllers), and its rack stands here.");
 }
 
 // ---- queue, namespaces, steps ----
 
-const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", PolicyForbids: "Policy", OperatorStarting: "Just started"};
+const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota"};
 const reasonOf = (word) => REASONS[word] ?? word.replace(/([a-z])([A-Z])/g, "$1 $2");
 
 const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
@@ -536,7 +538,7 @@ function drawUsage() {
 		sayTag(name.firstChild, row);
 		say(name.lastChild, row.namespace || "all others");
 		say(ipus, row.namespace ? String(row.ipus) : "");
-		say(hours.firstChild, row.hours.toFixed(row.hours < 100 ? 1 : 0));
+		say(hours.firstChild, row.hours.toFixed(row.hours < 1 ? 2 : row.hours < 100 ? 1 : 0));
 		hours.lastChild.style.width = `${100 * row.hours / most}%`;
 	});
 	$("#usage").parentNode.hidden = !($("#usage-empty").hidden = sorted.length > 0);
@@ -622,7 +624,7 @@ function tableOfHours(points) {
 
 function tableOfRacks() {
 	const racks = racksInOrder(), bodies = document.querySelectorAll("#racks-table tbody");
-	keepRows(bodies[0], racks.map((c) => [c.key, [titleOf(c), calledOf(c)].filter(Boolean).join(": "), marksOf(c).join(", ") || "reachable",
+	keepRows(bodies[0], racks.map((c) => [c.key, fullNameOf(c), marksOf(c).join(", ") || "reachable",
 		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, largestOf(c)]));
 	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
 		p.namespace ?? "", who(p), p.state, p.since ? exact(new Date(p.since)) : ""]));
@@ -631,9 +633,9 @@ function tableOfRacks() {
 // ---- drawing what has changed ----
 
 function sayAbout() {
-	const t = new Date(pod.since), whole = now() - t > 86400000, on = now() - t > 43200000 ? ` on ${t.toLocaleDateString()}` : "";
+	const t = new Date(pod.since), whole = now() - t > 86400000;
 	for (const node of document.querySelectorAll("[data-since]"))
-		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}${on}, when this process started`), "title", exact(t));
+		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}, when this process started`), "title", exact(t));
 	say($("#about"), `ipu-operator ${pod.version} · ${pod.mode === "full" ? "jobs and Pods are named"
 		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are keys; ipuctl ui names those that you may see"}`);
 }
