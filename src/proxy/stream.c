@@ -145,6 +145,7 @@ static void viewer_free(struct viewer *v)
 	free(v);
 	metric_set(m.viewers, NULL, --s->n);
 	if (s->n == 0) {
+		live_watch_stop(&s->watch);
 		loop_timer_stop(&s->beat);
 		forget(&s->frame);
 	}
@@ -399,6 +400,8 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	list_append(&s->viewers, &v->link);
 	list_init(&v->due);
 	metric_set(m.viewers, NULL, ++s->n);
+	if (s->n == 1) /* nothing is written for nobody */
+		live_watch_start(s->live, &s->watch, on_frame, s);
 	http_exchange_on_abort(ex, on_gone, v);
 	http_exchange_on_drain(ex, on_drain, v);
 	http_exchange_set_high_water(ex, HIGH_BYTES);
@@ -427,7 +430,6 @@ struct stream *stream_new(struct loop *loop, struct live *live, unsigned max)
 	list_init(&s->texts);
 	loop_timer_init(&s->beat, loop, on_beat, s);
 	loop_work_init(&s->tell, loop, on_tell, s);
-	live_watch_start(live, &s->watch, on_frame, s);
 	register_metrics();
 	return s;
 }

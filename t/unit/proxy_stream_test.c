@@ -173,6 +173,7 @@ static void test_fast(void)
 	CLEANUP_FREE char *text = NULL;
 
 	begin(10, 20);
+	ok(!data.watch, "nobody looks: nothing is watched");
 	view(&e, "");
 	ok(PUMP(count(&e, "\n\n") == 1), "a snapshot");
 	frame();
@@ -189,6 +190,7 @@ static void test_fast(void)
 	ok(PUMP(count(&e, "event: change\n") == 2), "who comes back gets what it lacks");
 	is_uint(count(&e, "snapshot"), 0, "and no snapshot");
 	end_done(&e);
+	ok(PUMP(!data.watch), "when the last one has gone, nothing is watched any more");
 	end();
 }
 
