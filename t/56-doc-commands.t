@@ -17,7 +17,7 @@ my $kubectl = program_or_skip('kubectl');
 program_or_skip($_) for qw(curl jq);
 watchdog(600);
 
-my @pages = qw(README.md doc/user-guide.md doc/admin-guide.md doc/troubleshooting.md doc/metrics.md doc/alerts.md
+my @pages = qw(README.md doc/user-guide.md doc/admin-guide.md doc/scheduler.md doc/troubleshooting.md doc/metrics.md doc/alerts.md
 	doc/reference/configuration.md doc/reference/chart.md);
 @pages = grep { index($_, $ENV{IPU_PAGE}) >= 0 } @pages if $ENV{IPU_PAGE};
 my $top = top_srcdir();

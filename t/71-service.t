@@ -396,7 +396,7 @@ subtest 'the units' => sub {
 	my ($ports) = slurp("$units/ipu-operator-node.service") =~ /^Environment=(.*)$/m;
 	my $shipped = slurp(top_srcdir() . '/etc/operator.yaml');
 	# The extender doesn't listen there; its port is the one that the chart and the guide give it.
-	my ($extender) = slurp(top_srcdir() . '/doc/admin-guide.md') =~ m{CLUSTER_IP:(\d+)/scheduler};
+	my ($extender) = slurp(top_srcdir() . '/doc/scheduler.md') =~ m{CLUSTER_IP:(\d+)/scheduler};
 	ok($extender, "the extender's port is known");
 	for my $port ($ports =~ /:(\d+)\b/g) {
 		unlike($shipped, qr/^ +\w*[lL]isten: .*:$port"?$/m, "no other listener's port: $port");

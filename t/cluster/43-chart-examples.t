@@ -16,7 +16,7 @@ watchdog(300);
 my $chart = Cluster::Chart->new;
 my %values = map { m{([^/]+)$} ? ($1 => file_text($_)) : () } tree_files(qr{\.yaml$}, 'doc/examples/chart');
 my $number = 0;
-for my $page (qw(doc/admin-guide.md doc/user-guide.md)) {
+for my $page (qw(doc/admin-guide.md doc/scheduler.md doc/user-guide.md)) {
 	my $text = file_text($page);
 	$values{"$page, values no. " . ++$number} = $1 =~ s/…/00/gr
 		while $text =~ /^```yaml values\.yaml\n(.*?)^```$/gms;
@@ -63,7 +63,7 @@ my %effect = (
 		my $node = $o->{'DaemonSet/ipu-operator-node'};
 		is($node->{metadata}{namespace}, 'ipu-node', '... the role node, in a namespace of its own');
 		is_deeply($node->{spec}{template}{spec}{nodeSelector}, { 'ipu-head-node' => 'true' }, '... on head nodes alone');
-		ok($o->{"$_/ipu-operator-node"}, "... its $_") for qw(PodMonitor ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding);
+		ok($o->{"$_/ipu-operator-node"}, "... its $_") for qw(ServiceMonitor ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding);
 		my $checked = run([program('ipu-operator'), '--roles=node', "--kubeconfig=$kubeconfig", '--check-config', '--config',
 			spit(test_dir() . '/node.yaml', $o->{'ConfigMap/ipu-operator-node-config'}{data}{'operator.yaml'})]);
 		is($checked->{status}, 0, '... which takes its configuration') or diag($checked->{err});

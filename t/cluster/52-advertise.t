@@ -82,7 +82,7 @@ sub said ($pattern) {
 }
 
 part 'the scheduler\'s certificate' => sub {
-	my ($script) = file_text('doc/admin-guide.md') =~ /^(openssl req -new .*?)^```$/ms or die "no commands\n";
+	my ($script) = file_text('doc/scheduler.md') =~ /^(openssl req -new .*?)^```$/ms or die "no commands\n";
 	my $keys = $c->dir . '/keys';
 	$script =~ s{/etc/kubernetes/pki/ca\.crt}{ca.crt} or fail('no authority in it');
 	my $done = run_guide("cd $keys\n$script");
