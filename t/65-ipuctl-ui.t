@@ -576,15 +576,40 @@ subtest 'the browser' => sub {
 };
 
 subtest 'the real operator' => sub {
-	my $operator = start('ipu-operator', args => [ '--kubeconfig', "$folder/kubeconfig", '--set', 'operatorNamespace=ipu-operator', '--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'),
-		map { ('--set', "$_=127.0.0.1:0") } qw(proxy.listen proxy.tlsListen health.listen metrics.listen) ]);
+	my $start = sub (@more) {
+		return start('ipu-operator', args => [ '--kubeconfig', "$folder/kubeconfig", '--set', 'operatorNamespace=ipu-operator', '--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'),
+			@more, map { ('--set', "$_=127.0.0.1:0") } qw(proxy.listen proxy.tlsListen health.listen metrics.listen) ]);
+	};
+	my $operator = $start->('--set', 'proxy.page=off');
+	lead_to($operator->port('proxy'));
+	fails(ctl('--kubeconfig', "$folder/kubeconfig"), 1, qr/this operator has no page .*turned off/, 'its page is off');
+	is(get($ui, 'live')->{status}, 404, '... which a tab is told, too');
+	$operator->stop;
+	$operator = $start->('--set', 'proxy.page=usage');
 	lead_to($operator->port('proxy'));
 	my $home = wait_until('the page', sub { my $p = get($ui, ''); $p->{status} == 200 && $p });
 	like($home->{content}, qr/<!DOCTYPE html>.*page\.js/s, 'the page');
 	unlike($home->{content}, qr{(?:href|src)="(?:/|https?:)}, '... whose addresses are relative');
 	is(get($ui, $_)->{status}, 200, $_) for qw(page.css page.js icon.svg);
 	is(get($ui, 'page.js', 'Accept-Encoding' => 'gzip')->{headers}{'content-encoding'}, 'gzip', 'compressed');
+	my $tab = events($ui);
+	ok(heard($tab, qr/^event: snapshot\r?\n.*\n\n/m), 'events');
+	my $job = job('team-a', 'live');
+	my $key = key_of($job);
+	ok(heard($tab, qr/"owner":"$key"/, 60), '... tell of a job that has just been made, by its key');
+	my ($id) = $tab->{text} =~ /^id: (\S+)/m;
+	close $tab->{socket};
+	$tab = events($ui, 'Last-Event-ID' => $id);
+	ok(heard($tab, qr/^event: change\n/m), 'a tab that comes back goes on');
+	unlike($tab->{text}, qr/^event: snapshot/m, '... where it was');
+	my $live = get($ui, 'live');
+	unlike($live->{content}, qr/"live"/, 'in which it has no name');
+	my $named = through();
+	is_deeply([ map { $_->{name} } grep { $_->{owner} eq $key } @{ names($named)->{items} } ], ['live'], '... but names has it');
+	$named->stop;
 	$operator->stop;
+	ok(!heard($tab, qr/never/), 'the operator\'s end ends the tab\'s events');
+	like($tab->{text}, qr/^event: bye/m, '... with a word');
 };
 
 subtest 'the end' => sub {
