@@ -90,10 +90,13 @@ static void forget_gone(struct partitions *p, const struct vipu_controller *c)
 	}
 }
 
-static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
+static void look_at(struct partitions *p, const struct vipu_controller *c)
 {
+	const char *values[] = {c->name};
 	unsigned n = 0;
 
+	if (!c->fresh_ms)
+		return;
 	p->unowned_looks++;
 	for (size_t i = 0; i < c->partitions.n; i++) {
 		const struct vipu_partition *part = &c->partitions.items[i];
@@ -105,7 +108,13 @@ static unsigned look_at(struct partitions *p, const struct vipu_controller *c)
 		n++;
 	}
 	forget_gone(p, c);
-	return n;
+	metric_set(gauge, values, n);
+}
+
+static void look_at_all(struct partitions *p)
+{
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++)
+		look_at(p, vipu_fleet_at(p->fleet, i));
 }
 
 static void on_owners_time(struct loop_timer *timer, void *arg)
@@ -114,8 +123,7 @@ static void on_owners_time(struct loop_timer *timer, void *arg)
 
 	(void)timer;
 	p->owners_have_asked = true;
-	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++)
-		unowned_look(p, vipu_fleet_at(p->fleet, i)->name);
+	look_at_all(p);
 }
 
 void unowned_synced(struct partitions *p)
@@ -144,14 +152,34 @@ void unowned_done(struct partitions *p)
 	while (map_next(&it))
 		free_reported(it.value);
 	map_free(p->unowned);
+	metric_clear(gauge); /* who follows knows nothing of it */
+}
+
+/* A controller has left the list, and what was reported there with it. */
+static void forget_controllers(struct partitions *p)
+{
+	struct map_iter it = MAP_ITER(p->unowned);
+
+	while (map_next(&it)) {
+		struct reported *r = it.value;
+
+		if (vipu_fleet_find(p->fleet, r->controller))
+			continue;
+		map_del(p->unowned, it.key);
+		free_reported(r);
+	}
+	metric_clear(gauge);
+	look_at_all(p);
 }
 
 void unowned_look(struct partitions *p, const char *name)
 {
 	const struct vipu_controller *c = name ? vipu_fleet_find(p->fleet, name) : NULL;
-	const char *values[] = {name};
 
-	if (!c || !c->fresh_ms || !p->owners_have_asked)
+	if (!p->owners_have_asked)
 		return;
-	metric_set(gauge, values, look_at(p, c));
+	if (!name)
+		forget_controllers(p);
+	else if (c)
+		look_at(p, c);
 }

@@ -276,8 +276,9 @@ static void on_report(const char *reason, const char *object, const char *uid, c
 /* What the metric says of the controller; -1: nothing. Earlier rows had others. */
 static long unowned_metric(void)
 {
-	CLEANUP_FREE char *name = xasprintf("\nipu_operator_partitions_unowned{controller=\"%s\"} ",
-					    vipu_fleet_at(fleet, 0)->name);
+	CLEANUP_FREE char *name = xasprintf(
+		"\nipu_operator_partitions_unowned{controller=\"127.0.0.1:%u\"} ",
+		vipu_sim_port(sim));
 	struct buf out = BUF_INIT(1 << 20);
 	const char *at;
 	long n = -1;
@@ -319,7 +320,17 @@ static void test_unowned(void)
 	turns(6000, 10);
 	is_int(unowned_metric(), 1, "one that went isn't counted");
 	vipu_sim_create_by_hand(sim, names[0], 1, NULL);
-	ok(WITHIN(60000, reports == 2), "one that went isn't remembered");
+	ok(WITHIN(60000, reports == 3), "one that went isn't remembered");
+	partition_release_all(parts, "u");
+	ok(WITHIN(60000, is("u", PARTITION_STATE_NONE)), "nothing holds the controller");
+	configure(false);
+	ok(WITHIN(1000, unowned_metric() == -1), "which leaves the list, and the metric with it");
+	turns(10, 10);
+	configure(true);
+	ok(WITHIN(9000, unowned_metric() == 2 && reports == 5), "it comes back as one that's new");
+	partitions_free(parts);
+	is_int(unowned_metric(), -1, "who leads no more says nothing");
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
 	end();
 }
 
