@@ -39,6 +39,8 @@ struct partitions_config {
 	/* The fleet isn't configured yet: nothing new is made, and no controller counts as gone,
 	 * until partitions_fleet_known(). */
 	bool fleet_pending;
+	/* Nodes haven't been read yet: nothing new is made until partitions_nodes_known(). */
+	bool nodes_pending;
 	partitions_report_fn *on_report; /* NULL: it's only logged */
 	/* Asked before whatever changes something on a controller: false when this process has lost
 	 * the lead and hasn't been told yet. NULL: it may always. */
@@ -64,6 +66,9 @@ bool partitions_synced(const struct partitions *p);
 
 /* The fleet has been configured: ends fleet_pending. */
 void partitions_fleet_known(struct partitions *p);
+/* The fleet knows which controllers have no node that is ready, or never will: ends nodes_pending.
+ */
+void partitions_nodes_known(struct partitions *p);
 
 /* Asks for a partition, or goes on asking: idempotent. A different size or other options than what
  * the serving entry has: that entry is released, and another is made. The same with another

@@ -35,7 +35,8 @@ struct schedule_return {
 };
 
 struct schedule_controller {
-	bool open;              /* configured, answers, not cordoned */
+	bool open;              /* configured, answers, not cordoned, with a node that is ready */
+	bool no_node;           /* it would be open, but for that */
 	bool fresh;             /* its view may be relied on */
 	const char *allocation; /* NULL or "": any that an ask names */
 	const char *label;      /* of its nodes, "key=value"; NULL or "": any node's */
@@ -84,6 +85,7 @@ enum schedule_verdict {
 	SCHEDULE_BUSY,      /* .controller has room, and enough to do for now */
 	SCHEDULE_NO_ROOM,   /* waits for others' end */
 	SCHEDULE_QUEUED,    /* there's room, kept for one ahead of it */
+	SCHEDULE_NO_NODE,   /* .controller could, and none of its nodes is ready */
 	SCHEDULE_TOO_LARGE, /* for all that may be asked */
 	SCHEDULE_NOBODY,    /* none may be asked */
 	SCHEDULE_QUOTA,     /* the namespace has enough */
@@ -91,7 +93,7 @@ enum schedule_verdict {
 
 struct schedule_decision {
 	enum schedule_verdict verdict;
-	size_t controller;           /* of SERVE, LOOK and BUSY */
+	size_t controller;           /* of SERVE, LOOK, BUSY and NO_NODE */
 	bool reserved;               /* a block is kept for it */
 	struct schedule_block block; /* which one */
 	int64_t start_ms; /* when that is expected to be free; SCHEDULE_NEVER: not known */

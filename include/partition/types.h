@@ -82,6 +82,7 @@ enum partition_why {
 	PARTITION_WHY_NO_CONTROLLER, /* none is configured */
 	PARTITION_WHY_UNREACHABLE,   /* none answers */
 	PARTITION_WHY_TOO_LARGE,     /* larger than any controller that answers */
+	PARTITION_WHY_NO_NODE,       /* none of the nodes of the controller that could is ready */
 	PARTITION_WHY_NO_ROOM,       /* fits, but not now */
 	PARTITION_WHY_QUEUED,        /* would fit, but the IPUs are kept for one ahead of it */
 	PARTITION_WHY_QUOTA,         /* its namespace has as many IPUs as it may */

@@ -41,6 +41,7 @@ struct vipu_controller {
 	bool configured; /* false: gone from the configuration, and held */
 	bool cordoned;   /* no new partitions here */
 	bool draining;   /* cordoned, and those that are here should go elsewhere */
+	bool no_node;    /* none of its nodes is ready: no new partitions here, either */
 	unsigned holds;
 
 	enum vipu_reach reach;
@@ -80,6 +81,10 @@ struct vipu_fleet_entry {
  * are gone go, or stay with configured false while somebody holds them. */
 void vipu_fleet_configure(struct vipu_fleet *fleet, const struct vipu_fleet_entry *entries,
 			  size_t n);
+
+/* What is known of its nodes, by who looks at them; false until then. It stays with the controller,
+ * whatever is configured. */
+void vipu_fleet_set_no_node(struct vipu_fleet *fleet, const char *name, bool no_node);
 
 size_t vipu_fleet_len(const struct vipu_fleet *fleet);
 /* In the configuration's order, then those that are only held. */

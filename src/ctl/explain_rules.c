@@ -388,6 +388,16 @@ static bool no_controller(struct ctl_look *l, const struct ctl_rule *rule)
 	return true;
 }
 
+/* Why it gets no new partitions; NULL: it does. */
+static const char *out_of_service(const struct json *c)
+{
+	if (json_bool(json_get(c, "draining"), false))
+		return "draining";
+	if (json_bool(json_get(c, "cordoned"), false))
+		return "cordoned";
+	return json_bool(json_get(c, "noReadyNode"), false) ? "no ready node" : NULL;
+}
+
 static void say_controllers(struct ctl_look *l, bool unreachable)
 {
 	struct json_iter it = json_iter(items(l, "controllers"));
@@ -395,16 +405,14 @@ static void say_controllers(struct ctl_look *l, bool unreachable)
 
 	while (json_next(&it) && n < MAX_NAMED) {
 		struct str name = text(it.value, "name"), reason = text(it.value, "reason");
+		const char *out = out_of_service(it.value);
 
 		if (unreachable && !json_bool(json_get(it.value, "reachable"), true)) {
 			ctl_say(l, "%.*s doesn't answer%s%.*s.", STR_ARG(name),
 				reason.len ? ": " : "", STR_ARG(reason));
 			n++;
-		} else if (!unreachable && (json_bool(json_get(it.value, "cordoned"), false) ||
-					    json_bool(json_get(it.value, "draining"), false))) {
-			ctl_say(l, "%.*s is out of service (%s).", STR_ARG(name),
-				json_bool(json_get(it.value, "draining"), false) ? "draining"
-										 : "cordoned");
+		} else if (!unreachable && out) {
+			ctl_say(l, "%.*s is out of service (%s).", STR_ARG(name), out);
 			n++;
 		}
 	}
@@ -686,6 +694,7 @@ const struct ctl_rule ctl_rules[] = {
 	{"WaitingForKueue", by_reason, "WaitingForKueue", "It goes on when Kueue admits its workload.", "`kubectl get workloads` shows what Kueue thinks of it; its queue and quota are Kueue's."},
 	{"NoController", no_controller, "NoController", WAITING_NEXT, "An administrator names the V-IPU controllers: vipuControllers of the chart, or the ConfigMap's key controllers.yaml."},
 	{"ControllerUnreachable", unreachable, "ControllerUnreachable", WAITING_NEXT, "See whether the V-IPU controller runs, and whether the operator's Pods reach its address: network, firewall, TLS."},
+	{"NoReadyNode", by_reason, "NoReadyNode", WAITING_NEXT, "An administrator looks at the nodes with the controller's label: `kubectl describe node` says in IPUFabricReady what is wrong, `ipuctl rdma check` there what to do."},
 	{"TooLarge", by_reason, "TooLarge", NOTHING, "Ask for fewer IPUs, at most as many as the largest controller has (`ipuctl controllers`)."},
 	{"WaitingForIPUs", no_room, "WaitingForIPUs", "It gets them in its turn, as others give theirs back.", "Wait; ask for fewer IPUs; or free some (`ipuctl top`)."},
 	{"WaitingInQueue", no_room, "WaitingInQueue", "It follows the larger job ahead of it, or goes before where that's no loss to it.", "Wait; a priorityClassName of a higher priority changes its place."},

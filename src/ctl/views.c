@@ -56,12 +56,14 @@ static void add_controller_status(struct ctl_table *t, const struct json *c)
 {
 	bool draining = json_bool(json_get(c, "draining"), false);
 	bool cordoned = json_bool(json_get(c, "cordoned"), false);
+	bool no_node = json_bool(json_get(c, "noReadyNode"), false);
 
-	ctl_table_addf(t, "%s%s%s",
+	ctl_table_addf(t, "%s%s%s%s",
 		       json_bool(json_get(c, "reachable"), false) ? "Ready" : "Unreachable",
 		       draining   ? ",Draining"
 		       : cordoned ? ",Cordoned"
 				  : "",
+		       no_node ? ",NoReadyNode" : "",
 		       json_bool(json_get(c, "configured"), true) ? "" : ",Removed");
 }
 

@@ -72,17 +72,21 @@ static void find_holds(const struct partitions *p, const struct vipu_controller 
 }
 
 /* "a:8090 is cordoned", "a:8090 and 2 more are cordoned or drained". */
-static void note_closed(const struct vipu_controller *c, struct gathered *g)
+static void note_closed(const struct vipu_controller *c, bool no_node, struct gathered *g)
 {
 	g->n_closed++;
+	g->n_no_node += no_node;
 	if (g->n_closed == 1) {
 		g->first_closed = c->name;
-		snprintf(g->closed, sizeof(g->closed), "%.60s is %s", c->name,
-			 c->draining ? "being drained" : "cordoned");
+		snprintf(g->closed, sizeof(g->closed), "%.60s %s", c->name,
+			 c->draining   ? "is being drained"
+			 : c->cordoned ? "is cordoned"
+				       : "has no ready node");
 		return;
 	}
-	snprintf(g->closed, sizeof(g->closed), "%.40s and %u more are cordoned or drained",
-		 g->first_closed, g->n_closed - 1);
+	snprintf(g->closed, sizeof(g->closed), "%.40s and %u more are cordoned%s drained%s",
+		 g->first_closed, g->n_closed - 1, g->n_no_node ? "," : " or",
+		 g->n_no_node ? " or without a ready node" : "");
 }
 
 static void gather_controller(const struct partitions *p, const struct vipu_controller *c,
@@ -90,9 +94,11 @@ static void gather_controller(const struct partitions *p, const struct vipu_cont
 {
 	struct schedule_controller *ret = &g->controllers[i];
 	bool answers = c->configured && c->reach == VIPU_REACH_YES;
+	bool may = answers && !c->cordoned && !c->draining;
 
 	*ret = (struct schedule_controller){
-		.open = answers && !c->cordoned && !c->draining,
+		.open = may && !c->no_node,
+		.no_node = may && c->no_node,
 		.allocation = c->address.allocation,
 		.total_ipus = c->capacity.total_ipus,
 		.free_ipus = c->capacity.free_ipus,
@@ -111,7 +117,7 @@ static void gather_controller(const struct partitions *p, const struct vipu_cont
 	if (c->configured && c->reason[0] && !g->reason)
 		g->reason = c->reason;
 	if (answers && !ret->open)
-		note_closed(c, g);
+		note_closed(c, ret->no_node, g);
 	if (!ret->open)
 		return;
 	g->open++;

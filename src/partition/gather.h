@@ -25,10 +25,10 @@ struct gathered {
 	/* Sums over those that may be asked, and over those that answer. */
 	unsigned open, free_ipus, total_ipus, largest;
 	unsigned configured, reachable, largest_pod;
-	unsigned n_closed;
+	unsigned n_closed, n_no_node; /* the second among the first */
 	const char *first_closed;
 	const char *reason; /* why the first that doesn't answer doesn't; NULL: none */
-	char closed[88];    /* which of those that answer take nothing new, for people; "": none */
+	char closed[112];   /* which of those that answer take nothing new, for people; "": none */
 };
 
 void gather(const struct partitions *p, struct gathered *ret);

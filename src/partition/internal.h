@@ -120,6 +120,7 @@ struct partitions {
 	uint64_t generation; /* of all that others can see */
 	bool following;      /* another process acts: this one only shows what the tracker says */
 	bool fleet_known;    /* the list of controllers has been read */
+	bool nodes_known;    /* which of them have a node that is ready, as far as it can be */
 	bool waiting;        /* the fleet has been told that something waits */
 	struct map *looks;   /* by controller: what the queue knows of it */
 	struct partition_rules rules;

@@ -473,6 +473,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->times = config->times;
 	p->following = config->follow;
 	p->fleet_known = !config->fleet_pending;
+	p->nodes_known = !config->nodes_pending;
 	p->tracker_name = xstrdup(config->tracker_name);
 	p->on_synced = on_synced;
 	p->on_change = on_change;
@@ -528,6 +529,14 @@ void partitions_fleet_known(struct partitions *p)
 	on_fleet_change(p, NULL);
 	if (tracker_is_synced(p->tracker))
 		p->on_synced(p->arg);
+}
+
+void partitions_nodes_known(struct partitions *p)
+{
+	if (p->nodes_known)
+		return;
+	p->nodes_known = true;
+	partitions_pass_soon(p);
 }
 
 /* Its owner begins another run. What waits just takes it, what is served is seen to by its item,

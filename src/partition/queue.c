@@ -317,6 +317,20 @@ static bool wait_nobody(struct slot *s, const struct gathered *g)
 	return slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
 }
 
+/* With its name and its nodes' label, which people need to look at them. */
+static bool wait_for_node(struct slot *s, const struct gathered *g, size_t controller)
+{
+	const char *name = vipu_fleet_at(s->owner->p->fleet, controller)->name;
+	const char *label = g->controllers[controller].label;
+	char z[WORDS_SIZE];
+
+	snprintf(z, sizeof(z),
+		 "no node of V-IPU controller %.60s is ready (condition IPUFabricReady): \"kubectl "
+		 "describe node -l %.80s\" says why, \"ipuctl rdma check\" there what to do",
+		 name, label ? label : "");
+	return slot_wait_because(s, PARTITION_WHY_NO_NODE, z);
+}
+
 static const char *plural(uint32_t n)
 {
 	return n == 1 ? "" : "s";
@@ -368,6 +382,8 @@ static bool wait_as_decided(struct slot *s, const struct gathered *g, const stru
 		return wait_for_quota(s, space);
 	if (d->verdict == SCHEDULE_NOBODY)
 		return wait_nobody(s, g);
+	if (d->verdict == SCHEDULE_NO_NODE)
+		return wait_for_node(s, g, d->controller);
 	return wait_for_room(s, g, d);
 }
 
@@ -463,7 +479,7 @@ static void consider(struct slot *s, struct schedule *schedule, struct gathered 
 
 static bool is_starting(const struct partitions *p)
 {
-	return !tracker_is_synced(p->tracker) || !p->fleet_known ||
+	return !tracker_is_synced(p->tracker) || !p->fleet_known || !p->nodes_known ||
 	       (p->namespaces && !namespaces_known(p->namespaces));
 }
 
@@ -487,7 +503,8 @@ static void go_through(struct partitions *p, struct schedule *schedule, struct g
 				     slot_wait_because(
 					     s, PARTITION_WHY_STARTING,
 					     "the operator is reading the partition tracker, the "
-					     "namespaces and the list of V-IPU controllers");
+					     "namespaces, the nodes and the list of V-IPU "
+					     "controllers");
 		else if (s->not_before_ms > now_ms)
 			queue_pass_at(p, s->not_before_ms);
 		else if (p->following || !adopt_try(s))

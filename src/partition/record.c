@@ -278,8 +278,13 @@ static int decode_wait_member(struct partition_wait *w, struct str key, const st
 	}
 	if (str_eqz(key, "since"))
 		return take_time(v, "since", &w->since_ms, err);
-	if (str_eqz(key, "reason"))
-		return partition_why_parse(json_str(v), &w->why, err);
+	if (str_eqz(key, "reason")) {
+		/* Another version's word: what the ask waits for is looked at anew, its place in
+		 * the queue is what counts. */
+		if (partition_why_parse(json_str(v), &w->why, NULL) < 0)
+			w->why = PARTITION_WHY_NO_ROOM;
+		return 0;
+	}
 	return partition_ask_decode_member(&w->ask, key, v, err);
 }
 

@@ -141,13 +141,16 @@ bool schedule_reaches(const struct schedule_controller *c, const char *node_labe
 	return !is_given(node_labels) || !is_given(c->label) || is_listed(node_labels, c->label);
 }
 
-static bool is_open_to(const struct pod *pod, const struct schedule_ask *ask)
+static bool is_for(const struct schedule_controller *c, const struct schedule_ask *ask)
 {
-	const struct schedule_controller *c = pod->c;
-
-	return schedule_reaches(c, ask->node_labels) && c->open &&
+	return schedule_reaches(c, ask->node_labels) &&
 	       (!is_given(ask->allocation) || !is_given(c->allocation) ||
 		strcmp(ask->allocation, c->allocation) == 0);
+}
+
+static bool is_open_to(const struct pod *pod, const struct schedule_ask *ask)
+{
+	return pod->c->open && is_for(pod->c, ask);
 }
 
 static unsigned count_fits(struct pod *pod, unsigned k)
@@ -540,15 +543,30 @@ static void take(struct schedule *s, const struct schedule_ask *ask, const struc
 		ask->quota->used_ipus += ask->ipus;
 }
 
+/* None that may be asked could ever serve it. Would another, if one of its nodes were ready? */
+static void put_off_for_good(const struct schedule *s, const struct schedule_ask *ask, unsigned k,
+			     const struct search *found, struct schedule_decision *ret)
+{
+	ret->verdict = found->any_open ? SCHEDULE_TOO_LARGE : SCHEDULE_NOBODY;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct pod *pod = &s->pods[i];
+
+		if (!pod->c->no_node || !is_for(pod->c, ask) || !could_fit(pod, ask->ipus, k))
+			continue;
+		ret->verdict = SCHEDULE_NO_NODE;
+		ret->controller = i;
+		return;
+	}
+}
+
 static void put_off(struct schedule *s, const struct schedule_ask *ask, unsigned k,
 		    const struct search *found, struct group *group, struct schedule_decision *ret)
 {
-	ret->verdict = !found->any_open ? SCHEDULE_NOBODY
-		       : !found->could  ? SCHEDULE_TOO_LARGE
-		       : found->room    ? SCHEDULE_QUEUED
-					: SCHEDULE_NO_ROOM;
-	if (!found->could)
+	if (!found->could) {
+		put_off_for_good(s, ask, k, found, ret);
 		return;
+	}
+	ret->verdict = found->room ? SCHEDULE_QUEUED : SCHEDULE_NO_ROOM;
 	if (!group->served && !(group->no_spot >> k & 1)) {
 		group->served = reserve(s, ask, k, ret);
 		if (!group->served)
@@ -635,10 +653,11 @@ unsigned schedule_count(const struct schedule *s, size_t controller, uint32_t si
 const char *schedule_verdict_name(enum schedule_verdict verdict)
 {
 	static const char *const names[] = {
-		[SCHEDULE_SERVE] = "serve",   [SCHEDULE_LOOK] = "look",
-		[SCHEDULE_BUSY] = "busy",     [SCHEDULE_NO_ROOM] = "no room",
-		[SCHEDULE_QUEUED] = "queued", [SCHEDULE_TOO_LARGE] = "too large",
-		[SCHEDULE_NOBODY] = "nobody", [SCHEDULE_QUOTA] = "quota",
+		[SCHEDULE_SERVE] = "serve",     [SCHEDULE_LOOK] = "look",
+		[SCHEDULE_BUSY] = "busy",       [SCHEDULE_NO_ROOM] = "no room",
+		[SCHEDULE_QUEUED] = "queued",   [SCHEDULE_TOO_LARGE] = "too large",
+		[SCHEDULE_NOBODY] = "nobody",   [SCHEDULE_QUOTA] = "quota",
+		[SCHEDULE_NO_NODE] = "no node",
 	};
 
 	return names[verdict];

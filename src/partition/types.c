@@ -122,6 +122,7 @@ static const char *const why_names[] = {
 	[PARTITION_WHY_NO_CONTROLLER] = "NoController",
 	[PARTITION_WHY_UNREACHABLE] = "ControllerUnreachable",
 	[PARTITION_WHY_TOO_LARGE] = "TooLarge",
+	[PARTITION_WHY_NO_NODE] = "NoReadyNode",
 	[PARTITION_WHY_NO_ROOM] = "WaitingForIPUs",
 	[PARTITION_WHY_QUEUED] = "WaitingInQueue",
 	[PARTITION_WHY_QUOTA] = "QuotaExceeded",

@@ -17,7 +17,7 @@ struct sums sums_of(struct partitions *partitions, const struct vipu_controller 
 	rest = s.total - s.used - s.external;
 	if (reachable && c->configured)
 		s.left = rest < 0 ? 0 : rest < c->capacity.free_ipus ? rest : c->capacity.free_ipus;
-	if (reachable && c->configured && !c->cordoned)
+	if (reachable && c->configured && !c->cordoned && !c->no_node)
 		s.largest = c->capacity.largest;
 	while (s.largest > s.left)
 		s.largest /= 2;

@@ -160,6 +160,7 @@ static void set_controller(struct jmut_doc *doc, struct jmut *obj, const struct 
 						      : c->reason);
 	jmut_set_bool(doc, obj, "cordoned", c->cordoned);
 	jmut_set_bool(doc, obj, "draining", c->draining);
+	jmut_set_bool(doc, obj, "noReadyNode", c->no_node);
 	jmut_set_bool(doc, obj, "configured", c->configured);
 }
 

@@ -269,6 +269,16 @@ void vipu_fleet_configure(struct vipu_fleet *fleet, const struct vipu_fleet_entr
 	}
 }
 
+void vipu_fleet_set_no_node(struct vipu_fleet *fleet, const char *name, bool no_node)
+{
+	struct fleet_member *m = find_member(fleet, name);
+
+	if (!m || m->c.no_node == no_node)
+		return;
+	m->c.no_node = no_node;
+	fleet_member_changed(m);
+}
+
 int vipu_fleet_hold(struct vipu_fleet *fleet, const char *name, struct err *err)
 {
 	struct fleet_member *m = find_member(fleet, name);

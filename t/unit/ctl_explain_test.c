@@ -115,6 +115,11 @@ static const struct {
 				"\"refused\"},{\"name\":\"b:1\",\"reachable\":true}]}},",
 	 "ControllerUnreachable",
 	 "none answers. It is at place 3 of the queue. a:1 doesn't answer: refused."},
+	{QUEUED("NoReadyNode", "no node is ready"), "NoReadyNode", "no node is ready. It is at"},
+	{QUEUED("WaitingForIPUs",
+		"none is free") "\"controllers\":{\"value\":{\"items\":[{\"name\":\"a:1\",\"reachable\":true,\"noReadyNode\":"
+				"true}]}},",
+	 "WaitingForIPUs", "a:1 is out of service (no ready node)."},
 	{QUEUED("TooLarge", "64 are more"), "TooLarge", "64 are more."},
 	{QUEUED("WaitingForIPUs",
 		"4 of 8 are free") "\"controllers\":{\"value\":{\"items\":[{\"name\":\"a:1\",\"reachable\":true,\"cordoned\":"

@@ -75,12 +75,12 @@ static const struct json *answer(const char *text, struct json_doc **doc)
 	"{\"items\":[{\"position\":1,\"namespace\":\"ns\",\"kind\":\"Pod\",\"name\":\"p\","        \
 	"\"instance\":2,\"ipus\":64,\"priority\":-5,\"since\":\"2024-03-01T10:00:00Z\","           \
 	"\"reason\":\"WaitingForIPUs\",\"message\":\"64 of 64 are used\"}]}"
-#define CAPACITY                                                                                    \
-	"{\"controllers\":[{\"name\":\"a:1\",\"reachable\":true,\"reason\":\"\",\"cordoned\":true," \
-	"\"draining\":false,\"configured\":true,\"totalIPUs\":64,\"usedIPUs\":4,"                   \
-	"\"externalIPUs\":8,\"freeIPUs\":52,\"reservedIPUs\":16,\"largest\":0,"                     \
-	"\"domains\":[{\"domain\":0,\"totalIPUs\":64,\"freeIPUs\":52}]}],"                          \
-	"\"total\":{\"totalIPUs\":64,\"usedIPUs\":4,\"externalIPUs\":8,\"freeIPUs\":52,"            \
+#define CAPACITY                                                                                       \
+	"{\"controllers\":[{\"name\":\"a:1\",\"reachable\":true,\"reason\":\"\",\"cordoned\":true,"    \
+	"\"draining\":false,\"noReadyNode\":true,\"configured\":true,\"totalIPUs\":64,\"usedIPUs\":4," \
+	"\"externalIPUs\":8,\"freeIPUs\":52,\"reservedIPUs\":16,\"largest\":0,"                        \
+	"\"domains\":[{\"domain\":0,\"totalIPUs\":64,\"freeIPUs\":52}]}],"                             \
+	"\"total\":{\"totalIPUs\":64,\"usedIPUs\":4,\"externalIPUs\":8,\"freeIPUs\":52,"               \
 	"\"reservedIPUs\":16,\"largest\":0}}"
 #define CONTROLLERS                                                                                \
 	"{\"items\":[{\"name\":\"a:1\",\"reachable\":true,\"reason\":\"\",\"cordoned\":true,"      \
@@ -122,11 +122,11 @@ static void test_views(void)
 		 "1          ns          pod/p   2          64     -5         0s    WaitingForIPUs   64 of "
 		 "64 are used\n"},
 		{"capacity, wide", ctl_view_capacity, true, CAPACITY,
-		 "CONTROLLER   STATUS           IPUS   USED   EXTERNAL   RESERVED   FREE   LARGEST   "
-		 "DOMAINS\n"
-		 "a:1          Ready,Cordoned   64     4      8          16         52     0         "
-		 "0:52/64\n"
-		 "TOTAL        -                64     4      8          16         52     0         -\n"},
+		 "CONTROLLER   STATUS                       IPUS   USED   EXTERNAL   RESERVED   FREE   "
+		 "LARGEST   DOMAINS\n"
+		 "a:1          Ready,Cordoned,NoReadyNode   64     4      8          16         52     "
+		 "0         0:52/64\n"
+		 "TOTAL        -                            64     4      8          16         52     0         -\n"},
 		{"nothing", ctl_view_queue, false, "[]",
 		 "POSITION   NAMESPACE   OWNER   INSTANCE   IPUS   PRIORITY   AGE   REASON\n"},
 	};

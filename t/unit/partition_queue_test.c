@@ -459,6 +459,76 @@ static void test_cordon(void)
 	end();
 }
 
+static void on_pass(void *arg, const char *name)
+{
+	unsigned *n = arg;
+
+	*n += name != NULL;
+}
+
+static void test_no_node(void)
+{
+	CLEANUP_FREE char *name = NULL;
+	struct vipu_fleet_watch watch;
+	unsigned changes = 0;
+
+	row_begin("no node of the only controller is ready");
+	begin();
+	name = xasprintf("127.0.0.1:%u", vipu_sim_port(sim));
+	want("had", 4);
+	ok(WITHIN(5000, is("had", PARTITION_STATE_ACTIVE)), "one has its partition already");
+	vipu_fleet_set_no_node(fleet, name, true);
+	want("u", 4);
+	ok(WITHIN(5000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_NO_NODE)),
+	   "another one waits");
+	ok(has_message("u", name) && has_message("u", "describe node -l pod=a"),
+	   "and is told which nodes: %s", seen("u").message);
+	ok(!WITHIN(60000, vipu_sim_len(sim) != 1 || !is("had", PARTITION_STATE_ACTIVE)),
+	   "what there is stays, nothing is made");
+	is_uint(partitions_count_fits(parts, 4), 0, "nor offered");
+	is_int(n_waits(), 1, "it's written down");
+	want_run("had", 4, 1);
+	ok(WITHIN(9000, is_for("had", 1)), "what is there goes on, for another run too");
+	process_kill();
+	process_begin(true);
+	vipu_fleet_set_no_node(fleet, name, true);
+	ok(WITHIN(9000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_NO_NODE)),
+	   "another process goes on with it");
+	vipu_fleet_set_no_node(fleet, name, false);
+	ok(WITHIN(1000, is("u", PARTITION_STATE_ACTIVE)), "a node is ready: at once");
+	vipu_fleet_watch_start(fleet, &watch, on_pass, &changes);
+	turns(20, 10);
+	changes = 0;
+	vipu_fleet_set_no_node(fleet, name, false);
+	vipu_fleet_set_no_node(fleet, "10.9.9.9:8090", true);
+	turns(5, 1);
+	is_uint(changes, 0, "the same again is no news, nor is one that isn't there");
+	vipu_fleet_watch_stop(&watch);
+	end();
+}
+
+static void test_nodes_unknown(void)
+{
+	struct partitions_config config = {.ns = NS,
+					   .tracker_name = TRACKER,
+					   .times = partition_times_default,
+					   .nodes_pending = true};
+
+	row_begin("nodes haven't been read yet");
+	rig_begin(16);
+	fleet = vipu_fleet_new(net, NULL);
+	configure(true);
+	parts = partitions_new(loop, kube, fleet, &config, on_synced, on_change, NULL);
+	want("u", 4);
+	ok(!WITHIN(20000, !is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_STARTING) &&
+				  !is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_NONE)),
+	   "nothing is made");
+	ok(has_message("u", "the nodes"), "because of them: %s", seen("u").message);
+	partitions_nodes_known(parts);
+	ok(WITHIN(1000, is("u", PARTITION_STATE_ACTIVE)), "now they have");
+	end();
+}
+
 /* ---- many ---- */
 
 static int64_t cpu_us(void)
@@ -636,6 +706,8 @@ int main(void)
 	test_job_of_many();
 	test_words();
 	test_cordon();
+	test_no_node();
+	test_nodes_unknown();
 	test_drain();
 	test_many();
 	test_speed();

@@ -17,15 +17,16 @@
 #define QUOTAS  3
 #define DOMAINS 8
 
-/* A controller: flags, a blank, its IPUs. Flags: '!' may not be asked, '~' an old view, '%' has
+/* A controller: flags, a blank, its IPUs. Flags: '!' may not be asked, '?' none of its
+ * nodes is ready, '~' an old view, '%' has
  * enough to do, '+N' a partition of N that isn't listed yet, '@X' allocation X, '=XY' label of its
  * nodes, '_' none. IPUs: '.'
  * free, 'h' in a partition made by hand, 'n' in one whose end isn't known, '1' to '9' in one that
  * ends in so many hundred seconds; "X*N" is N of them. An ask: size, "/S" longest use in seconds,
  * "@X" allocation, "=XY,XY" labels of its node, "^N" refused by controller N, "#N" of namespace N.
  * The quotas: "max:used". A verdict: "sN" served by N, "lN" look, "bN" busy, 'w' no room, 'q'
- * queued, 't' too large, 'n' nobody, 'u' quota; "rN" behind it: with a reservation there, "rN+S"
- * expected in S seconds. */
+ * queued, 't' too large, 'dN' N could if a node of it were ready, 'n' nobody, 'u' quota; "rN"
+ * behind it: with a reservation there, "rN+S" expected in S seconds. */
 static const struct {
 	const char *name;
 	bool best;
@@ -74,6 +75,16 @@ static const struct {
 	 "wr0 q s1 wr1",
 	 {0}},
 	{"larger than what its node reaches", false, {"=ka .*4", "=kb .*8"}, "8=ka 8", "t s1", {0}},
+	{"none of its nodes is ready", false, {"? .*8"}, "4 4", "d0 d0", {0}},
+	{"… and another controller's are", false, {"? .*8", "_ .*8"}, "4", "s1", {0}},
+	{"… and another has no room now", false, {"? .*8", "_ n*8"}, "4", "wr1", {0}},
+	{"… and another is too small", false, {"? .*8", "_ .*4"}, "8 16 4", "d0 t s1", {0}},
+	{"… and another may not be asked", false, {"! .*8", "? .*8"}, "4", "d1", {0}},
+	{"… nor is it for the ask", false, {"?@a .*8", "! .*8"}, "4@a 4@b", "d0 n", {0}},
+	{"… nor is it reached", false, {"?=ka .*4", "_ .*4"}, "2=ka 4=kb 2=ka", "s1 wr1 q", {0}},
+	{"the only one that is reached", false, {"?=ka .*4", "=kb .*4"}, "2=ka 2=kb", "d0 s1", {0}},
+	{"what has no node that is ready keeps nothing", false, {"? n.*7"}, "8 4", "d0 d0", {0}},
+	{"… and its quota is for others", false, {"? .*8", "_ .*4"}, "8#0 4#0", "u s1", {"4:0"}},
 	{"refused by one: the other", false, {"_ .*4", "_ .*4"}, "2^0 2", "s1 s0", {0}},
 	{"refused by the only one: again", false, {"_ .*4"}, "2^0", "s0", {0}},
 	/* reservations */
@@ -183,6 +194,8 @@ static void make_pod(struct pod *p, const char *z)
 
 		if (flag == '!')
 			p->c.open = false;
+		else if (flag == '?')
+			p->c.open = !(p->c.no_node = true);
 		else if (flag == '~')
 			p->c.fresh = false;
 		else if (flag == '%')
@@ -259,10 +272,10 @@ static void make_quotas(struct schedule_quota *q, const char *const *texts)
 
 static size_t describe(const struct schedule_decision *d, bool with_time, char *out, size_t room)
 {
-	static const char letters[] = "slbwqtnu";
+	static const char letters[] = "slbwqdtnu";
 	size_t len = (size_t)snprintf(out, room, "%c", letters[d->verdict]);
 
-	if (d->verdict <= SCHEDULE_BUSY)
+	if (d->verdict <= SCHEDULE_BUSY || d->verdict == SCHEDULE_NO_NODE)
 		len += (size_t)snprintf(out + len, room - len, "%zu", d->controller);
 	if (d->reserved)
 		len += (size_t)snprintf(out + len, room - len, "r%zu", d->block.controller);

@@ -175,6 +175,29 @@ static void test_bad_entries(void)
 	}
 }
 
+/* A newer version may know more to wait for: its record, with the place in the queue, counts. */
+static void test_reason_of_another_version(struct partition_wait *w)
+{
+	struct partition_wait back;
+	struct buf out = BUF_INIT(4096);
+	struct err err = ERR_INIT;
+	char *at;
+
+	w->why = PARTITION_WHY_NO_NODE;
+	partition_wait_encode(w, &out, NULL);
+	buf_append(&out, "", 1, NULL);
+	at = strstr(out.p, "\"reason\":\"NoReadyNode\"");
+	if (!ok(at != NULL, "the reason by its name"))
+		bail_out(out.p);
+	memcpy(at + strlen("\"reason\":\""), "Another", strlen("Another"));
+	if (ok(partition_wait_decode(str_of(out.p), &back, &err) == 0, "is read: %s", err.msg)) {
+		is_int(back.why, PARTITION_WHY_NO_ROOM, "as one that waits for IPUs");
+		is_int(back.since_ms, w->since_ms, "since");
+		partition_wait_done(&back);
+	}
+	buf_done(&out);
+}
+
 static void test_waits(void)
 {
 	struct partition_entry *e = sample();
@@ -208,6 +231,7 @@ static void test_waits(void)
 		is_str(back.ask.owner.uid, "u-1", "by whom");
 		partition_wait_done(&back);
 	}
+	test_reason_of_another_version(&w);
 	is_int(partition_wait_decode(STR("{\"phase\":\"waiting\"}"), &back, &err), -1,
 	       "nothing in it");
 	is_int(partition_wait_decode(STR("{\"phase\":\"dreaming\"}"), &back, &err), -1,
