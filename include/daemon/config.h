@@ -40,6 +40,7 @@ struct config {
 	long worker_wait_s, backoff_s, backoff_max_s, start_deadline_s;
 	long unreachable_s; /* 0: never */
 	long ranks_end_s;   /* 0: not waited for */
+	bool heed_nodes;
 	char *tracker;
 	char *proxy_listen, *proxy_tls_listen, *health_listen, *metrics_listen; /* "": not */
 	bool proxy_details;
@@ -86,6 +87,7 @@ struct config {
 	bool node_labels;
 	char *node_taint; /* "": none */
 	long node_calm_s;
+	long node_silent_s;         /* 0: never */
 	char *node_root, *node_cni; /* "": as the machine has it */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster's Nodes, cut down to what advertising and the scheduler's extender need, and which
- * V-IPU controllers' IPUs each of them reaches, by the labels of the list of controllers.
- * Owns its store; the fleet is borrowed. Uses kube, vipu.
+ * The cluster's Nodes, cut down to what advertising, the scheduler's extender and the partition
+ * layer need, and which V-IPU controllers' IPUs each of them reaches, by the labels of the list of
+ * controllers. Owns its store; the fleet is borrowed. Uses kube, vipu.
  */
 #ifndef IPU_NODE_NODES_H
 #define IPU_NODE_NODES_H
@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/str.h"
 #include "kube/client.h"
+#include "node/verdict.h"
 #include "vipu/fleet.h"
 
 /* The extended resource, and what the advertiser has written of it last (status.capacity alone
@@ -33,26 +34,43 @@ static inline bool reach_has(const struct reach *r, size_t i)
 }
 bool reach_is_empty(const struct reach *r);
 
+/* Its condition FABRIC_CONDITION. */
+struct node_fabric {
+	bool known;  /* it's there */
+	bool silent; /* it's FABRIC_SILENT that it has been given */
+	enum fabric_status status;
+	int64_t heartbeat_ms; /* wall clock of the node; 0: unknown */
+	int64_t seen_ms; /* monotonic: since when that has been its heartbeat, seen from here */
+};
+/* The reason of a condition that its own role node doesn't keep any more (node/heed.h). */
+#define FABRIC_SILENT "NodeRoleSilent"
+
 struct node_item {
-	char *labels;               /* "key=value\n" each */
+	uint64_t *labels; /* a hash of each "key=value", in their order */
+	size_t n_labels;
 	int64_t shown, allocatable; /* of the resource, as its status says; -1: nothing */
 	int64_t noted;              /* NODES_ANNOTATION; -1: none */
 	bool control_plane, deleting;
+	struct node_fabric fabric;
+	char version[24]; /* resourceVersion; "" where it's longer */
 
 	struct reach reach; /* as of the labels' version below */
 	uint64_t reach_version;
 };
 
 /* What the store makes of an object. For tests, too. */
-int node_item_decode(const struct json *object, struct node_item **ret, struct err *err);
+struct node_item *node_item_decode(const struct json *object);
 void node_item_free(struct node_item *item); /* NULL is fine */
 
 struct nodes;
 
-/* on_change: a Node that matters here is another one now, or they have all been read. kube NULL:
- * nothing is watched, nodes_note alone fills it (for tests). */
+/* A Node that matters here is another one now, or they have all been read, or can't be.
+ * fabric_only: but for its condition it's the same. */
+typedef void nodes_change_fn(void *arg, bool fabric_only);
+
+/* kube NULL: nothing is watched, nodes_note alone fills it (for tests). */
 struct nodes *nodes_new(struct kube_client *kube, struct vipu_fleet *fleet,
-			void (*on_change)(void *arg), void *arg);
+			nodes_change_fn *on_change, void *arg);
 void nodes_free(struct nodes *n); /* NULL is fine */
 bool nodes_synced(const struct nodes *n);
 /* Why they haven't been read, for readiness; kind ERR_NONE: there's no reason yet. */

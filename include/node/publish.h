@@ -37,6 +37,9 @@ struct publish_condition {
 	int64_t heartbeat_ms, transition_ms; /* wall clock; 0: unknown */
 };
 
+void publish_condition_decode(const struct json *object, struct publish_condition *ret);
+void publish_condition_done(struct publish_condition *c);
+
 /* What the store keeps of it. Owns all. */
 struct publish_node {
 	char *name, *uid, *version;

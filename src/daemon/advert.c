@@ -10,6 +10,7 @@
 #include "core/str.h"
 #include "daemon/internal.h"
 #include "net/tls.h"
+#include "node/heed.h"
 
 #define HEADER_MS       5000
 #define BODY_MS         10000 /* the scheduler waits 5 s unless it's told otherwise */
@@ -48,7 +49,9 @@ static const char *why_closed(const struct vipu_controller *c)
 		return "doesn't answer";
 	if (c->draining)
 		return "is being drained";
-	return c->cordoned ? "is cordoned" : NULL;
+	if (c->cordoned)
+		return "is cordoned";
+	return c->no_node ? "has no ready node" : NULL;
 }
 
 static void fill_controller(void *arg, size_t i, uint32_t ipus, struct extender_controller *ret)
@@ -312,6 +315,11 @@ static int find_labels(void *arg, const char *node, char **ret, struct err *err)
 	return 0;
 }
 
+struct nodes *advert_nodes(const struct daemon *d)
+{
+	return d->advert ? d->advert->nodes : NULL;
+}
+
 void advert_serve_pods(struct daemon *d)
 {
 	if (d->advert)
@@ -320,11 +328,13 @@ void advert_serve_pods(struct daemon *d)
 
 /* ---- life ---- */
 
-static void on_nodes(void *arg)
+static void on_nodes(void *arg, bool fabric_only)
 {
 	const struct advert *a = arg;
 
-	advertiser_look(a->advertiser);
+	if (!fabric_only)
+		advertiser_look(a->advertiser);
+	heed_look(a->d->heed);
 }
 
 /* The extender is of no use without Nodes; the proxy's other work is: so always true, and why says

@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "daemon/internal.h"
+#include "node/publish.h"
 
 void config_advise(const struct config *c)
 {
@@ -23,4 +24,9 @@ void config_advise(const struct config *c)
 			"daemon", NULL,
 			"proxy.page has no effect beyond usage: proxy.details is false, so nothing is "
 			"named");
+	if (c->node_silent_s && c->node_silent_s * 1000 < 2 * PUBLISH_HEARTBEAT_MS)
+		log_warn("daemon", NULL,
+			 "node.silentSeconds is short: a role node that is well writes its "
+			 "condition every %d s, and turns Unknown in between",
+			 PUBLISH_HEARTBEAT_MS / 1000);
 }

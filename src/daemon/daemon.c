@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "core/str.h"
 #include "net/tls.h"
+#include "node/heed.h"
 #include "daemon/internal.h"
 
 #define STOP_MS            30000 /* the whole end, within a Pod's grace period */
@@ -34,6 +35,7 @@ static void on_controllers_synced(void *arg)
 
 	partitions_fleet_known(d->partitions);
 	advert_led(d);
+	heed_look(d->heed);
 }
 
 static int trust_file(struct daemon *d, struct err *err)
@@ -500,6 +502,7 @@ void daemon_free(struct daemon *d)
 	proxy_free(d->proxy);
 	d->proxy = NULL;
 	http_client_free(d->http);
+	heed_stop(d);
 	advert_stop(d);
 	lead_stop(d);
 	authority_stop(d);

@@ -93,7 +93,8 @@ struct daemon {
 	struct loop_timer return_timer;  /* … and when this one tries again */
 	struct backoff superseded;
 
-	struct advert *advert; /* NULL: nobody here cares about Nodes */
+	struct advert *advert; /* NULL: nobody here advertises, or asks which Nodes reach what */
+	struct heed *heed;     /* NULL: Nodes' conditions aren't looked at, or not here */
 
 	struct certfile *proxy_ca_file; /* NULL: none is given */
 	struct tls_config *proxy_trust; /* whom to trust as the proxy, without that role */
@@ -228,6 +229,14 @@ void advert_leave(struct daemon *d, bool leaves); /* http_server_leave */
 /* A clean stop: what is accepted is answered; then daemon_stopped_a_part. */
 void advert_drain(struct daemon *d, unsigned deadline_ms);
 void advert_stop(struct daemon *d);
+
+struct nodes *advert_nodes(const struct daemon *d); /* NULL: it watches none */
+
+/* ---- heed.c ---- */
+
+/* Leading has changed; before the partition layer is made anew. */
+void heed_led(struct daemon *d);
+void heed_stop(struct daemon *d);
 
 /* ---- reload.c ---- */
 

@@ -101,6 +101,7 @@ static struct partitions *make_partitions(struct daemon *d)
 		.rules = &c->policy,
 		.follow = !d->leading,
 		.fleet_pending = !controllers_synced(d->controllers),
+		.nodes_pending = d->heed && c->heed_nodes,
 		.on_report = on_report,
 		.may_act = may_act,
 		.on_superseded = on_superseded,
@@ -285,6 +286,7 @@ static void remake_parts(struct daemon *d)
 		return;
 	observe_fleet_led(d->observe_fleet);
 	advert_led(d);
+	heed_led(d);
 	d->following = !d->leading;
 	loop_timer_stop(&d->return_timer);
 	if (!(d->config->roles & ROLE_PROXY)) {

@@ -9,6 +9,7 @@ libdaemon_a_SOURCES = \
 	include/daemon/daemon.h \
 	src/daemon/internal.h \
 	src/daemon/advert.c \
+	src/daemon/heed.c \
 	src/daemon/certfile.c \
 	src/daemon/authority.c \
 	src/daemon/config.c \

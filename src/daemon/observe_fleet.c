@@ -17,7 +17,8 @@
 #define MAX_AGENTS 1000 /* IPU-Machines that have series of their own */
 
 static struct {
-	struct metric *up, *capacity, *ipus, *partitions, *ages, *waiting, *oldest, *reasons;
+	struct metric *up, *no_node, *capacity, *ipus, *partitions, *ages, *waiting, *oldest,
+		*reasons;
 	struct metric *die, *board, *faulty, *idle;
 } m;
 
@@ -183,6 +184,7 @@ static void collect_controller(struct daemon *d, const struct vipu_controller *c
 	if (reserved > c->capacity.free_ipus)
 		reserved = c->capacity.free_ipus;
 	metric_set(m.up, values, c->reach == VIPU_REACH_YES);
+	metric_set(m.no_node, values, c->no_node);
 	metric_set(m.capacity, values, c->capacity.total_ipus);
 	set_ipus(c->name, "used", used);
 	set_ipus(c->name, "external", (int64_t)c->capacity.taken_ipus - used);
@@ -197,7 +199,8 @@ static void collect_controllers(struct daemon *d)
 	struct sums s = {.partitions = d->partitions, .used = map_new()};
 	size_t n = vipu_fleet_len(d->fleet), room = MAX_AGENTS;
 	CLEANUP_FREE int64_t *used = xcalloc(n + 1, sizeof(*used));
-	struct metric *const anew[] = {m.up, m.capacity, m.ipus, m.die, m.board, m.faulty};
+	struct metric *const anew[] = {m.up,  m.no_node, m.capacity, m.ipus,
+				       m.die, m.board,   m.faulty};
 
 	for (size_t i = 0; i < sizeof(anew) / sizeof(anew[0]); i++)
 		metric_clear(anew[i]);
@@ -263,6 +266,9 @@ static void register_metrics(void)
 
 	m.up = gauge("ipu_operator_controller_up", "1: the controller answered the last call.",
 		     by_controller);
+	m.no_node = gauge("ipu_operator_controller_no_ready_node",
+			  "1: none of its nodes is ready, and it gets no new partitions.",
+			  by_controller);
 	m.capacity = gauge("ipu_operator_capacity_ipus", "IPUs that the controller lists.",
 			   by_controller);
 	m.ipus = gauge("ipu_operator_ipus",

@@ -241,7 +241,8 @@ static void note_freed(struct advertiser *a, size_t n)
 	a->freed = (struct reach){0};
 	for (size_t i = 0; i < n; i++) {
 		const struct vipu_controller *c = vipu_fleet_at(a->o.fleet, i);
-		bool open = c->configured && c->reach == VIPU_REACH_YES && !c->cordoned;
+		bool open = c->configured && c->reach == VIPU_REACH_YES && !c->cordoned &&
+			    !c->no_node;
 		int64_t now = open ? c->capacity.free_ipus : 0;
 		struct seen *seen = seen_of(a, c);
 

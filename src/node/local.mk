@@ -68,20 +68,25 @@ t_unit_node_macvlan_test_LDADD = $(node_ldadd)
 libnode_a_SOURCES += \
 	include/node/advertise.h \
 	include/node/extender.h \
+	include/node/heed.h \
 	include/node/nodes.h \
 	src/node/advertise.c \
 	src/node/advertiser.c \
 	src/node/extender.c \
 	src/node/extender_http.c \
+	src/node/heed.c \
 	src/node/nodes.c
 advert_ldadd = libnode.a $(pod_ldadd)
 
-advert_tests = t/unit/node_advertise_test t/unit/node_advertiser_test t/unit/node_extender_test
+advert_tests = t/unit/node_advertise_test t/unit/node_advertiser_test t/unit/node_extender_test \
+	t/unit/node_heed_test
 check_PROGRAMS += $(advert_tests)
 t_unit_node_advertise_test_SOURCES = t/unit/node_advertise_test.c t/unit/tap.h
 t_unit_node_advertise_test_LDADD = $(advert_ldadd)
 t_unit_node_advertiser_test_SOURCES = t/unit/node_advertiser_test.c t/unit/partition_rig.h t/unit/tap.h
 t_unit_node_advertiser_test_LDADD = libnode.a libpod.a $(sim_ldadd)
+t_unit_node_heed_test_SOURCES = t/unit/node_heed_test.c t/unit/partition_rig.h t/unit/tap.h
+t_unit_node_heed_test_LDADD = libnode.a libpod.a $(sim_ldadd)
 t_unit_node_extender_test_SOURCES = t/unit/node_extender_test.c t/unit/tap.h
 t_unit_node_extender_test_LDADD = $(advert_ldadd)
 

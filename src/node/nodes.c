@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A store of Nodes. Which controllers a Node reaches is found by looking up each of its labels in
- * the fleet's, once for each version of that list, and kept beside it.
+ * the fleet's, once for each version of that list, and kept beside it. Of a label there's a hash:
+ * most Nodes have some twenty that nobody here asks for.
  */
 #include "node/nodes.h"
 
@@ -9,10 +10,12 @@
 #include <string.h>
 
 #include "core/buf.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/map.h"
 #include "kube/object.h"
 #include "kube/store.h"
+#include "node/publish.h"
 
 #define MAX_LABELS_BYTES ((size_t)1 << 20) /* the API server takes no such object */
 #define MAX_IPUS         INT64_C(1000000)
@@ -20,15 +23,20 @@
 struct nodes {
 	struct kube_store *store;
 	struct vipu_fleet *fleet;
-	void (*on_change)(void *arg);
+	nodes_change_fn *on_change;
 	void *arg;
 	/* The fleet's labels. */
 	uint8_t digest[32];
 	uint64_t version;    /* of them, from 1 */
-	struct map *labels;  /* "key=value" → struct reach */
+	struct map *labels;  /* by hash: struct label */
 	struct map *keys;    /* their keys */
 	struct reach always; /* of controllers without a label */
 	bool failed;         /* said once */
+};
+
+struct label {
+	struct reach reach;
+	char text[]; /* "key=value" */
 };
 
 bool reach_is_empty(const struct reach *r)
@@ -77,32 +85,56 @@ static int64_t count_at(const struct json *object, const char *key)
 	return str_to_int(json_str(v), 0, MAX_IPUS, &n, NULL) == 0 ? n : -2;
 }
 
-static int write_labels(const struct json *labels, struct buf *out, struct err *err)
+static uint64_t hash_label(struct str key, struct str value)
+{
+	const struct str parts[] = {key, STR("="), value};
+	uint8_t digest[32];
+	uint64_t hash;
+
+	hash_sha256(parts, sizeof(parts) / sizeof(parts[0]), digest);
+	memcpy(&hash, digest, sizeof(hash));
+	return hash;
+}
+
+static struct str hash_key(const uint64_t *hash)
+{
+	return (struct str){(const char *)hash, sizeof(*hash)};
+}
+
+static void take_labels(const struct json *labels, struct node_item *item)
 {
 	struct json_iter it = json_iter(labels);
 
-	while (json_next(&it)) {
-		struct str value = json_str(it.value);
-
-		if (buf_printf(out, err, "%.*s=%.*s\n", STR_ARG(it.key), STR_ARG(value)) < 0)
-			return -1;
-	}
-	return buf_append(out, "", 1, err);
+	item->labels = xcalloc(json_len(labels) + 1, sizeof(*item->labels));
+	while (json_next(&it))
+		item->labels[item->n_labels++] = hash_label(it.key, json_str(it.value));
 }
 
-int node_item_decode(const struct json *object, struct node_item **ret, struct err *err)
+static void take_fabric(const struct json *object, struct node_fabric *f)
 {
-	struct buf labels = BUF_INIT(MAX_LABELS_BYTES);
-	struct node_item *item;
+	struct publish_condition c;
+
+	publish_condition_decode(object, &c);
+	*f = (struct node_fabric){
+		.known = c.known,
+		.silent = strcmp(c.reason, FABRIC_SILENT) == 0,
+		.status = c.status,
+		.heartbeat_ms = c.heartbeat_ms,
+		.seen_ms = clock_mono_ms(),
+	};
+	publish_condition_done(&c);
+}
+
+struct node_item *node_item_decode(const struct json *object)
+{
+	struct node_item *item = xcalloc(1, sizeof(*item));
+	struct str version = kube_version(object);
 	int64_t noted;
 
-	if (write_labels(json_at(object, "metadata", "labels", NULL), &labels, err) < 0) {
-		buf_done(&labels);
-		return err_wrap(err, "metadata.labels");
-	}
-	item = xcalloc(1, sizeof(*item));
-	item->labels = xstrdup(labels.p);
-	buf_done(&labels);
+	take_labels(json_at(object, "metadata", "labels", NULL), item);
+	take_fabric(object, &item->fabric);
+	if (version.len > 0 && version.len < sizeof(item->version))
+		memcpy(item->version, version.p, version.len);
 	item->shown = count_at(object, "capacity");
 	item->allocatable = count_at(object, "allocatable");
 	item->noted = str_to_int(kube_annotation(object, NODES_ANNOTATION), 0, MAX_IPUS, &noted,
@@ -111,8 +143,7 @@ int node_item_decode(const struct json *object, struct node_item **ret, struct e
 			      : -1;
 	item->control_plane = is_control_plane(object);
 	item->deleting = kube_is_deleting(object);
-	*ret = item;
-	return 0;
+	return item;
 }
 
 void node_item_free(struct node_item *item)
@@ -125,20 +156,31 @@ void node_item_free(struct node_item *item)
 
 static bool is_same_item(const struct node_item *a, const struct node_item *b)
 {
-	return strcmp(a->labels, b->labels) == 0 && a->shown == b->shown &&
-	       a->allocatable == b->allocatable && a->noted == b->noted &&
+	return a->n_labels == b->n_labels &&
+	       memcmp(a->labels, b->labels, a->n_labels * sizeof(a->labels[0])) == 0 &&
+	       a->shown == b->shown && a->allocatable == b->allocatable && a->noted == b->noted &&
 	       a->control_plane == b->control_plane && a->deleting == b->deleting;
+}
+
+static bool is_same_fabric(const struct node_fabric *a, const struct node_fabric *b)
+{
+	return a->known == b->known && a->silent == b->silent && a->status == b->status &&
+	       a->heartbeat_ms == b->heartbeat_ms;
 }
 
 /* ---- the store ---- */
 
 static int project(void *arg, const struct json *object, void **ret_item, struct err *err)
 {
+	const struct nodes *n = arg;
+	const struct node_item *old = kube_store_get(n->store, kube_name(object));
 	struct node_item *item;
 
-	(void)arg;
-	if (node_item_decode(object, &item, err) < 0)
-		return -1;
+	(void)err;
+	item = node_item_decode(object);
+	/* Its age is as it was seen here: the node's clock may be another one. */
+	if (old && old->fabric.known && old->fabric.heartbeat_ms == item->fabric.heartbeat_ms)
+		item->fabric.seen_ms = old->fabric.seen_ms;
 	*ret_item = item;
 	return 0;
 }
@@ -151,24 +193,26 @@ static void free_item(void *arg, void *item)
 
 static bool is_same(void *arg, const void *old, const void *item)
 {
+	const struct node_item *a = old, *b = item;
+
 	(void)arg;
-	return is_same_item(old, item);
+	return is_same_item(a, b) && is_same_fabric(&a->fabric, &b->fabric);
 }
 
 static void on_store_change(void *arg, struct str key, const void *old, const void *item)
 {
 	const struct nodes *n = arg;
 
-	(void)key, (void)old, (void)item;
+	(void)key;
 	if (nodes_synced(n))
-		n->on_change(n->arg);
+		n->on_change(n->arg, old && item && is_same_item(old, item));
 }
 
 static void on_synced(void *arg)
 {
 	const struct nodes *n = arg;
 
-	n->on_change(n->arg);
+	n->on_change(n->arg, false);
 }
 
 static void on_state(void *arg)
@@ -180,10 +224,12 @@ static void on_state(void *arg)
 	if (err.kind != ERR_NONE && !n->failed && !nodes_synced(n))
 		log_warn("node", NULL, "%s", err.msg);
 	n->failed = err.kind != ERR_NONE;
+	if (n->failed)
+		n->on_change(n->arg, true);
 }
 
 struct nodes *nodes_new(struct kube_client *kube, struct vipu_fleet *fleet,
-			void (*on_change)(void *arg), void *arg)
+			nodes_change_fn *on_change, void *arg)
 {
 	static const struct kube_store_ops ops = {
 		.project = project,
@@ -276,14 +322,18 @@ static void digest_labels(const struct vipu_fleet *fleet, uint8_t ret_digest[32]
 static void add_label(struct nodes *n, const struct vipu_address *a, size_t i)
 {
 	CLEANUP_FREE char *text = xasprintf("%s=%s", a->label, a->value);
+	uint64_t hash = hash_label(str_of(a->label), str_of(a->value));
 	struct reach *r = &n->always;
 
 	if (a->label[0]) {
-		r = map_get(n->labels, str_of(text));
-		if (!r) {
-			r = xcalloc(1, sizeof(*r));
-			map_put(n->labels, str_of(text), r);
+		struct label *label = map_get(n->labels, hash_key(&hash));
+
+		if (!label) {
+			label = xcalloc(1, sizeof(*label) + strlen(text) + 1);
+			memcpy(label->text, text, strlen(text) + 1);
+			map_put(n->labels, hash_key(&hash), label);
 		}
+		r = &label->reach;
 		map_put(n->keys, str_of(a->label), n);
 	}
 	r->bits[i / 64] |= UINT64_C(1) << (i % 64);
@@ -310,25 +360,21 @@ void nodes_look(struct nodes *n)
 	}
 }
 
-static void add_reach(const struct nodes *n, struct str label, struct reach *r)
+static void add_reach(const struct nodes *n, uint64_t hash, struct reach *r)
 {
-	const struct reach *more = map_get(n->labels, label);
+	const struct label *more = map_get(n->labels, hash_key(&hash));
 
 	for (size_t i = 0; more && i < sizeof(r->bits) / sizeof(r->bits[0]); i++)
-		r->bits[i] |= more->bits[i];
+		r->bits[i] |= more->reach.bits[i];
 }
 
 static void bring_up(const struct nodes *n, struct node_item *item)
 {
-	struct str rest = str_of(item->labels), label;
-
 	if (item->reach_version == n->version)
 		return;
 	item->reach = n->always;
-	while (rest.len) {
-		str_cut(rest, '\n', &label, &rest);
-		add_reach(n, label, &item->reach);
-	}
+	for (size_t i = 0; i < item->n_labels; i++)
+		add_reach(n, item->labels[i], &item->reach);
 	item->reach_version = n->version;
 }
 
@@ -357,13 +403,8 @@ void nodes_reach(const struct nodes *n, const struct json *labels, struct reach 
 
 	*ret = n->always;
 	while (json_next(&it)) {
-		CLEANUP_FREE char *label = NULL;
-		struct str value = json_str(it.value);
-
-		if (!map_get(n->keys, it.key))
-			continue;
-		label = xasprintf("%.*s=%.*s", STR_ARG(it.key), STR_ARG(value));
-		add_reach(n, str_of(label), ret);
+		if (map_get(n->keys, it.key))
+			add_reach(n, hash_label(it.key, json_str(it.value)), ret);
 	}
 }
 
@@ -375,13 +416,13 @@ bool nodes_is_key(const struct nodes *n, struct str key)
 char *nodes_labels(struct nodes *n, struct str name)
 {
 	const struct node_item *item = kube_store_get(n->store, name);
-	struct str rest = str_of(item ? item->labels : ""), label;
 	struct buf out = BUF_INIT(MAX_LABELS_BYTES);
 
-	while (rest.len) {
-		str_cut(rest, '\n', &label, &rest);
-		if (map_get(n->labels, label))
-			buf_printf(&out, NULL, "%s%.*s", out.len ? "," : "", STR_ARG(label));
+	for (size_t i = 0; item && i < item->n_labels; i++) {
+		const struct label *label = map_get(n->labels, hash_key(&item->labels[i]));
+
+		if (label)
+			buf_printf(&out, NULL, "%s%s", out.len ? "," : "", label->text);
 	}
 	return out.len ? buf_steal(&out, NULL) : NULL;
 }

@@ -31,7 +31,7 @@ static int64_t time_of(const struct json *condition, const char *key)
 	return clock_parse(json_str(json_get(condition, key)), &ms, NULL) == 0 ? ms : 0;
 }
 
-static void decode_condition(const struct json *object, struct publish_condition *c)
+void publish_condition_decode(const struct json *object, struct publish_condition *c)
 {
 	struct json_iter it = json_iter(json_at(object, "status", "conditions", NULL));
 
@@ -48,8 +48,14 @@ static void decode_condition(const struct json *object, struct publish_condition
 		};
 		return;
 	}
-	c->reason = xstrdup("");
-	c->message = xstrdup("");
+	*c = (struct publish_condition){.reason = xstrdup(""), .message = xstrdup("")};
+}
+
+void publish_condition_done(struct publish_condition *c)
+{
+	free(c->reason);
+	free(c->message);
+	*c = (struct publish_condition){0};
 }
 
 int publish_node_decode(const struct json *object, struct publish_node **ret, struct err *err)
@@ -66,7 +72,7 @@ int publish_node_decode(const struct json *object, struct publish_node **ret, st
 	n->doc = jmut_doc_new();
 	n->labels = jmut_view(jmut_copy(n->doc, json_at(object, "metadata", "labels", NULL)));
 	n->taints = jmut_view(jmut_copy(n->doc, json_at(object, "spec", "taints", NULL)));
-	decode_condition(object, &n->condition);
+	publish_condition_decode(object, &n->condition);
 	*ret = n;
 	return 0;
 }
@@ -79,8 +85,7 @@ void publish_node_free(struct publish_node *n)
 	free(n->uid);
 	free(n->version);
 	free(n->published);
-	free(n->condition.reason);
-	free(n->condition.message);
+	publish_condition_done(&n->condition);
 	jmut_doc_free(n->doc);
 	free(n);
 }

@@ -13,9 +13,9 @@
 static struct vipu_fleet *fleet;
 static struct nodes *nodes;
 
-static void on_change(void *arg)
+static void on_change(void *arg, bool fabric_only)
 {
-	(void)arg;
+	(void)arg, (void)fabric_only;
 }
 
 static void add_node(const char *text)

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%ld|%s|%s|%s|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%d|%ld|%ld|%s|%s|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -64,8 +64,8 @@ static char *describe(const struct config *c)
 		c->advertise_on_control_plane, c->scheduler_listen, c->rdma_network,
 		c->rdma_resource, c->rdma_amount, c->ipc_lock, c->node_name, c->node_rdma,
 		c->node_labels, c->node_taint, c->node_calm_s, c->node_root, c->node_cni,
-		c->scheduler_body_bytes, c->scheduler_client_ca, c->scheduler_client_names,
-		c->proxy_page);
+		c->heed_nodes, c->node_silent_s, c->scheduler_body_bytes, c->scheduler_client_ca,
+		c->scheduler_client_names, c->proxy_page);
 }
 
 /* ---- the file that comes with the project ---- */
@@ -107,11 +107,11 @@ static void test_shipped_file(void)
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
-	       "|route|1|graphcore.ai/fabric-not-ready|10|||2097152|||usage|",
+	       "|route|1|graphcore.ai/fabric-not-ready|10|||1|900|2097152|||usage|",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 106, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 108, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -275,6 +275,10 @@ static const struct value values[] = {
 	{"node: {taint: ''}", "IPUOPERATOR_NODE_TAINT=", "node.taint=", "|route|1||10|"},
 	{"node: {calmSeconds: 0}", "IPUOPERATOR_NODE_CALM_SECONDS=0", "node.calmSeconds=0",
 	 "fabric-not-ready|0||"},
+	{"partitions: {heedNodes: false}", "IPUOPERATOR_PARTITIONS_HEED_NODES=false",
+	 "partitions.heedNodes=false", "|0|900|2097152|"},
+	{"node: {silentSeconds: 0}", "IPUOPERATOR_NODE_SILENT_SECONDS=0", "node.silentSeconds=0",
+	 "|1|0|2097152|"},
 	{"{roles: [node], node: {root: /host}}", NULL, NULL, "|10|/host||"},
 	{"{roles: [node], node: {cniFolder: /var/cni}}", NULL, NULL, "|10||/var/cni|"},
 	{"limits: {connections: 65536}", "IPUOPERATOR_LIMITS_CONNECTIONS=65536",
@@ -428,6 +432,8 @@ static const struct {
 	{"node: {rdma: maybe}\n", ":1:14: node.rdma: must be one of route, any, none"},
 	{"node: {taint: 'a b'}\n", ":1:16: node.taint: must be a key as labels have them"},
 	{"node: {name: A}\n", ":1:14: node.name \"A\" isn't a valid name"},
+	{"node: {silentSeconds: 86401}\n", ":1:23: node.silentSeconds: must be from 0 to 86400"},
+	{"partitions: {heedNodes: perhaps}\n", ":1:25: partitions.heedNodes: must be "},
 	{"node: {calmSeconds: 3601}\n", ":1:21: node.calmSeconds: must be from 0 to 3600"},
 };
 

@@ -19,9 +19,9 @@ static unsigned again_ms; /* the scheduler asks */
 
 /* ---- the process ---- */
 
-static void on_nodes(void *arg)
+static void on_nodes(void *arg, bool fabric_only)
 {
-	(void)arg;
+	(void)arg, (void)fabric_only;
 	advertiser_look(advertiser);
 }
 

@@ -35,9 +35,9 @@ static struct nodes *nodes;
 
 /* ---- the world ---- */
 
-static void on_change(void *arg)
+static void on_change(void *arg, bool fabric_only)
 {
-	(void)arg;
+	(void)arg, (void)fabric_only;
 }
 
 static void set_controllers(const char *text)

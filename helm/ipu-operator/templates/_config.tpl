@@ -55,6 +55,9 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if not .Values.node.enabled -}}
+{{- $_ := set $config "node" (dict "silentSeconds" 0) -}}
+{{- end -}}
 {{- mergeOverwrite $config (deepCopy .Values.operatorConfig) | toYaml -}}
 {{- end }}
 
