@@ -398,6 +398,7 @@ static void plain_message(const struct partition_waiting *w, int64_t used, int64
 		[PARTITION_WHY_NO_CONTROLLER] = "no V-IPU controller is there for it",
 		[PARTITION_WHY_UNREACHABLE] = "no V-IPU controller answers",
 		[PARTITION_WHY_TOO_LARGE] = "no V-IPU controller is large enough for it",
+		[PARTITION_WHY_NO_NODE] = "none of the nodes that could run it is ready",
 		[PARTITION_WHY_NO_ROOM] = "so many IPUs aren't free side by side",
 		[PARTITION_WHY_QUEUED] =
 			"the IPUs that are free are kept for one ahead of it in the queue",
