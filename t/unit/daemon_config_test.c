@@ -288,7 +288,7 @@ static const struct value values[] = {
 	{"limits: {requestBodyBytes: 1024}", "IPUOPERATOR_LIMITS_REQUEST_BODY_BYTES=1024",
 	 "limits.requestBodyBytes=1024", "|16384|1024"},
 	{"scheduler: {requestBodyBytes: 65536}", "IPUOPERATOR_SCHEDULER_REQUEST_BODY_BYTES=65536",
-	 "scheduler.requestBodyBytes=65536", "|||65536|"},
+	 "scheduler.requestBodyBytes=65536", "|||1|900|65536|"},
 	{"scheduler: {clientCAFile: /c}", "IPUOPERATOR_SCHEDULER_CLIENT_CA_FILE=/c",
 	 "scheduler.clientCAFile=/c", "|2097152|/c||"},
 	{"scheduler: {clientCAFile: /c, clientNames: 'a,b'}", NULL, NULL, "|2097152|/c|a,b|"},
