@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The live page (doc/design/page.md): keeps what live and live/events say, and shows it. What a
-// frame changes is marked, and drawn once in the next animation frame: nodes are kept by key and
-// written to only where their text or attribute is another one. Strings become text, never markup.
+// The live page (doc/design/page.md): keeps what live and live/events say, and shows it. What has
+// changed is drawn once in the next animation frame: nodes are kept by key, and written to only
+// where something is another one. Strings become text, never markup.
 
 // ---- nodes and words ----
 
@@ -92,7 +92,7 @@ function tick() {
 // ---- what is known ----
 
 // Which parts of the page show what a change has.
-const SHOWN = {total: ["racks"], put: ["racks", "queue", "usage"], drop: ["racks", "queue", "usage"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
+const SHOWN = {total: ["racks"], put: ["racks", "queue", "usage"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
 const KINDS = ["controllers", "partitions", "waiting"];
 const pod = {known: false, total: {}, order: [], steps: [], usage: [], history: {period: 60, end: "", points: []},
 	controllers: new Map(), partitions: new Map(), waiting: new Map()};
@@ -180,7 +180,7 @@ const left = (column) => column * CELL + (column >> 2) * GAP;
 
 // A mask's 64 bits, the first IPU's first.
 function bits(mask) {
-	const high = parseInt(mask.slice(0, -8) || "0", 16), low = parseInt(mask.slice(-8), 16);
+	const high = parseInt(mask.slice(0, 8), 16), low = parseInt(mask.slice(-8), 16);
 	return Array.from({length: 64}, (_, i) => (i < 32 ? low >>> i : high >>> i - 32) & 1);
 }
 
@@ -210,7 +210,7 @@ function boxes([first, length]) {
 const path = (rectangles, inset) => rectangles.map((r) => `M${r.x + inset} ${r.y + inset}h${r.width - 2 * inset}` +
 	`v${r.height - 2 * inset}h${2 * inset - r.width}z`).join("");
 const positions = (mask) => runs(bits(mask)).map(([first, n]) => n === 1 ? `${first}` : `${first}–${first + n - 1}`).join(", ");
-const placeOf = (p) => p.places?.length ? p.places.map((place) => `domain ${place.domain}, ${positions(place.mask)}`).join("; ") : "not placed yet";
+const placeOf = (p) => p.places.length ? p.places.map((place) => `domain ${place.domain}, ${positions(place.mask)}`).join("; ") : "not placed yet";
 
 // ---- racks ----
 
@@ -286,7 +286,7 @@ function findFits(taken, sizes, n) {
 function drawDomains(c, domains, partitions, n) {
 	const sizes = c.domains ?? [], taken = sizes.map(() => new Array(64).fill(0)), kept = sizes.map(() => []);
 	const take = (place) => (place.bits ??= bits(place.mask)).forEach((bit, i) => bit && taken[place.domain] && (taken[place.domain][i] = 1));
-	for (const p of partitions) p.places?.forEach(take);
+	for (const p of partitions) p.places.forEach(take);
 	for (const r of c.reserved ?? []) {
 		take(r);
 		kept[r.domain]?.push(...runs(r.bits).flatMap(boxes));
@@ -317,7 +317,7 @@ function labelOf(p, width) {
 function updateBlocks(key) {
 	const p = pod.partitions.get(key), had = blocks.get(key) ?? [];
 	const rack = p && grid.kept.get(p.controller);
-	const layers = rack ? (p.places ?? []).map((place) => rack.children[3].children[place.domain]?.lastChild.children[3]) : [];
+	const layers = rack ? p.places.map((place) => rack.children[3].children[place.domain]?.lastChild.children[3]) : [];
 	const placed = layers.length > 0 && layers.every(Boolean);
 	const homes = placed ? layers : rack ? [rack.querySelector(".chips")] : [];
 	if (had.length !== homes.length || had.some((node, i) => node.parentNode !== homes[i])) {
@@ -557,7 +557,7 @@ function drawSteps() {
 // ---- the last hours ----
 
 const TICKS = {1: 10, 6: 60, 24: 240}, ROWS = {1: 5, 6: 30, 24: 120}; // minutes between the axis' times, and between a table's rows
-const SERIES = [["used", "In use"], ["external", "By hand"], ["reserved", "Reserved"], ["free", "Free"], ["waiting", "Waiting"]];
+const SERIES = [["used", "In use"], ["external", "By hand"], ["reserved", "Reserved"], ["free", "Unreserved"], ["waiting", "Waiting"]];
 const HIGH = 170, QUEUE = 46, TOP = 8, SIDE = 44;
 let hours = 6, pointed = null; // the point under the mouse, counted from the newest
 
@@ -645,8 +645,8 @@ function redraw() {
 	planned = false;
 	dirty.parts = new Set();
 	if (!pod.known) return;
-	if (parts.has("racks") || parts.has("hours")) drawTotals();
 	if (parts.has("racks")) {
+		drawTotals();
 		drawPicker();
 		drawRacks();
 		if (!$("#racks-table").hidden) tableOfRacks();
@@ -655,7 +655,7 @@ function redraw() {
 	if (parts.has("usage")) drawUsage();
 	if (parts.has("steps")) drawSteps();
 	if (parts.has("hours")) drawHours();
-	else if (parts.has("racks") && pointed === null && $("#chart").firstChild) $("#chart").firstChild.onpointerleave();
+	else if (parts.has("racks") && pointed === null) $("#chart svg")?.onpointerleave();
 	if (parts.has("about")) sayAbout();
 }
 
@@ -686,7 +686,7 @@ function connection(state, words) {
 	if (state !== "away") heardAt = Date.now();
 	set(node, "data-connection", state);
 	document.body.className = state;
-	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words); // the first time is what counts
+	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words);
 }
 
 const pause = (ms) => new Promise((resolve) => {
@@ -700,7 +700,7 @@ async function followEvents() {
 	let silence = setTimeout(() => control.abort(), FIRST_MS), rest = "", heard = false;
 	stop = () => control.abort();
 	try {
-		const headers = pod.known ? {"Last-Event-ID": pod.id} : {};
+		const headers = pod.id ? {"Last-Event-ID": pod.id} : {};
 		const answer = await fetch("live/events", {headers, cache: "no-store", signal: control.signal});
 		if ([404, 503].includes(answer.status) || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event"))) return false;
 		if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
@@ -724,6 +724,7 @@ async function followEvents() {
 			}
 		}
 	} catch (error) {
+		if (error instanceof SyntaxError) pod.id = ""; // an event that makes no sense: all of it again
 		if (!heard && !control.signal.aborted) throw error;
 		return heard; // else something on the way keeps the events to itself
 	} finally {
@@ -733,7 +734,7 @@ async function followEvents() {
 }
 
 async function ask() {
-	const headers = pod.known ? {"If-None-Match": `"${pod.id}"`} : {};
+	const headers = pod.id ? {"If-None-Match": `"${pod.id}"`} : {};
 	const answer = await fetch("live", {headers, cache: "no-store", signal: AbortSignal.timeout(ASK_MS * 2)});
 	if (answer.status !== 304 && !answer.ok) throw new Error(`HTTP ${answer.status}`);
 	if (answer.ok) takeSnapshot(await answer.json());
@@ -765,10 +766,10 @@ async function stayConnected() {
 async function learnNames() {
 	for (let said = "", more = true; more; await new Promise((resolve) => setTimeout(resolve, ASK_MS))) {
 		const answer = document.hidden ? null : await fetch("names", {cache: "no-store"}).catch(() => null);
-		const text = answer?.ok ? await answer.text() : said; // who doesn't answer is asked again
 		if (answer?.status === 404) return;
-		if (text === said) continue;
-		const told = JSON.parse(said = text);
+		const told = answer?.ok ? await answer.json().catch(() => null) : null, text = JSON.stringify(told);
+		if (!told || text === said) continue; // who doesn't answer is asked again
+		said = text;
 		more = told.names;
 		names = new Map(told.items.map((item) => [item.owner, item]));
 		limits = told.limited ?? "";
