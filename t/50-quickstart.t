@@ -97,7 +97,7 @@ my $event = qr{^event/mnist-training$};
 my $job = qr{^ipujob/mnist-training$};
 my $pod = qr{^pod/mnist-training-worker-0$};
 my $stats = qr{^GET /stats$};
-my @begin = ([$stats, qr/^\{"total":\{"used":0,"available":64\}\}$/], [$job, qr/^created/],
+my @begin = ([$stats, qr/^\{"total":\{"used":0,"available":64\}\}$/], [qr/^in a browser$/, qr{^http://127\.0\.0\.1:\d+/$}], [$job, qr/^created/],
 	[$event, qr/^PartitionRequested/]);
 my @runs = ([$event, qr/^PartitionActive/], [$event, qr/^PodCreated/], [$pod, qr/^Running  sim0/]);
 my @completes = ([$pod, qr/^Succeeded .*Completed/], [$job, qr/^Completed  All instances done/],
@@ -108,7 +108,7 @@ subtest 'the story' => sub {
 	is($result->{status}, 0, 'exit status') or diag($result->{err});
 	is($result->{err}, '', 'nothing on standard error');
 	my @lines = in_order('as it is', $result, @begin, @runs, [$job, qr/^Running/], @completes);
-	like($lines[3]{words} // '', qr/^PartitionActive  Partition $id with 1 IPU on 127.0.0.1:\d+ is active$/,
+	like($lines[4]{words} // '', qr/^PartitionActive  Partition $id with 1 IPU on 127.0.0.1:\d+ is active$/,
 		'the partition with id, size and controller');
 	is(last_line($result),
 		'ipujob/mnist-training Completed: All instances done; 0 IPUs used, 64 available',
@@ -287,6 +287,9 @@ subtest 'to stay' => sub {
 	is(http('GET', $url)->{status}, 200, 'the simulator answers');
 	my ($proxy) = $program->out =~ m{curl (http://\S+/stats)};
 	is(http('GET', $proxy)->{status}, 200, 'the operator answers');
+	my ($page) = $program->out =~ m{^The pod in a browser: (http://\S+/)$}m;
+	like(http('GET', $page)->{content}, qr/<!DOCTYPE html>/i, 'the live page is there');
+	is(http('GET', $page . 'live')->{json}{mode}, 'full', '... with names');
 	$program->stop(signal => 'INT', status => 0);
 	nothing_left('to stay');
 };
