@@ -511,6 +511,7 @@ subtest 'a new certificate' => sub {
 	set_clock($page, 61_000);
 	wait_until('the odd pair to be told', sub { ($renewing->err . $renewing->out) =~ /the present one stays/ });
 	is(curl($url, '--cacert', $cert)->{status}, 401, 'with half of another, the first stays');
+	ask("GET $_", on => $renewing, name => "$_ before the tracker has been read", status => 503) for '/live', '/live/events';
 	spit("$dir/used-key.pem", slurp($new[1]));
 	set_clock($page, 122_000);
 	wait_until('it to be used', sub { ($renewing->err . $renewing->out) =~ /a new certificate is in use/ });

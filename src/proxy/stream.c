@@ -347,6 +347,14 @@ static void reply_busy(struct http_exchange *ex, unsigned retry_ms, const char *
 	http_reply_err(ex, &err);
 }
 
+/* The tracker is being read: it doesn't take long. */
+static void reply_not_yet(struct http_exchange *ex, struct err *err)
+{
+	if (err->kind == ERR_UNAVAILABLE && !err->retry_after_ms)
+		err->retry_after_ms = 1000;
+	http_reply_err(ex, err);
+}
+
 void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
 {
 	struct http_header fields[PAGE_FIELDS + 1];
@@ -355,7 +363,7 @@ void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
 	struct text *t;
 
 	if (get_snapshot(s, &t, &err) < 0) {
-		http_reply_err(ex, &err);
+		reply_not_yet(ex, &err);
 		return;
 	}
 	snprintf(etag, sizeof(etag), "\"%s\"", t->id);
@@ -381,7 +389,11 @@ static void begin(struct http_exchange *ex)
 void stream_reply_events(struct stream *s, struct http_exchange *ex)
 {
 	struct str last = http_headers_get(ex->headers, "last-event-id");
+	struct err err = ERR_INIT;
+	uint64_t next = 0;
 	struct viewer *v;
+	struct text *t;
+	bool comes_back;
 
 	if (s->stopping) {
 		reply_busy(ex, 1000, "this process ends: come back, and another one answers");
@@ -393,10 +405,18 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 			   "every few seconds, or come back");
 		return;
 	}
+	comes_back = last.p && live_resume(s->live, last.p, &next);
+	if (!comes_back && get_snapshot(s, &t, &err) < 0) {
+		reply_not_yet(ex, &err);
+		return;
+	}
+	if (!comes_back)
+		text_unref(t); /* it's kept for a moment, for all who come now */
 	v = xcalloc(1, sizeof(*v));
 	v->s = s;
 	v->ex = ex;
-	v->needs_all = !last.p || !live_resume(s->live, last.p, &v->next);
+	v->next = next;
+	v->needs_all = !comes_back;
 	list_append(&s->viewers, &v->link);
 	list_init(&v->due);
 	metric_set(m.viewers, NULL, ++s->n);
