@@ -283,7 +283,9 @@ sub begin_traffic ($self, $phase) {
 	my $pods = '/api/v1/namespaces/default/pods';
 	my $proxy = 'http://' . $self->cluster_ip('ipu-operator-vipu-proxy');
 	my %request = (
-		'job reviews' => { where => 'api', method => 'POST', path => "$jobs?dryRun=All", body => $s->job('tried-%d', ipus => 2) },
+		# Several at once: the API server then has connections to several replicas.
+		map({ ("job reviews $_" => { where => 'api', method => 'POST', path => "$jobs?dryRun=All",
+			body => $s->job("tried-$_-%d", ipus => 2), every => 0.3 }) } 1 .. 3),
 		'Pod reviews' => { where => 'api', method => 'POST', path => "$pods?dryRun=All", body => $s->pod('tried-%d', ipus => 2) },
 		'jobs' => { where => 'api', method => 'POST', path => $jobs, body => $s->job("$phase-%d", ipus => 1, runs => 0.2), every => 2 },
 		'Pods' => { where => 'api', method => 'POST', path => $pods, body => $s->pod("$phase-pod-%d", ipus => 1, runs => 0.2), every => 4 },
@@ -299,9 +301,9 @@ sub begin_traffic ($self, $phase) {
 # A partition that the test has made meanwhile.
 sub count_other ($self) { return $self->{traffic}{others}++ }
 
-# Ends it, and sees that each request was answered but those that the code excuses, and that each job and Pod that was made has
-# come to its end, in one run and with one partition.
-sub end_traffic ($self, $excuse = sub ($answer) { 0 }) {
+# Ends it, and sees that each request was answered but those that the code excuses, within so many seconds where that's said, and
+# that each job and Pod that was made has come to its end, in one run and with one partition.
+sub end_traffic ($self, $excuse = sub ($answer) { 0 }, $within = undef) {
 	my $s = $self->{s};
 	my ($phase, $created, $others, $load) = @{ delete $self->{traffic} }{qw(phase created others load)};
 	my %made;
@@ -309,11 +311,12 @@ sub end_traffic ($self, $excuse = sub ($answer) { 0 }) {
 		my @answers = $self->end_load($load->{$name});
 		my @bad = grep { $_->{status} >= 300 } @answers;
 		my @took = sort { $a <=> $b } map { $_->{took} } @answers;
-		Test::More::diag(sprintf '%-12s %4d requests, %d not answered, median %.0f ms, longest %.0f ms', $name, scalar @answers,
+		Test::More::diag(sprintf '%-13s %4d requests, %d not answered, median %.0f ms, longest %.0f ms', $name, scalar @answers,
 			scalar @bad, 1000 * $took[ @took / 2 ], 1000 * $took[-1]);
 		my @worse = grep { !$excuse->($_) } @bad;
 		Test::More::is(scalar @worse, 0, "$name: each request was answered")
 			or Test::More::diag(map { sprintf "at %.3f: %d, again: %d, %s\n", @$_{qw(at status again text)} } @worse);
+		Test::More::cmp_ok($took[-1], '<', $within, "$name: … soon enough") if defined $within;
 		$made{$name} = grep { $_->{status} < 300 || $_->{again} =~ /^(?:2..|409)$/ } @answers;
 	}
 	my @jobs = sort grep { /^$phase-\d+$/ } map { $_->{metadata}{name} } $s->list('ipujobs', ns => 'default');
