@@ -14,6 +14,7 @@ use lib "$FindBin::Bin/lib";
 use IpuTest;
 use Test::More;
 
+watchdog(270);
 my $top = $ENV{TOP_SRCDIR} // "$FindBin::Bin/..";
 my $python = '/usr/bin/python3';
 -x $python && system("$python -c 'import grpc, grpc_tools' 2>/dev/null") == 0
@@ -49,10 +50,11 @@ openssl_run(qw(x509 -req -days 30 -CAcreateserial), '-in', "$dir/tls.csr", '-CA'
 
 sub lines_of { return join '', map { json_encode($_) . "\n" } @_ }
 
-# Our client's answers, in the order of the calls.
+# Our client's answers, in the order of the calls. What must be answered has a minute for it.
 sub ask_with_ours {
 	my ($address, $options, @calls) = @_;
-	my $done = run([$peer, @$options, $address], stdin => lines_of(@calls), name => 'vipu-peer');
+	@calls = map { +{deadlineMs => 60_000, %$_} } @calls;
+	my $done = run([$peer, @$options, $address], stdin => lines_of(@calls), name => 'vipu-peer', seconds => 120);
 	is($done->{status}, 0, 'our client ends well') or diag($done->{err});
 	my @answers = sort { $a->{call} <=> $b->{call} } map { json_decode($_) } split /\n/, $done->{out};
 	is(@answers, @calls, 'every call is answered');
@@ -62,7 +64,7 @@ sub ask_with_ours {
 sub ask_with_grpcio {
 	my ($address, $options, @calls) = @_;
 	my $done = run([$python, "$FindBin::Bin/lib/vipu_client.py", '--stubs', $stubs, @$options, $address],
-		stdin => lines_of(@calls), name => 'vipu_client.py');
+		stdin => lines_of(@calls), name => 'vipu_client.py', seconds => 120);
 	is($done->{status}, 0, "grpcio's client ends well") or diag($done->{err});
 	my @answers = map { json_decode($_) } split /\n/, $done->{out};
 	is(@answers, @calls, 'every call is answered');
@@ -78,9 +80,12 @@ sub start_grpcio {
 	return ($server, '127.0.0.1:' . $server->port('vipu'), $log);
 }
 
+# On a clock that stands still (core/clock.h: struct clock_page).
+my $clock = "$dir/clock";
 sub start_ours {
 	my (@options) = @_;
-	my $server = start('vipu-peer', path => $peer, args => \@options);
+	spit($clock, pack('a8 q<7', "\0IPUCLK1", 0, 1, 1_000_000, 1_700_000_000_000, 0, 0, 0));
+	my $server = start('vipu-peer', path => $peer, args => \@options, env => {IPU_CLOCK_PAGE => $clock});
 	return ($server, '127.0.0.1:' . $server->port('vipu'));
 }
 
@@ -155,7 +160,7 @@ subtest 'our client: every method and field' => sub {
 	is_deeply($asked[9]{request}, {partition_id => 'p-1', relocatable => JSON::PP::true}, 'ResetPartition');
 	is_deeply($asked[11]{request}, {partition_id => 'p-1'}, 'no GCD asked for');
 	is_deeply($asked[12]{request}, {partition_id => 'p-1', gcd_id => {}}, 'GCD 0 is one asked for');
-	ok((grep { $_->{deadline} > 3 && $_->{deadline} <= 5 } @asked) == @asked, 'deadlines came along');
+	ok((grep { $_->{deadline} > 30 && $_->{deadline} <= 60 } @asked) == @asked, 'deadlines came along');
 	like($asked[0]{metadata}{'user-agent'}, qr/ipu-operator/, 'and who we are');
 	$server->stop;
 };
@@ -178,11 +183,11 @@ subtest 'our client: errors' => sub {
 	}
 	my ($died, $slow, $after, $foreign, $large, $huge) = ask_with_ours($address, [],
 		{method => 'ResetPartition', id => 'die'},
-		{method => 'ResetPartition', id => 'slow-3000', deadlineMs => 300},
+		{method => 'ResetPartition', id => 'slow-8000', deadlineMs => 2000},
 		{method => 'GetPartitionStatus', id => 'slow-50'},
 		{method => 'ListPartitions', allocation => 'foreign'},
-		{method => 'ListPartitions', allocation => 'large', deadlineMs => 30000},
-		{method => 'ListPartitions', allocation => 'huge', deadlineMs => 30000});
+		{method => 'ListPartitions', allocation => 'large'},
+		{method => 'ListPartitions', allocation => 'huge'});
 	is($died->{error}{status}, 'UNKNOWN', 'an exception in the server is UNKNOWN');
 	ok($died->{error}{maybeApplied}, 'and may have taken effect');
 	is($slow->{error}{status}, 'DEADLINE_EXCEEDED', 'a slow answer: the deadline passes');
@@ -190,7 +195,7 @@ subtest 'our client: errors' => sub {
 	ok($slow->{error}{maybeApplied}, 'and may have taken effect');
 	is($after->{reply}{id}, 'slow-50', 'the connection goes on');
 	is($foreign->{error}{kind}, 'denied', 'another allocation is denied');
-	is(@{$large->{reply}}, 20001, 'a reply of more than a megabyte');
+	is(@{$large->{reply}}, 10001, 'a reply of more than a megabyte');
 	is($huge->{error}{kind}, 'limit', 'one over the limit is refused');
 	is($huge->{error}{status}, 'RESOURCE_EXHAUSTED', 'with the status for it');
 	$server->stop;
@@ -199,7 +204,7 @@ subtest 'our client: errors' => sub {
 subtest 'our client: many at once over ten streams' => sub {
 	my ($server, $address, $log) = start_grpcio();
 	my @answers = ask_with_ours($address, ['--parallel'],
-		map { +{method => 'GetPartitionStatus', id => "slow-" . (5 + $_ % 7), deadlineMs => 20000} } 1 .. 300);
+		map { +{method => 'GetPartitionStatus', id => "slow-" . (5 + $_ % 7)} } 1 .. 300);
 	is(scalar(grep { ($_->{reply}{ready} // '') eq 'PS_ERROR' } @answers), 300, 'all 300 are answered');
 	is(scalar(requests($log)), 300, 'none was sent twice');
 	$server->stop;
@@ -240,7 +245,9 @@ subtest "grpcio's client and our controller" => sub {
 		{method => 'CreatePartition', request => {requirements => {id => 'p1', size => 8, num_gcds => 2,
 			reconfigurable => JSON::PP::true}}},
 		{method => 'GetPartitionStatus', request => {partition_id => 'p1'}},
-		{sleep => 0.2},
+		{clock => $clock, ms => 49},
+		{method => 'GetPartitionStatus', request => {partition_id => 'p1'}},
+		{clock => $clock, ms => 1},
 		{method => 'GetPartitionStatus', request => {partition_id => 'p1'}},
 		{method => 'ListPartitions'},
 		{method => 'ListPartitions', request => {allocation_id => 'other'}},
@@ -253,7 +260,7 @@ subtest "grpcio's client and our controller" => sub {
 		{method => 'ResetPartition', request => {partition_id => 'p1'}},
 		{method => 'ResetPartition', request => {partition_id => 'p1'}},
 		{method => 'RemovePartition', request => {partition_id => 'p1'}},
-		{sleep => 0.6},
+		{clock => $clock, ms => 600},
 		{method => 'GetPartitionStatus', request => {partition_id => 'p1'}});
 	my @reply = map { $_->{reply} } @answers;
 	is($reply[0]{version}, '1.18.0', 'GetVersion');
@@ -264,25 +271,26 @@ subtest "grpcio's client and our controller" => sub {
 	is($reply[4]{partition_id}, 'p1', 'CreatePartition');
 	is($reply[5]{status}{ready_state}, 'PS_PENDING', 'is pending at first');
 	is($reply[5]{status}{operation_state}, 'POS_CREATING', 'being created');
-	is($reply[7]{status}{ready_state}, 'PS_ACTIVE', 'then active');
-	my $spec = $reply[8]{partitions}[0]{spec};
+	is($reply[7]{status}{ready_state}, 'PS_PENDING', 'until its time has come');
+	is($reply[9]{status}{ready_state}, 'PS_ACTIVE', 'then active');
+	my $spec = $reply[10]{partitions}[0]{spec};
 	is(@{$spec->{ipus}}, 8, 'ListPartitions: its IPUs');
 	is($spec->{num_gcds}, 2, 'its GCDs');
 	is($spec->{sync_type}, 'ST_GS2_DEFAULT', 'the sync type that goes with reconfigurable');
-	is_deeply($reply[9], {}, 'another allocation has none');
-	my $gcds = $reply[10]{ipuof_config}{gcd_configs};
+	is_deeply($reply[11], {}, 'another allocation has none');
+	my $gcds = $reply[12]{ipuof_config}{gcd_configs};
 	is_deeply([map { $_->{attributes}{'GCD Id'} } @$gcds], ['0', '1'], 'the configuration of both GCDs');
 	is_deeply([map { scalar @{$_->{devices}} } @$gcds], [4, 4], 'with 4 devices each');
-	is_deeply([map { $_->{attributes}{'GCD Id'} } @{$reply[11]{ipuof_config}{gcd_configs}}], ['1'],
+	is_deeply([map { $_->{attributes}{'GCD Id'} } @{$reply[13]{ipuof_config}{gcd_configs}}], ['1'],
 		'and of one of them');
-	is($answers[12]{status}, 'ALREADY_EXISTS', 'the same id again');
-	is($answers[13]{status}, 'INVALID_ARGUMENT', 'no power of two');
-	is($answers[14]{status}, 'RESOURCE_EXHAUSTED', 'no room');
-	is_deeply($reply[15], {}, 'ResetPartition');
-	is($answers[16]{status}, 'FAILED_PRECONDITION', 'not while it is being reset');
-	is_deeply($reply[17], {}, 'RemovePartition');
-	is($answers[19]{status}, 'NOT_FOUND', 'then it is gone');
-	like($answers[19]{message}, qr/^partition "p1" not found$/, 'in words');
+	is($answers[14]{status}, 'ALREADY_EXISTS', 'the same id again');
+	is($answers[15]{status}, 'INVALID_ARGUMENT', 'no power of two');
+	is($answers[16]{status}, 'RESOURCE_EXHAUSTED', 'no room');
+	is_deeply($reply[17], {}, 'ResetPartition');
+	is($answers[18]{status}, 'FAILED_PRECONDITION', 'not while it is being reset');
+	is_deeply($reply[19], {}, 'RemovePartition');
+	is($answers[21]{status}, 'NOT_FOUND', 'then it is gone');
+	like($answers[21]{message}, qr/^partition "p1" not found$/, 'in words');
 
 	@answers = ask_with_grpcio($address, ['--parallel'],
 		map { +{method => 'CreatePartition', request => {requirements => {id => "q$_", size => 1}}} } 1 .. 140);
@@ -301,11 +309,11 @@ subtest "grpcio's client: faults, TLS and credentials of our controller" => sub 
 			{kind => 'lose-reply', method => 'CreatePartition'}]));
 	my @secure = ('--ca', "$dir/ca.pem");
 	my @key = ('--metadata', 'api-user-id=me', '--metadata', 'api-access-key=secret');
-	my $create = {method => 'CreatePartition', request => {requirements => {id => 'p', size => 4}}, timeout => 1};
+	my $create = {method => 'CreatePartition', request => {requirements => {id => 'p', size => 4}}, timeout => 60};
 	my @answers = ask_with_grpcio($address, [@secure, @key], $create,
 		{method => 'GetPartitionStatus', request => {partition_id => 'p'}, timeout => 0.3},
 		{method => 'ResetPartition', request => {partition_id => 'p'}},
-		$create, {method => 'ListPartitions'});
+		{%$create, timeout => 4}, {method => 'ListPartitions'});
 	is_deeply([map { $_->{status} // 'OK' } @answers],
 		['RESOURCE_EXHAUSTED', 'DEADLINE_EXCEEDED', 'UNAVAILABLE', 'DEADLINE_EXCEEDED', 'OK'], 'as injected');
 	is($answers[0]{message}, 'voll: 100 % ☃', 'the message, percent-decoded');

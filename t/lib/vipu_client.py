@@ -2,13 +2,14 @@
 #
 # A V-IPU client by the reference gRPC implementation, for interoperability tests: reads a JSON
 # document {"method", "request", "timeout"} a line, prints {"reply"} or {"status", "message"} a line.
+# {"clock", "ms"} moves the controller's clock: the page at that path (core/clock.h).
 # With --parallel all calls are under way at once. Uses stubs that the test made from our .proto.
 
 import argparse
 import concurrent.futures
 import json
+import struct
 import sys
-import time
 
 import grpc
 from google.protobuf import json_format
@@ -49,15 +50,19 @@ metadata = [tuple(entry.split("=", 1)) for entry in args.metadata]
 
 
 def call(line):
-    if "sleep" in line:
-        time.sleep(line["sleep"])
-        return {"slept": True}
+    if "clock" in line:
+        with open(line["clock"], "r+b") as page:
+            page.seek(24)
+            times = struct.unpack("<qq", page.read(16))
+            page.seek(24)
+            page.write(struct.pack("<qq", *(ms + line["ms"] for ms in times)))
+        return {"moved": True}
     name = line["method"]
     kind = "VersionRequest" if name == "GetVersion" else name + "Request"
     request = json_format.ParseDict(line.get("request", {}), getattr(pb, kind)())
     method = getattr(services.get(name, user), name)
     try:
-        reply = method(request, timeout=line.get("timeout", 10), metadata=metadata)
+        reply = method(request, timeout=line.get("timeout", 60), metadata=metadata)
         return {"reply": json_format.MessageToDict(reply, preserving_proto_field_name=True)}
     except grpc.RpcError as error:
         return {"status": error.code().name, "message": error.details()}

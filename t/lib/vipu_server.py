@@ -99,7 +99,10 @@ class Version(stubs.VersionServiceServicer):
 class User(stubs.UserServiceServicer):
     def ListPartitions(self, request, context):
         log("ListPartitions", request, context)
-        counts = {"": 2, "none": 0, "large": 20000, "huge": 80000}
+        counts = {"": 2, "none": 0, "large": 10000}
+        if request.allocation_id == "huge":  # the same one over and over, which takes Python no time
+            one = pb.ListPartitionsReply(partitions=[partition(0, "p-0")]).SerializeToString()
+            return pb.ListPartitionsReply.FromString(one * 80000)
         if request.allocation_id not in counts:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "not yours")
         return pb.ListPartitionsReply(

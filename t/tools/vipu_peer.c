@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "grpc/status.h"
@@ -479,8 +480,10 @@ int main(int argc, char **argv)
 			die("options", NULL);
 		}
 	}
+	const char *page = getenv("IPU_CLOCK_PAGE");
 	log_init(LOG_WARN, LOG_TEXT, 2);
-	if (loop_new(&p.loop, &err) < 0 || net_new(p.loop, &p.net, &err) < 0)
+	if ((page && clock_use_page(page, &err) < 0) || loop_new(&p.loop, &err) < 0 ||
+	    net_new(p.loop, &p.net, &err) < 0)
 		die("start", &err);
 	int status = o.ports_file    ? run_server(&p, &o)
 		     : optind < argc ? run_calls(&p, &o, argv[optind])
