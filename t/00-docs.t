@@ -229,7 +229,8 @@ my %anchors_of;
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	my $folder = $page =~ s{[^/]*$}{}r;
 	my @dead;
-	for my $link (grep { !/^https?:/ } file_text($page) =~ s/`[^`\n]*`//gr =~ /\]\(([^)\s]+)\)/g) {
+	my $text = file_text($page) =~ s/`[^`\n]*`//gr;
+	for my $link (grep { !/^https?:/ } $text =~ /\]\(([^)\s]+)\)/g, $text =~ /<(?:img|source)\b[^>]*?\bsrc(?:set)?="([^"]+)"/g) {
 		my ($file, $anchor) = $link =~ /^([^#]*)#?(.*)$/;
 		my $path = $file eq '' ? $page : "$folder$file";
 		1 while $path =~ s{(^|/)[^/]+/\.\./}{$1};

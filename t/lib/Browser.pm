@@ -151,7 +151,7 @@ sub _answer ($self, $id, $seconds) {
 # ---- pages ----
 
 # Opens an address in a page of its own; the one before of that name is closed. Options: name, width, height,
-# dark, reduced (motion), script (false: JavaScript is off).
+# dark, reduced (motion), script (false: JavaScript is off), clock (leap() moves the page's).
 sub open ($self, $url, %option) {
 	my $name = delete $option{name} // 'page';
 	my $answer = $self->ask('open', page => $name, url => $url, map { ($_ => _plain($_, $option{$_})) } keys %option);
@@ -197,6 +197,7 @@ sub press ($self, $key, $times = 1) { return $self->ask('press', key => $key, ti
 sub click ($self, $selector) { return $self->ask('click', selector => $selector) }
 sub hover ($self, $selector) { return $self->ask('hover', selector => $selector) }
 sub shot ($self, $path, %option) { return $self->ask('shot', path => $path, %option) }
+sub leap ($self, $seconds) { return $self->ask('leap', ms => 1000 * $seconds) }
 sub reload ($self) { return $self->ask('reload') }
 sub size ($self, $width, $height) { return $self->ask('size', width => $width, height => $height) }
 sub requests ($self) { return @{ $self->ask('requests') } }
@@ -229,6 +230,8 @@ sub answer ($self, $path, %answer) {
 sub frame ($class, $id, $event, $data) { return "id: $id\nevent: $event\ndata: " . json_encode($data) . "\n\n" }
 
 sub push ($self, @frames) { return $self->{browser}->ask('push', name => $self->{name}, frames => \@frames) }
+# From now on the daemon is there.
+sub move ($self, $from) { return $self->{browser}->ask('move', name => $self->{name}, from => $from) }
 sub cut ($self) { return $self->{browser}->ask('cut', name => $self->{name}) }
 sub seen ($self) { return @{ $self->{browser}->ask('seen', name => $self->{name}) } }
 

@@ -59,7 +59,7 @@ function watch(name, page) {
 	return kept;
 }
 
-async function open({ page: name, url, width = 1280, height = 900, dark = false, reduced = false, script = true, await_load = true }) {
+async function open({ page: name, url, width = 1280, height = 900, dark = false, reduced = false, script = true, clock = false }) {
 	await pages.get(name)?.context.close();
 	const context = await browser.newContext({
 		viewport: { width, height },
@@ -69,10 +69,12 @@ async function open({ page: name, url, width = 1280, height = 900, dark = false,
 		locale: 'en-GB',
 		timezoneId: 'UTC',
 	});
+	if (clock) // leaps when it's told to, and goes on from there
+		await context.clock.install();
 	await context.addInitScript({ content: look });
 	const kept = watch(name, await context.newPage());
 	kept.origin = new URL(url).origin;
-	const answer = await kept.page.goto(url, { waitUntil: await_load ? 'load' : 'commit', timeout: 60000 });
+	const answer = await kept.page.goto(url, { waitUntil: 'load', timeout: 60000 });
 	return { status: answer.status(), headers: answer.headers() };
 }
 
@@ -86,6 +88,25 @@ async function wait_for(page, { expression, seconds = 30 }) {
 		if (Date.now() > end)
 			throw new Error(`waited ${seconds} s in vain for ${expression}`);
 		await new Promise(resolve => setTimeout(resolve, pause_ms));
+	}
+}
+
+// A picture's size, and the mean colours of the fields of a grid over it.
+async function grid_of({ path, columns = 16, rows = 12 }) {
+	const context = await browser.newContext();
+	try {
+		const page = await context.newPage();
+		return await page.evaluate(async ({ data, columns, rows }) => {
+			const bitmap = await createImageBitmap(await (await fetch(data)).blob());
+			const canvas = new OffscreenCanvas(columns, rows);
+			const brush = canvas.getContext('2d');
+			brush.imageSmoothingQuality = 'high';
+			brush.drawImage(bitmap, 0, 0, columns, rows);
+			const colours = [...brush.getImageData(0, 0, columns, rows).data].filter((_, i) => i % 4 !== 3);
+			return { width: bitmap.width, height: bitmap.height, colours };
+		}, { data: `data:image/png;base64,${readFileSync(path).toString('base64')}`, columns, rows });
+	} finally {
+		await context.close();
 	}
 }
 
@@ -123,6 +144,7 @@ const of_page = {
 		...(dark === undefined ? {} : { colorScheme: dark ? 'dark' : 'light' }),
 		...(reduced === undefined ? {} : { reducedMotion: reduced ? 'reduce' : 'no-preference' }),
 	}),
+	leap: (page, { ms }) => page.clock.fastForward(ms),
 	reload: page => page.reload({ waitUntil: 'load', timeout: 60000 }).then(() => true),
 	tree: page => page.locator('body').ariaSnapshot({ timeout: 30000 }),
 };
@@ -130,6 +152,7 @@ const of_page = {
 const of_driver = {
 	launch,
 	open,
+	grid: grid_of,
 	close: async ({ page: name }) => {
 		await pages.get(name)?.context.close();
 		pages.delete(name);
@@ -143,6 +166,7 @@ const of_driver = {
 		return made.listen();
 	},
 	answer: ({ name, path, ...answer }) => upstream(name).answer(path, answer),
+	move: ({ name, from }) => { upstream(name).from = from; },
 	push: ({ name, frames }) => upstream(name).push(frames),
 	cut: ({ name }) => upstream(name).cut(),
 	seen: ({ name }) => upstream(name).seen(),

@@ -6,7 +6,7 @@
 globalThis.look = {
 	all: selector => [...document.querySelectorAll(selector)],
 	one: selector => document.querySelector(selector),
-	words: element => element?.innerText.replace(/\s+/g, ' ').trim() ?? null,
+	words: element => (element?.innerText ?? element?.textContent)?.replace(/\s+/g, ' ').trim() ?? null,
 	text: selector => look.words(look.one(selector)),
 	shown: element => Boolean(element) && element.checkVisibility({ visibilityProperty: true }) && element.getClientRects().length > 0,
 
@@ -54,8 +54,33 @@ globalThis.look = {
 	too_wide: () => {
 		const width = document.documentElement.clientWidth;
 		const needed = document.documentElement.scrollWidth;
+		const clipped = element => element && (getComputedStyle(element).overflowX !== 'visible' || clipped(element.parentElement));
 		return needed <= width ? [] : [`${needed} in ${width}`, ...look.all('body *')
-			.filter(element => element.getBoundingClientRect().right > width + 1 || element.scrollWidth > width)
-			.slice(0, 10).map(element => `${element.localName}.${element.getAttribute('class') ?? ''}`)];
+			.filter(element => !clipped(element.parentElement) && (element.getBoundingClientRect().right > width + 1 || !clipped(element) && element.scrollWidth > width))
+			.slice(0, 5).map(element => `${element.localName}#${element.id}.${element.getAttribute('class') ?? ''} in #${element.parentElement.id}`)];
+	},
+
+	// From now on: the states that each partition is seen in, in their order, and which parts of the page move by themselves.
+	watch: () => {
+		look.states = {};
+		look.shifts = [];
+		const note = element => {
+			const { partition, state } = element.dataset ?? {};
+			if (partition && look.states[partition]?.at(-1) !== state)
+				(look.states[partition] ??= []).push(state);
+		};
+		look.all('[data-partition]').forEach(note);
+		new MutationObserver(changes => changes.forEach(({ target, addedNodes }) => {
+			note(target);
+			for (const node of addedNodes)
+				if (node.querySelectorAll)
+					[node, ...node.querySelectorAll('[data-partition]')].forEach(note);
+		})).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state', 'data-partition'] });
+		new PerformanceObserver(list => list.getEntries().filter(entry => !entry.hadRecentInput).forEach(entry => {
+			for (const { node, previousRect, currentRect } of entry.sources)
+				if (/^(section|header|main|form|h2)$/.test(node?.localName))
+					look.shifts.push(`${node.localName} ${node.id}: ${Math.round(currentRect.top - previousRect.top)} px`);
+		})).observe({ type: 'layout-shift' });
+		return true;
 	},
 };

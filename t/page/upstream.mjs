@@ -5,8 +5,10 @@
 
 import { createServer, request } from 'node:http';
 
-const kept_headers = ['content-type', 'content-security-policy', 'x-content-type-options', 'x-frame-options',
+const kept_headers = ['content-type', 'content-encoding', 'etag', 'cache-control', 'vary', 'content-security-policy', 'x-content-type-options', 'x-frame-options',
 	'referrer-policy', 'cross-origin-opener-policy', 'cross-origin-resource-policy', 'permissions-policy'];
+
+const pick = (headers, names) => Object.fromEntries(names.filter(name => headers[name]).map(name => [name, headers[name]]));
 
 export class Upstream {
 	constructor(from) {
@@ -27,7 +29,7 @@ export class Upstream {
 
 	// With "frames": an event stream that begins with these texts, and stays open. Without an answer: the daemon's again.
 	answer(path, answer) {
-		if (Object.keys(answer).some(key => !['id', 'do'].includes(key)))
+		if (['status', 'type', 'body', 'headers', 'frames'].some(key => key in answer))
 			this.answers.set(path, answer);
 		else
 			this.answers.delete(path);
@@ -56,17 +58,15 @@ export class Upstream {
 	}
 
 	pass_on(ask, reply) {
-		const onwards = request(new URL(ask.url, this.from), { method: ask.method }, got => {
-			const headers = Object.fromEntries(kept_headers.filter(name => got.headers[name]).map(name => [name, got.headers[name]]));
-			reply.writeHead(got.statusCode, headers);
+		const asked = { host: new URL(this.from).host, ...pick(ask.headers, ['accept', 'accept-encoding', 'if-none-match', 'last-event-id']) };
+		const onwards = request(new URL(ask.url, this.from), { method: ask.method, headers: asked }, got => {
+			reply.writeHead(got.statusCode, pick(got.headers, kept_headers));
+			reply.flushHeaders();
+			got.on('error', () => reply.destroy());
 			got.pipe(reply);
 		});
-		onwards.on('error', error => {
-			if (!reply.headersSent)
-				reply.writeHead(502, { 'content-type': 'text/plain' });
-			reply.end(String(error));
-		});
-		onwards.setTimeout(20000, () => onwards.destroy(new Error('the daemon takes too long')));
+		onwards.on('error', () => reply.destroy()); // as if the daemon were here
+		reply.on('close', () => onwards.destroy());
 		onwards.end();
 	}
 
