@@ -1,0 +1,154 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The live page in a browser, and who looks at it: by keyboard alone, in words, in the dark, on a phone and on a wall; what
+# axe-core finds; and how long it takes to draw a large pod's changes. Its files are the daemon's, what it's told is the test's.
+
+use v5.36;
+use utf8;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use Browser;
+use IpuTest;
+use PagePod qw(small_pod snapshot);
+use Test::More;
+
+watchdog(280);
+my $browser = Browser->start;
+my $world = PagePod->new($browser);
+
+subtest 'by keyboard alone' => sub {
+	my $pod = $world->say(small_pod());
+	my $page = $world->open();
+	my @way;
+	for (1 .. 60) {
+		$page->press('Tab');
+		push @way, $page->get('look.focus()');
+		last if exists $way[-1]{partition};
+	}
+	ok(exists $way[-1]{partition}, 'Tab leads to a block') or return diag(explain([ map { "$_->{tag} $_->{text}" } @way ]));
+	my %seen = ($way[-1]{partition} => 1);
+	for my $key (qw(ArrowRight ArrowRight ArrowRight ArrowRight ArrowDown ArrowLeft ArrowUp Home End)) {
+		$page->press($key);
+		my $focus = $page->get('look.focus()');
+		ok(exists $focus->{partition}, "$key stays among the blocks") or diag(explain($focus));
+		$seen{ $focus->{partition} // '' } = 1;
+	}
+	is_deeply([ sort keys %seen ], [ sort map { $_->{key} } @{ $pod->{partitions} } ], 'arrows reach every block');
+	$page->press('Home');
+	my $key = $page->get('look.focus().partition');
+	my ($chosen) = grep { $_->{key} eq $key } @{ $pod->{partitions} };
+	isnt($page->get('getComputedStyle(document.activeElement).outlineStyle + getComputedStyle(document.activeElement.firstElementChild ?? document.activeElement).strokeWidth'), 'none0px',
+		'it can be seen where the keyboard is');
+	$page->press('Enter');
+	my $words = $page->wait_for('its details', qq{look.shown(look.one('[data-details="$key"]')) && look.text('[data-details="$key"]')});
+	like($words, qr/\Q$_\E/, "the details tell: $_") for $chosen->{namespace}, $chosen->{name}, $chosen->{id}, "$chosen->{ipus} IPU", $chosen->{state}, 'Controller 1',
+		$chosen->{pods}[0]{name}, $chosen->{pods}[0]{node};
+	$page->press('Escape');
+	$page->wait_for('the details to close', '!look.shown(look.one("[data-details]"))');
+	is($page->get('look.focus().partition'), $key, 'Escape closes them, and the keyboard is where it was');
+	$page->is_clean('no fault');
+};
+
+subtest 'in words' => sub {
+	my $pod = $world->say(small_pod());
+	my $page = $world->open();
+	$page->click('[data-table="racks"]');
+	is($page->get('look.one(`[data-table="racks"]`).getAttribute("aria-pressed")'), 'true', 'the racks as a table');
+	my $rows = $page->get('look.all("#racks tr").filter(look.shown).map(look.words)');
+	for my $partition (@{ $pod->{partitions} }) {
+		my $name = $partition->{external} ? 'by hand' : $partition->{name};
+		is(scalar(grep { /\Q$name\E/ && /\b$partition->{ipus}\b/ && /\Q$partition->{state}\E/ } @$rows), 1, "a row tells of $partition->{key}");
+	}
+	ok((grep { /gone\.example/ && /unreachable/ } @$rows), 'a row tells of the controller that is away');
+	my $tree = $page->ask('tree');
+	like($tree, qr/- $_/, "a screen reader finds: $_") for 'heading "IPUs"', 'main', 'banner', 'status', 'table', 'list';
+	$page->is_clean('no fault');
+};
+
+subtest 'what axe-core finds' => sub {
+	$world->say(small_pod());
+	for my $dark (0, 1) {
+		my $page = $world->open(dark => $dark);
+		for my $state ('as it comes', 'with details', 'with tables') {
+			$page->get('look.one("[data-partition]").dispatchEvent(new MouseEvent("click", { bubbles: true }))') if $state eq 'with details';
+			if ($state eq 'with tables') {
+				$page->click(qq{[data-table="$_"]}) for qw(racks hours);
+			}
+			my (@serious, @others);
+			for my $found (@{ $page->ask('axe') }) {
+				push @{ $found->{impact} =~ /^(?:serious|critical)$/ ? \@serious : \@others }, "$found->{id} ($found->{impact}): " . join '; ', @{ $found->{nodes} };
+			}
+			is_deeply(\@serious, [], ($dark ? 'dark, ' : 'light, ') . "$state: nothing serious");
+			diag("also found, $state: $_") for @others;
+		}
+		$page->is_clean('no fault');
+	}
+};
+
+subtest 'in every width' => sub {
+	$world->say(small_pod());
+	my $page = $world->open(width => 320, height => 640);
+	for my $width (320, 360, 600, 768, 1024, 1280, 1920, 2560) {
+		$page->size($width, 900);
+		is_deeply($page->get('look.too_wide()'), [], "nothing is wider than $width");
+		is($page->get('look.all("[data-total], [data-partition], [data-waiting]").filter(element => !look.shown(element)).length'), 0, '... and nothing is missing');
+	}
+	$page->close;
+};
+
+subtest 'without motion' => sub {
+	my $pod = $world->say(small_pod());
+	my $page = $world->open(reduced => 1);
+	$world->event($page, 'change', { put => { partitions => [ { %{ $pod->{partitions}[0] }, state => 'resetting' }, { %{ $pod->{partitions}[1] }, state => 'releasing' } ] } });
+	is_deeply($page->get('document.getAnimations().filter(a => a.playState === "running").map(a => a.animationName ?? a.transitionProperty)'), [],
+		'nothing moves for those who asked for that');
+};
+
+# ---- a large pod ----
+
+# Milliseconds from an animation frame's begin until all that it changed is laid out, for each frame with changes in it.
+my $measure = <<'END';
+(() => {
+	globalThis.frames_ms = [];
+	const original = globalThis.requestAnimationFrame.bind(globalThis);
+	globalThis.requestAnimationFrame = callback => original(time => {
+		const begin = performance.now();
+		callback(time);
+		document.body.getBoundingClientRect();
+		frames_ms.push(performance.now() - begin);
+	});
+	return true;
+})()
+END
+
+sub load_factor () {
+	my ($load) = (slurp('/proc/loadavg') // '1') =~ /^([\d.]+)/;
+	my $processors = () = (slurp('/proc/cpuinfo') // '') =~ /^processor/mg;
+	my $factor = $load / ($processors || 1);
+	return $factor < 1 ? 1 : $factor > 10 ? 10 : $factor;
+}
+
+subtest 'a large pod' => sub {
+	my $pod = $world->say(snapshot(controllers => 16, partitions => 63, ipus => 1));
+	my $page = $world->open(width => 1920, height => 1080);
+	is($page->get('look.partitions().length'), 16 * 63, '16 controllers of 64 IPUs, 1,008 partitions');
+	$page->get($measure);
+	my (@each, @states) = ();
+	for my $round (1 .. 30) {
+		my $c = 1 + $round % 16;
+		my @partitions = map { { %{ $pod->{partitions}[63 * ($c - 1) + $_] }, state => $round % 2 ? 'resetting' : 'releasing' } } 0 .. 3;
+		$world->event($page, 'change', { time => $pod->{time}, put => { partitions => \@partitions, controllers => [ { %{ $pod->{controllers}[$c - 1] }, usedIPUs => $round } ] },
+			total => { totalIPUs => 1024, usedIPUs => $round } });
+	}
+	my @ms = sort { $a <=> $b } grep { $_ > 0.2 } @{ $page->get('frames_ms') };
+	cmp_ok(scalar @ms, '>=', 20, 'frames were drawn');
+	my $factor = load_factor();
+	diag(sprintf 'a change of a large pod is drawn in %.1f ms (least %.1f, most %.1f; %d frames, load factor %.1f)', $ms[$#ms / 2], $ms[0], $ms[-1], scalar @ms, $factor);
+	cmp_ok($ms[$#ms / 4], '<', 16 * $factor, 'a change is drawn within a frame of 16 ms');
+	$page->is_clean('no fault');
+};
+
+$browser->stop;
+$world->stop;
+done_testing();
