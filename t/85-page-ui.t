@@ -16,7 +16,7 @@ watchdog(240);
 my $dir = test_dir();
 my $browser = Browser->start;
 my $folder = "$dir/sim";
-my $sim = start('ipu-sim', args => [ '--dir', $folder, '--agents=4' ]);
+my $sim = start('ipu-sim', args => [ '--dir', $folder, '--agents=4', '--pod-run-ms=0' ]);
 my $token = slurp("$folder/token");
 my @operator = ('--kubeconfig', "$folder/kubeconfig", map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.page=usage',
 	'controllers=127.0.0.1:' . $sim->port('vipu0'), map { "$_=127.0.0.1:0" } qw(proxy.tlsListen health.listen metrics.listen));
