@@ -64,7 +64,8 @@ let skew = 0; // the daemon's clock less ours
 const now = () => Date.now() + skew;
 const two = (n) => String(n).padStart(2, "0");
 const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}`;
-const exact = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"}).format;
+const {format} = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
+const exact = (t) => isNaN(t) ? "" : format(t);
 
 function age(ms) {
 	const s = Math.max(0, Math.floor(ms / 1000));
@@ -419,7 +420,7 @@ function showDetails() {
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? names.get(p.owner)?.kind;
 	const rows = [["Owner", [kind, who(p)].join(" ")],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
-		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", p.since && exact(new Date(p.since))],
+		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", exact(new Date(p.since))],
 		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${count(p.ipus, "IPU")}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
@@ -627,7 +628,7 @@ function tableOfRacks() {
 	keepRows(bodies[0], racks.map((c) => [c.key, fullNameOf(c), marksOf(c).join(", ") || "reachable",
 		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, largestOf(c)]));
 	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
-		p.namespace ?? "", who(p), p.state, p.since ? exact(new Date(p.since)) : ""]));
+		p.namespace ?? "", who(p), p.state, exact(new Date(p.since))]));
 }
 
 // ---- drawing what has changed ----
