@@ -586,7 +586,7 @@ function drawHours() {
 	});
 	fill(svg, {viewBox: `0 0 ${width} ${floor + 20}`, "aria-label": `IPUs and the queue's length over the last ${count(hours, "hour")}`});
 	const marks = [[0, base], [most, TOP], [Math.round(most / 2), base - HIGH / 2], [longest, floor - QUEUE]].map(([n, y], i) =>
-		({key: `y${i}`, text: String(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: "side"}));
+		({key: `y${i}`, text: Math.round(n), x: SIDE - 6, y, line: `M${SIDE} ${y}H${width - 8}`, side: "side"}));
 	const step = TICKS[hours] * (width < 480 ? 120000 : 60000), zone = new Date().getTimezoneOffset() * 60000, last = Date.parse(end);
 	for (let t = Math.floor((last - zone) / step) * step + zone; t > last - hours * 3600000 && end; t -= step) {
 		const at = x(points.length - 1 - (last - t) / period / 1000);
