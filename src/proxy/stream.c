@@ -433,6 +433,8 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	}
 	if (!loop_timer_active(&s->beat))
 		loop_timer_start_in(&s->beat, BEAT_MS);
+	if (comes_back) /* there may be nothing to tell, and it has to see that it's heard */
+		v->full = http_reply_write(ex, STR(":\n\n"));
 	tell_soon(v);
 }
 
