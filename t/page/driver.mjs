@@ -92,7 +92,7 @@ async function wait_for(page, { expression, seconds = 30 }) {
 }
 
 // A picture's size, and the mean colours of the fields of a grid over it.
-async function grid_of({ path, columns = 16, rows = 12 }) {
+async function grid_of({ path, columns = 8, rows = 6 }) {
 	const context = await browser.newContext();
 	try {
 		const page = await context.newPage();
