@@ -4,10 +4,9 @@
 // changed is drawn once in the next animation frame: nodes are kept by key, and written to only
 // where something is another one. Strings become text, never markup.
 
-// ---- nodes and words ----
-
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (selector) => document.querySelector(selector);
+const $$ = (selector) => document.querySelectorAll(selector);
 
 // An attribute, only if it's another one; null takes it away.
 function set(node, name, value) {
@@ -57,6 +56,7 @@ function keepRows(body, rows) {
 }
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const ipus = (n) => count(n, "IPU");
 const wordsFor = (flags) => Object.keys(flags).filter((words) => flags[words]);
 const list = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
@@ -86,7 +86,7 @@ function sayTime(node, iso, ticks) {
 }
 
 function tick() {
-	for (const node of document.querySelectorAll("time"))
+	for (const node of $$("time"))
 		if (node.at !== undefined) say(node, age(now() - node.at));
 }
 
@@ -111,7 +111,7 @@ const touchAll = () => [...pod.partitions.keys()].forEach((key) => dirty.partiti
 
 function heardTime(iso) {
 	const t = Date.parse(iso);
-	if (!Number.isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
+	if (!isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
 }
 
 function takeSnapshot({controllers, partitions, waiting, ...rest}) {
@@ -220,7 +220,7 @@ const blocks = new Map(); // a partition's key → its nodes, one a place
 const grid = $("#grid");
 let wanted = Number(location.hash.slice(1)) || 16, current = null; // the size that is asked about, the block that Tab comes to
 
-const takes = (c) => c.reach === "yes" && c.configured && !c.cordoned;
+const takes = (c) => c.reach === "yes" && c.configured && !c.cordoned && !c.noReadyNode;
 const fitsOf = (item, size) => item.fits?.[size] ?? 0;
 const largestOf = (item) => Math.max(0, ...Object.keys(item.fits ?? {}).filter((size) => item.fits[size] > 0));
 
@@ -234,6 +234,7 @@ function drawRacks() {
 	for (const key of dirty.partitions) updateBlocks(key);
 	dirty.partitions.clear();
 	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.focused && document.activeElement === document.body);
+	set(grid, "class", racks.length < 5 ? "few" : null);
 	sayEmpty(racks);
 }
 
@@ -243,20 +244,20 @@ function rackNode(c) {
 }
 
 // What keeps new partitions away from it, and what isn't known, in words.
-const marksOf = (c) => c.lost ? [] : wordsFor({unreachable: c.reach === "no", "not asked yet": c.reach === "unknown", "gone from the configuration": !c.configured,
-	draining: c.draining, cordoned: c.cordoned && !c.draining, "positions unknown": !c.exact && c.reach !== "unknown"});
+const marksOf = (c) => c.lost ? [] : wordsFor({[`unreachable since ${clock(new Date(c.since))}`]: c.reach === "no", "not asked yet": c.reach === "unknown", "gone from the configuration": !c.configured,
+	draining: c.draining, cordoned: c.cordoned && !c.draining, "no ready node": c.noReadyNode, "positions unknown": !c.exact && c.reach !== "unknown"});
 
 function updateRack(node, c, partitions) {
 	const [title, marks, fit, domains, foot] = node.children, n = takes(c) ? fitsOf(c, wanted) : 0;
-	fill(node, {"data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, inexact: !c.lost && !c.exact}).join(" ")});
+	const errors = partitions.filter((p) => p.state === "error").length;
+	fill(node, {"data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, nonode: c.noReadyNode, inexact: !c.lost && !c.exact}).join(" ")});
 	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
-	set(say(title.lastChild, calledOf(c)), "title", calledOf(c));
+	say(title.lastChild, calledOf(c));
 	say(fit, c.lost ? "" : n ? `${n} × ${wanted}` : `no ${wanted}`);
 	set(fit, "class", n ? "rack-fit yes" : "rack-fit");
-	say(marks, marksOf(c).join(" · "));
-	const words = c.lost || c.reach !== "yes" && c.reason || `${c.usedIPUs} of ${c.totalIPUs} in use${c.externalIPUs ? ` · ${c.externalIPUs} by hand` : ""} · ${
-		c.freeIPUs} free${c.reservedIPUs ? `, ${c.reservedIPUs} of them reserved` : ""}`;
-	set(say(foot.firstChild, words), "title", words);
+	set(say(marks, [errors && `${errors} in error`, ...marksOf(c)].filter(Boolean).join(" · ")), "class", errors ? "marks bad" : "marks");
+	say(foot.firstChild, c.lost || c.reach !== "yes" && c.reason || `${c.usedIPUs} of ${c.totalIPUs} in use${c.externalIPUs ? ` · ${c.externalIPUs} by hand` : ""} · ${
+		c.freeIPUs} free${c.reservedIPUs ? `, ${c.reservedIPUs} of them reserved for ${keptFor(c)}` : ""}`);
 	const sizes = (c.domains ?? []).map((size, index) => ({size, index, alone: c.domains.length === 1}));
 	keep(domains, sizes, (d) => `${d.index}/${d.size}`, (d) => domainNode(d, partitions), () => {});
 	drawDomains(c, domains, partitions, n);
@@ -268,8 +269,10 @@ function domainNode({size, index, alone}, partitions) {
 	return make("figure", {class: "domain"}, make("figcaption", {class: alone ? "unseen" : null}, `IPU-Link domain ${index}`),
 		draw("svg", {viewBox: `0 0 ${left(COLUMNS - 1) + CELL} ${rows * CELL}`, role: "group", "aria-label": `Domain ${index}, ${size} IPUs`},
 			draw("path", {class: "cells", d: path(cells, 2.5)}), draw("path", {class: "fits"}), draw("g", {class: "fit-labels"}),
-			draw("g"), draw("path", {class: "kept"})));
+			draw("g"), draw("path", {class: "kept"}, draw("title"))));
 }
+
+const keptFor = (c) => list([...new Set((c.reserved ?? []).map((r) => pod.waiting.get(r.for)).filter(Boolean).map(who))]) || "the queue's head";
 
 // Free aligned blocks of the wanted size, as many as the daemon says; above 64, rows of whole domains.
 function findFits(taken, sizes, n) {
@@ -297,20 +300,33 @@ function drawDomains(c, domains, partitions, n) {
 		const [, fits, labels, , outline] = domains.children[d].lastChild.children, here = found.filter((f) => f.domain === d);
 		fill(fits, {d: path(here.flatMap((f) => f.boxes), 2), "data-fit": here.length ? wanted : null});
 		set(outline, "d", path(kept[d], 2));
+		say(outline.firstChild, `reserved for ${keptFor(c)}`);
 		keep(labels, wanted < 2 ? [] : here, (f) => `${f.first}/${wanted}`, ({boxes: [b]}) =>
-			draw("text", {x: b.x + b.width / 2, y: b.y + b.height / 2}), (node) => say(node, wanted < 4 ? String(wanted) : `${wanted} fit`));
+			draw("text", {x: b.x + b.width / 2, y: b.y + b.height / 2}), (node) => say(node, wanted < 8 ? String(wanted) : `room for ${wanted}`));
 	});
 }
 
 // ---- blocks ----
+
+// Words of racks in units of their drawing: 12 of 396, or more where a rack is small, so that they can be read.
+let unit = 12;
+
+function measure() {
+	const width = grid.querySelector(".domain svg")?.clientWidth, rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+	const fitting = width ? Math.min(18, Math.max(12, Math.ceil(0.8 * rem * 396 / width))) : unit;
+	if (fitting === unit) return;
+	grid.style.setProperty("--unit", `${unit = fitting}px`);
+	touchAll();
+	plan("racks");
+}
 
 // A block's words, as long as there's room for them.
 function labelOf(p, width) {
 	const glyph = GLYPHS[p.state] ?? "";
 	if (p.external) return width > 60 || !width ? `${glyph} by hand`.trim() : glyph;
 	const tag = p.namespace === undefined ? "?" : shadeOf(p.namespace).tag;
-	if (width <= CELL) return tag + (width ? glyph : ` ${glyph}`);
-	const room = Math.floor((width - 10) / 7.4) - (glyph ? 2 : 0);
+	if (width <= CELL) return !width ? `${tag} ${glyph}` : unit > 13 ? glyph || tag : tag + glyph;
+	const room = Math.floor((width - 10) / (0.62 * unit)) - (glyph ? 2 : 0);
 	const words = [who(p), nameOf(p), p.namespace, tag].find((text) => text && text.length <= room) ?? tag;
 	return glyph ? `${glyph} ${words}` : words;
 }
@@ -334,7 +350,7 @@ function updateBlocks(key) {
 }
 
 function updateBlock(node, p, place) {
-	const words = `${who(p)}, ${count(p.ipus, "IPU")}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}, ${placeOf(place ? {places: [place]} : p)}`;
+	const words = `${who(p)}, ${ipus(p.ipus)}, ${p.state}, ${numberOf(pod.controllers.get(p.controller))}, ${placeOf(place ? {places: [place]} : p)}`;
 	fill(node, {class: `block ${place ? "" : "chip "}${colourOf(p)}`, "data-partition": p.key, "data-state": p.state, "data-owner": p.owner,
 		"data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null, "data-unplaced": place ? null : ""});
 	if (!place) return void set(say(node, `${labelOf(p, 0)} ${p.ipus}`), "title", words);
@@ -397,16 +413,12 @@ function markOwner(owner) {
 	for (const node of owner ? grid.querySelectorAll(`[data-owner="${CSS.escape(owner)}"]`) : []) set(node, "data-same", "");
 }
 
-// ---- details ----
-
 let chosen = "", lastChosen; // the key, and what was known of it last
 
 function choose(key) {
 	const panel = $("#details"), inside = panel.contains(document.activeElement);
 	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", null);
-	chosen = key;
-	panel.hidden = !key;
-	set(panel, "data-details", key || null);
+	set(panel, "data-details", (chosen = key) || null).hidden = !key;
 	if (key) showDetails();
 	else if (inside) current?.focus();
 }
@@ -419,18 +431,16 @@ function showDetails() {
 	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? names.get(p.owner)?.kind;
 	const rows = [["Owner", [kind, who(p)].join(" ")],
-		["Owner's key", p.owner], ["Identifier", p.id], ["Size", count(p.ipus, "IPU")],
-		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason], ["Since", exact(new Date(p.since))],
+		["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
+		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && names.get(p.owner)?.message], ["Since", exact(new Date(p.since))],
 		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
-	say($("#details-title"), `${who(p)}, ${count(p.ipus, "IPU")}`);
+	say($("#details-title"), `${who(p)}, ${ipus(p.ipus)}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
 	title.hidden = ul.hidden = p.external === true;
 	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
-
-// ---- where a job fits, and the sums ----
 
 function answer() {
 	const racks = racksInOrder(), n = fitsOf(pod.total, wanted), {freeIPUs: free, reservedIPUs: kept} = pod.total;
@@ -439,10 +449,10 @@ function answer() {
 	if (n > 0) return [`Yes, now: ${count(n, "place")}`, `${list(where.length > 6 ? [...where.slice(0, 5), `more on ${where.length - 5} others`] : where)}.`];
 	if (!racks.length) return ["No", "no V-IPU controller is configured."];
 	if (!answering.length) return ["Nobody knows", "no V-IPU controller answers."];
-	if (wanted > largest) return ["No", `the largest controller that answers has ${count(largest, "IPU")}.`];
-	const most = largestOf(pod.total) ? `the largest job that fits now has ${count(largestOf(pod.total), "IPU")}` : "nothing fits now";
-	const closed = answering.filter((c) => !takes(c) && c.freeIPUs > 0);
-	return ["Not now", `${count(free, "IPU")} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${most}.${
+	if (wanted > largest) return ["No", `the largest controller that answers has ${ipus(largest)}.`];
+	const most = largestOf(pod.total), fitting = most ? `the largest job that fits now has ${ipus(most)}` : "nothing fits now";
+	const closed = racks.filter((c) => !takes(c) && (c.freeIPUs > 0 || c.reach === "no"));
+	return ["Not now", `${ipus(free)} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${fitting}.${
 		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} is ${marksOf(c)[0]}`))}.` : ""}`];
 }
 
@@ -454,21 +464,21 @@ function drawPicker() {
 		const n = fitsOf(pod.total, size);
 		node.firstChild.checked = size === wanted;
 		set(node, "data-fits", n);
-		say(node.lastChild, n ? `${n} fit` : "none");
+		say(node.lastChild, n ? `${n} ×` : "none");
 	});
-	const [head, rest] = answer(), node = $("#answer");
-	set(node, "data-answer", head.startsWith("Yes") ? "yes" : "no");
-	say(node.firstChild, head);
-	say(node.lastChild, ` – ${rest}`);
+	const [head, rest] = answer(), node = set($("#answer"), "data-answer", head.startsWith("Yes") ? "yes" : "no");
+	say(say(node.firstChild, head).nextSibling, ` – ${rest}`);
 }
 
 function drawTotals() {
 	const numbers = {waiting: pod.total.waiting};
 	for (const name of ["used", "external", "reserved", "free", "total"]) numbers[name] = pod.total[`${name}IPUs`];
-	for (const node of document.querySelectorAll("[data-total]")) say(node, String(numbers[node.dataset.total]));
+	for (const node of $$("[data-total]")) say(node, String(numbers[node.dataset.total]));
 	for (const part of $("#bar").children) part.style.width = `${100 * (numbers[part.className] - (part.className === "free" ? numbers.reserved : 0)) / numbers.total}%`;
+	const open = racksInOrder().filter(takes).reduce((sum, c) => sum + c.freeIPUs - c.reservedIPUs, 0);
+	say($("#open"), open === numbers.free ? "" : ` · ${open} to have now`);
 	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);
-	say($("#wanted"), asked ? `for ${count(asked, "IPU")}` : "");
+	say($("#wanted"), asked ? `for ${ipus(asked)}` : "");
 	say($("title"), `${numbers.free} free, ${numbers.waiting} waiting – IPUs`);
 }
 
@@ -490,34 +500,37 @@ const sayTag = (node, item) => set(say(node, item.namespace ? shadeOf(item.names
 function queueRow(item) {
 	return make("li", {"data-waiting": item.key}, make("b", {class: "position"}),
 		make("p", {class: "who"}, tagNode(), make("span")), make("b", {class: "size"}),
-		make("p", {class: "why"}, make("b"), make("small"), make("span")),
+		make("p", {class: "why"}, make("b"), " – ", make("small", {class: "unseen"}), make("span")),
 		make("p", {class: "quota", hidden: ""}, make("span", {class: "meter", "aria-hidden": "true"}, make("i")), make("span")),
 		make("p", {class: "ahead"}, make("span"), " · waits ", make("time")));
 }
 
 function drawQueue() {
 	const items = pod.order.map((key) => pod.waiting.get(key)), kept = new Map();
-	for (const r of [...pod.controllers.values()].flatMap((c) => c.reserved ?? [])) kept.set(r.for, (kept.get(r.for) ?? 0) + bits(r.mask).filter(Boolean).length);
-	let ahead = 0, position = 0;
+	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
+		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0);
+		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${c.reservedIPUs} free, ${size - c.reservedIPUs} still in use`});
+	}
+	let heads = items.filter((item) => kept.has(item.key)), ahead = 0, position = 0;
 	keep($("#waiting"), items, (item) => item.key, queueRow, (node, item) => {
 		const [place, owner, size, why, quota, last] = node.children;
 		fill(node, {"data-position": ++position, "data-reason": item.reason});
 		say(place, String(position));
-		sayTag(owner.firstChild, item);
-		say(owner.lastChild, who(item));
-		say(size, count(item.ipus, "IPU"));
-		say(why.firstChild, reasonOf(item.reason));
+		say(sayTag(owner.firstChild, item).nextSibling, who(item));
+		say(size, ipus(item.ipus));
+		say(why.firstChild, item.reason === "WaitingInQueue" && heads.length === 1 && heads[0] !== item
+			? `Kept for ${items.indexOf(heads[0]) + 1}, ${who(heads[0])}` : reasonOf(item.reason));
 		const words = (!item.name && names.get(item.owner)?.message) || item.message || "no more is known";
 		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
-		say(why.children[1], ` – ${known}`);
+		say(why.children[1], known);
 		say(why.lastChild, words.slice(known.length));
 		quota.hidden = !item.quota;
 		if (item.quota) {
-			say(quota.lastChild, `${item.quota.used} of ${count(item.quota.limit, "IPU")} in use`);
+			say(quota.lastChild, `${item.quota.used} of ${ipus(item.quota.limit)} in use`);
 			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
 		}
-		say(last.firstChild, `${position === 1 ? "first in line" : `${position - 1} ahead, for ${count(ahead, "IPU")}`}${
-			kept.has(item.key) ? `, ${kept.get(item.key)} kept for it` : ""} · priority ${item.priority}`);
+		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
+		say(last.firstChild, [/^(Quota|Policy)/.test(item.reason) ? "" : line, kept.get(item.key)?.where, `priority ${item.priority}`].filter(Boolean).join(" · "));
 		sayTime(last.lastChild, item.since, true);
 		ahead += item.ipus;
 	});
@@ -532,15 +545,12 @@ function drawUsage() {
 		rows.get(namespace).ipus += ipus;
 	}
 	const sorted = [...rows.values()].sort((a, b) => (a.namespace === "") - (b.namespace === "") || b.hours - a.hours || (a.namespace < b.namespace ? -1 : 1));
-	const most = Math.max(1e-9, ...sorted.map((row) => row.hours));
 	keep($("#usage"), sorted, (row) => row.namespace, (row) => make("tr", {"data-usage": row.namespace},
-		make("th", {scope: "row"}, tagNode(), make("span")), make("td", {class: "n"}), make("td", {class: "n"}, make("span"), make("i", {class: "share"}))), (node, row) => {
-		const [name, ipus, hours] = node.children;
-		sayTag(name.firstChild, row);
-		say(name.lastChild, row.namespace || "all others");
-		say(ipus, row.namespace ? String(row.ipus) : "");
-		say(hours.firstChild, row.hours.toFixed(row.hours < 1 ? 2 : row.hours < 100 ? 1 : 0));
-		hours.lastChild.style.width = `${100 * row.hours / most}%`;
+		make("th", {scope: "row"}, tagNode(), make("span")), make("td", {class: "n"}), make("td", {class: "n"})), (node, row) => {
+		const [name, size, share] = node.children;
+		say(sayTag(name.firstChild, row).nextSibling, row.namespace || "all others");
+		say(size, row.namespace ? String(row.ipus) : "");
+		say(share, row.hours.toFixed(row.hours < 1 ? 2 : row.hours < 100 ? 1 : 0));
 	});
 	$("#usage").parentNode.hidden = !($("#usage-empty").hidden = sorted.length > 0);
 }
@@ -550,7 +560,7 @@ function drawSteps() {
 		make("b", {class: `step ${step.step}`}, step.step), make("span"), make("small")), (node, step) => {
 		sayTime(node.firstChild, step.time, false);
 		say(node.children[2], who(step));
-		say(node.lastChild, [count(step.ipus, "IPU"), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
+		say(node.lastChild, [ipus(step.ipus), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
 	});
 	$("#steps-empty").hidden = pod.steps.length > 0;
 }
@@ -558,7 +568,7 @@ function drawSteps() {
 // ---- the last hours ----
 
 const TICKS = {1: 10, 6: 60, 24: 240}, ROWS = {1: 5, 6: 30, 24: 120}; // minutes between the axis' times, and between a table's rows
-const SERIES = [["used", "In use"], ["external", "By hand"], ["reserved", "Reserved"], ["free", "Unreserved"], ["waiting", "Waiting"]];
+const SERIES = [["used", "In use"], ["external", "By hand"], ["reserved", "Reserved"], ["free", "Free, not reserved"], ["waiting", "Waiting"]];
 const HIGH = 170, QUEUE = 46, TOP = 8, SIDE = 44;
 let hours = 6, pointed = null; // the point under the mouse, counted from the newest
 
@@ -569,7 +579,7 @@ const timeOf = (fromNewest) => new Date(Date.parse(pod.history.end) - fromNewest
 function drawHours() {
 	const chart = $("#chart"), width = Math.max(240, chart.clientWidth), {period, end} = pod.history;
 	if (!chart.firstChild) {
-		chart.append(draw("svg", {role: "img"}, draw("g", {class: "axis"}), ...SERIES.map(([name]) => draw("path", {class: `area ${name}`})), draw("path", {class: "cursor"})));
+		chart.append(draw("svg", {role: "img"}, draw("g", {class: "axis"}), ...SERIES.map(([name]) => draw("path", {class: `area ${name}`}))));
 		$("#readout").append(make("time"), ...SERIES.map(([name, words]) => make("span", {}, make("i", {class: `key ${name}`}), words, make("b"))));
 	}
 	const svg = chart.firstChild, slots = hours * 3600 / period, points = pod.history.points.slice(-slots).map(layersOf), wide = width - SIDE - 8;
@@ -596,20 +606,19 @@ function drawHours() {
 		set(node.firstChild, "d", mark.line);
 		fill(say(node.lastChild, mark.text), {x: mark.x, y: mark.y, class: mark.side});
 	});
-	readOut(points, x, floor);
-	svg.onpointermove = (event) => readOut(points, x, floor, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / wide * slots));
-	svg.onpointerleave = () => readOut(points, x, floor, null);
+	readOut(points);
+	svg.onpointermove = (event) => readOut(points, Math.round((width - 8 - (event.clientX - svg.getBoundingClientRect().left)) / wide * slots));
+	svg.onpointerleave = () => readOut(points, null);
 	if (!$("#hours-table").hidden) tableOfHours(points);
 }
 
 // The line above the chart: what was at the time that the mouse is at, else now.
-function readOut(points, x, floor, at = pointed) {
+function readOut(points, at = pointed) {
 	pointed = at !== null && at >= 0 && at < points.length ? at : null;
-	const t = pod.total, node = $("#readout").children, i = points.length - 1 - pointed;
-	const values = pointed === null ? layersOf([t.usedIPUs, t.reservedIPUs, t.externalIPUs, t.freeIPUs, t.waiting]) : points[i];
+	const t = pod.total, node = $("#readout").children;
+	const values = pointed === null ? layersOf([t.usedIPUs, t.reservedIPUs, t.externalIPUs, t.freeIPUs, t.waiting]) : points[points.length - 1 - pointed];
 	say(node[0], pointed === null ? "now" : clock(timeOf(pointed)));
 	SERIES.forEach((_, s) => say(node[s + 1].lastChild, values ? String(Math.round(values[s] || 0)) : "–"));
-	set($("#chart .cursor"), "d", pointed === null ? "M0 0" : `M${x(i)} ${TOP}V${floor}`);
 }
 
 function tableOfHours(points) {
@@ -624,18 +633,16 @@ function tableOfHours(points) {
 }
 
 function tableOfRacks() {
-	const racks = racksInOrder(), bodies = document.querySelectorAll("#racks-table tbody");
+	const racks = racksInOrder(), bodies = $$("#racks-table tbody");
 	keepRows(bodies[0], racks.map((c) => [c.key, fullNameOf(c), marksOf(c).join(", ") || "reachable",
-		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs, largestOf(c)]));
+		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs ? `${c.reservedIPUs} for ${keptFor(c)}` : 0, largestOf(c)]));
 	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
 		p.namespace ?? "", who(p), p.state, exact(new Date(p.since))]));
 }
 
-// ---- drawing what has changed ----
-
 function sayAbout() {
 	const t = new Date(pod.since), whole = now() - t > 86400000;
-	for (const node of document.querySelectorAll("[data-since]"))
+	for (const node of $$("[data-since]"))
 		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}, when this process started`), "title", exact(t));
 	say($("#about"), `ipu-operator ${pod.version} · ${pod.mode === "full" ? "jobs and Pods are named"
 		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are keys; ipuctl ui names those that you may see"}`);
@@ -652,12 +659,9 @@ function redraw() {
 		drawRacks();
 		if (!$("#racks-table").hidden) tableOfRacks();
 	}
-	if (parts.has("queue")) drawQueue();
-	if (parts.has("usage")) drawUsage();
-	if (parts.has("steps")) drawSteps();
+	for (const [part, drawPart] of [["queue", drawQueue], ["usage", drawUsage], ["steps", drawSteps], ["about", sayAbout]]) if (parts.has(part)) drawPart();
 	if (parts.has("hours")) drawHours();
 	else if (parts.has("racks") && pointed === null) $("#chart svg")?.onpointerleave();
-	if (parts.has("about")) sayAbout();
 }
 
 function listenToControls() {
@@ -666,7 +670,7 @@ function listenToControls() {
 		else hours = Number(target.value);
 		plan("racks", "hours");
 	});
-	for (const button of document.querySelectorAll("button[data-table]")) button.addEventListener("click", () => {
+	for (const button of $$("button[data-table]")) button.addEventListener("click", () => {
 		const shown = button.getAttribute("aria-pressed") !== "true", name = button.dataset.table;
 		set(button, "aria-pressed", shown);
 		$(`#${name}-table`).hidden = !shown;
@@ -674,12 +678,13 @@ function listenToControls() {
 		plan(name);
 	});
 	new ResizeObserver(() => plan("hours")).observe($("#chart"));
+	new ResizeObserver(measure).observe(grid);
 	setInterval(tick, 1000);
 }
 
 // ---- the connection ----
 
-const ASK_MS = 5000, SILENT_MS = 45000, FIRST_MS = 20000, TRY_EVENTS_MS = 60000, MOST_BYTES = 32 << 20;
+const ASK_MS = 5000, SILENT_MS = 22000, FIRST_MS = 20000, TRY_EVENTS_MS = 60000, MOST_BYTES = 32 << 20;
 let heardAt = Date.now(), wake = () => {}, stop = () => {};
 
 function connection(state, words) {
@@ -689,6 +694,7 @@ function connection(state, words) {
 	document.body.className = state;
 	if (state !== "away" || !node.said?.startsWith("No answer")) say(node, words);
 }
+const away = (why = "") => connection("away", `No answer since ${new Date(heardAt).toLocaleTimeString()}${why}; trying again`);
 
 const pause = (ms) => new Promise((resolve) => {
 	const timer = setTimeout(resolve, ms);
@@ -709,7 +715,7 @@ async function followEvents() {
 			const {done, value} = await reader.read();
 			if (done) return heard;
 			clearTimeout(silence);
-			silence = setTimeout(() => control.abort(), SILENT_MS);
+			silence = setTimeout(() => { away(); control.abort(); }, SILENT_MS);
 			if (!heard) connection("live", "Live");
 			heard = true;
 			heardAt = Date.now();
@@ -756,8 +762,7 @@ async function stayConnected() {
 			}
 			failures = 0;
 		} catch (error) {
-			const why = error.message.startsWith("HTTP") ? ` (${error.message})` : "";
-			connection("away", `No answer since ${new Date(heardAt).toLocaleTimeString()}${why}; trying again`);
+			away(error.message.startsWith("HTTP") ? ` (${error.message})` : "");
 			eventsAt = 0;
 			await pause(Math.min(10000, 500 * 2 ** failures++) * (0.5 + Math.random()));
 		}
