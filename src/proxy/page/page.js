@@ -234,7 +234,7 @@ function drawRacks() {
 	for (const key of dirty.partitions) updateBlocks(key);
 	dirty.partitions.clear();
 	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.focused && document.activeElement === document.body);
-	set(grid, "class", racks.length < 5 ? "few" : null);
+	set(grid, "class", racks.length < 5 ? "few" : racks.length < 10 ? "some" : null);
 	sayEmpty(racks);
 }
 
