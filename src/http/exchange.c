@@ -390,6 +390,14 @@ void http_exchange_set_high_water(struct http_exchange *pub, size_t bytes)
 		sconn_set_high_water(ex->conn, bytes);
 }
 
+void http_exchange_be_last(struct http_exchange *pub)
+{
+	struct exchange *ex = of(pub);
+
+	if (is_open(ex))
+		ex->conn->last_read = true;
+}
+
 size_t http_reply_waiting(const struct http_exchange *pub)
 {
 	/* The public part is the first member. */

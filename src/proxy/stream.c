@@ -16,9 +16,10 @@
 
 #define BEAT_MS 15000
 #define TURN_BYTES                                                                                 \
-	((size_t)128 << 10) /* told in one turn: what is queued is sent in the next one */
-#define HIGH_BYTES    ((size_t)16 << 10) /* that wait for one viewer */
-#define TEXTS_BYTES   ((size_t)8 << 20)  /* of events that viewers are in the middle of */
+	((size_t)128 << 10)           /* told in one turn: what is queued is sent in the next one */
+#define HIGH_BYTES ((size_t)16 << 10) /* that wait for one viewer */
+#define TEXTS_BYTES                                                                                \
+	((size_t)8 << 20) /* of events that are kept, or that viewers are in the middle of */
 #define TEXT_LIMIT    ((size_t)64 << 20)
 #define SNAPSHOT_MS   1000 /* so long one is good for all who come, unless something changes */
 #define BUSY_RETRY_MS 10000
@@ -165,22 +166,36 @@ static void let_go(struct viewer *v)
 	http_reply_abort(ex);
 }
 
-/* Those who are in the middle of the oldest events don't keep more than so much alive between them.
- * Who is let go comes back, and goes on or gets a snapshot. */
-static void limit_texts(struct stream *s)
+static struct viewer *reader_of(const struct stream *s, const struct text *t)
 {
 	LIST_FOREACH(pos, tmp, &s->viewers) {
 		struct viewer *v = CONTAINER_OF(pos, struct viewer, link);
-		const struct text *oldest = CONTAINER_OF(s->texts.next, struct text, link);
 
-		if (s->texts_bytes <= TEXTS_BYTES || s->texts.next == s->texts.prev)
-			return;
-		if (v->text != oldest)
-			continue;
-		log_debug("proxy", v->ex->peer, "a reader of the live page is too slow: let go");
-		metric_add(m.skips, NULL, 1);
-		let_go(v);
-		tmp = s->viewers.next; /* the next text's viewers may be anywhere */
+		if (v->text == t)
+			return v;
+	}
+	return NULL;
+}
+
+/* Texts don't take more than so much between them, but for the last one. Of the oldest, what the
+ * stream keeps for those to come is given up, since it can be made again, and its readers are let
+ * go: who is comes back, and goes on or gets a snapshot. */
+static void limit_texts(struct stream *s)
+{
+	while (s->texts_bytes > TEXTS_BYTES && s->texts.next != s->texts.prev) {
+		const struct text *oldest = CONTAINER_OF(s->texts.next, struct text, link);
+		struct viewer *v = reader_of(s, oldest);
+
+		if (v) {
+			log_debug("proxy", v->ex->peer,
+				  "a reader of the live page is too slow: let go");
+			metric_add(m.skips, NULL, 1);
+			let_go(v);
+		} else if (s->frame == oldest) {
+			forget(&s->frame);
+		} else {
+			forget(&s->snapshot);
+		}
 	}
 }
 
@@ -425,12 +440,14 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	http_exchange_on_abort(ex, on_gone, v);
 	http_exchange_on_drain(ex, on_drain, v);
 	http_exchange_set_high_water(ex, HIGH_BYTES);
-	begin(ex);
 	if (ex->method == HTTP_METHOD_HEAD) {
+		begin(ex);
 		viewer_free(v);
 		http_reply_end(ex);
 		return;
 	}
+	http_exchange_be_last(ex);
+	begin(ex);
 	if (!loop_timer_active(&s->beat))
 		loop_timer_start_in(&s->beat, BEAT_MS);
 	if (comes_back) /* there may be nothing to tell, and it has to see that it's heard */

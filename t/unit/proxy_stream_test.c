@@ -190,6 +190,10 @@ static void test_fast(void)
 	ok(PUMP(count(&e, "event: change\n") == 2), "who comes back gets what it lacks");
 	is_uint(count(&e, "snapshot"), 0, "and no snapshot");
 	end_done(&e);
+	view(&e, "Last-Event-ID: e-3\r\n");
+	ok(PUMP(count(&e, "\r\n:\n\n") == 1), "who lacks nothing hears a comment at once");
+	is_uint(count(&e, "event:"), 0, "and no event");
+	end_done(&e);
 	ok(PUMP(!data.watch), "when the last one has gone, nothing is watched any more");
 	end();
 }
@@ -278,6 +282,65 @@ static void test_never(void)
 	end();
 }
 
+/* A frame that was sent to all stays for those to come. It's the oldest text then, and nobody is in
+ * the middle of it: those who never read what came after it are limited all the same. */
+static void test_never_behind(void)
+{
+	struct end e[MAX_VIEWERS];
+	unsigned n;
+
+	begin(10, SNAPSHOT_BYTES);
+	data.snapshot_bytes = 10;
+	view(&e[0], "");
+	ok(PUMP(count(&e[0], "snapshot") == 1), "one who reads");
+	frame();
+	ok(PUMP(count(&e[0], "change") == 1), "has a frame, and nothing changes then");
+	data.snapshot_bytes = SNAPSHOT_BYTES;
+	for (size_t i = 1; i < MAX_VIEWERS; i++) {
+		clock_advance(1100); /* the next one gets a snapshot of its own */
+		view_deaf(&e[i]);
+		settle();
+	}
+	PUMP(metric("ipu_operator_page_viewers") < MAX_VIEWERS);
+	n = (unsigned)metric("ipu_operator_page_viewers");
+	ok(n >= 2 && n <= 3, "of those who don't read two are left at most: %u viewers", n);
+	frame();
+	ok(PUMP(count(&e[0], "change") == 2), "who reads is still there");
+	for (size_t i = 0; i < MAX_VIEWERS; i++)
+		end_done(&e[i]);
+	end();
+}
+
+/* What is sent behind a request for events would wait for ever, and its answers with it. */
+static void test_pipelined(void)
+{
+#define GET "GET /live/events HTTP/1.1\r\nHost: x\r\n\r\n"
+	static const char eight[] = GET GET GET GET GET GET GET GET;
+	struct http_server_stats stats;
+	struct end e;
+
+	begin(10, 200000);
+	raw_open(&e, port, NULL);
+	raw_send(&e, eight);
+	ok(PUMP(count(&e, "\n\n") == 1), "eight requests for events at once: one is answered");
+	ok(count(&e, "Connection: close\r\n") == 1, "and says that it's the last one");
+	http_server_stats(server, &stats);
+	is_uint(stats.exchanges, 1, "nothing is in work but that");
+	ok(metric("ipu_operator_page_viewers") == 1, "it is one viewer");
+	ok(http_reply_waiting(last) <= 32 << 10, "little waits for it: %zu bytes",
+	   http_reply_waiting(last));
+	raw_send(&e, eight);
+	frame();
+	ok(PUMP(count(&e, "event: change\n") == 1), "it hears what changes");
+	http_server_stats(server, &stats);
+	is_uint(stats.exchanges, 1, "what comes later isn't taken either");
+	stream_stop(stream);
+	ok(raw_wait_eof(&e) && count(&e, "\r\n0\r\n\r\n") == 1 && count(&e, "HTTP/1.1") == 1,
+	   "at the end the connection ends");
+	end_done(&e);
+	end();
+}
+
 static void test_beat(void)
 {
 	struct end e, deaf;
@@ -318,6 +381,8 @@ int main(void)
 	test_shared();
 	test_slow();
 	test_never();
+	test_never_behind();
+	test_pipelined();
 	test_beat();
 	test_end();
 	return done_testing();
