@@ -86,9 +86,15 @@ subtest 'the daemon is killed' => sub {
 
 subtest 'the daemon stands still' => sub {
 	my $page = open_page();
+	my $rectangle = 'JSON.stringify(look.one("[data-details]").getBoundingClientRect())';
+	$page->click('[data-partition]');
+	my $before = $page->get($rectangle);
 	$s->operator->signal('STOP');
 	is($page->get('look.connection()'), 'live', 'for the moment nothing is known');
-	wait_leaping($page, 'the page to say that it is away', 'look.connection() === "away"');
+	$page->leap(23);
+	$page->wait_for('the page to say that it is away, at once when a beat is missed', 'look.connection() === "away"');
+	is($page->get($rectangle), $before, 'details stay where they are');
+	$page->press('Escape');
 	like(status_words($page), qr/\b\d\d:\d\d|\bs\b|\bmin\b/, 'it says since when');
 	$s->operator->signal('CONT');
 	wait_leaping($page, 'the page to be live by itself', 'look.connection() === "live"');

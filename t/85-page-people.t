@@ -93,6 +93,8 @@ subtest 'in every width' => sub {
 		$page->size($width, 900);
 		is_deeply($page->get('look.too_wide()'), [], "nothing is wider than $width");
 		is($page->get('look.all("[data-total], [data-partition], [data-waiting]").filter(element => !look.shown(element)).length'), 0, '... and nothing is missing');
+		$page->wait_for('words in racks of at least 11 px',
+			'look.all("#grid text").length > 0 && look.all("#grid text").every(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a >= 11)');
 	}
 	$page->close;
 };
