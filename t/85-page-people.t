@@ -10,7 +10,8 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use Browser;
 use IpuTest;
-use PagePod qw(small_pod snapshot);
+use JSON::PP ();
+use PagePod qw(mask small_pod snapshot);
 use Test::More;
 
 watchdog(280);
@@ -63,6 +64,31 @@ subtest 'in words' => sub {
 	ok((grep { /gone\.example/ && /unreachable/ } @$rows), 'a row tells of the controller that is away');
 	my $tree = $page->ask('tree');
 	like($tree, qr/- $_/, "a screen reader finds: $_") for 'heading "IPUs"', 'main', 'banner', 'status', 'table', 'list';
+	$page->is_clean('no fault');
+};
+
+subtest 'why a job waits, and what is broken' => sub {
+	my $pod = small_pod();
+	my $controller = $pod->{controllers}[0];
+	my ($asks) = @{ $pod->{waiting} };
+	$pod->{waiting} = [ { %$asks, key => 'aa/0', name => 'head', ipus => 32, reason => 'WaitingForIPUs', message => 'waiting for 32 IPUs, place 1 in the queue: 52 are free' },
+		{ %$asks, key => 'ab/0', name => 'next', reason => 'WaitingInQueue', message => 'those that are free are kept' }, { %$asks, key => 'ac/0', reason => 'QuotaExceeded' } ];
+	delete $_->{quota} for @{ $pod->{waiting} }[ 0, 1 ];
+	@$controller{qw(noReadyNode fits reserved reservedIPUs)} = (JSON::PP::true, {}, [ { domain => 0, mask => mask(0, 32), for => 'aa/0' } ], 20);
+	$pod->{total}{fits}{$_} = 0 for keys %{ $pod->{total}{fits} };
+	@{ $pod->{partitions}[0] }{qw(state reason)} = ('error', 'IPU 3 is too hot');
+	$world->say($pod);
+	my $page = $world->open();
+	is_deeply($page->get('look.controllers()[0].marks'), ['nonode'], 'the rack is marked');
+	like($page->get('look.text("[data-answer]")'), qr/Controller 1 is without a ready node/, 'the answer says why nothing fits there');
+	like($page->get('look.text("[data-answer]")'), qr/Controller 2 is unreachable since \d\d:\d\d/, '... and that another one is away');
+	like($page->get('look.text("[data-controller=c1]")'), qr{2 in error.*20 of them reserved for speech/head}, 'the rack says for whom it is reserved, and that something is broken');
+	my $rows = $page->get('look.all("[data-waiting]").map(look.words)');
+	like($rows->[0], qr/a block of 32 on controller 1 is kept for it: 20 free, 12 still in use/, 'the first: what is kept for it');
+	like($rows->[1], qr{Kept for 1, speech/head}, 'the second: for whom it is kept');
+	unlike($rows->[2], qr/ahead/, 'one that waits for its quota has nobody ahead');
+	$page->click('[data-state=error]');
+	like($page->wait_for('the details', 'look.text("[data-details]")'), qr/Why IPU 3 is too hot/, 'the details say why it is in error');
 	$page->is_clean('no fault');
 };
 

@@ -245,7 +245,7 @@ function rackNode(c) {
 
 // What keeps new partitions away from it, and what isn't known, in words.
 const marksOf = (c) => c.lost ? [] : wordsFor({[`unreachable since ${clock(new Date(c.since))}`]: c.reach === "no", "not asked yet": c.reach === "unknown", "gone from the configuration": !c.configured,
-	draining: c.draining, cordoned: c.cordoned && !c.draining, "no ready node": c.noReadyNode, "positions unknown": !c.exact && c.reach !== "unknown"});
+	draining: c.draining, cordoned: c.cordoned && !c.draining, "without a ready node": c.noReadyNode, "positions unknown": !c.exact && c.reach !== "unknown"});
 
 function updateRack(node, c, partitions) {
 	const [title, marks, fit, domains, foot] = node.children, n = takes(c) ? fitsOf(c, wanted) : 0;
@@ -508,8 +508,8 @@ function queueRow(item) {
 function drawQueue() {
 	const items = pod.order.map((key) => pod.waiting.get(key)), kept = new Map();
 	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
-		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0);
-		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${c.reservedIPUs} free, ${size - c.reservedIPUs} still in use`});
+		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0), free = Math.min(size, c.reservedIPUs);
+		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${free} free, ${size - free} still in use`});
 	}
 	let heads = items.filter((item) => kept.has(item.key)), ahead = 0, position = 0;
 	keep($("#waiting"), items, (item) => item.key, queueRow, (node, item) => {
