@@ -54,6 +54,16 @@ sub api ($method, $path, $json = undef) {
 	return $answer->{json};
 }
 
+# HTTP::Tiny sends a Host of its own.
+sub raw_status ($port, $path, $field, $value) {
+	my $socket = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port", Timeout => 10) or die "$port: $!\n";
+	my $host = $field eq 'host' ? '' : "Host: 127.0.0.1:$port\r\n";
+	print {$socket} "GET $path HTTP/1.1\r\n$host$field: $value\r\nConnection: close\r\n\r\n";
+	my ($status) = (<$socket> // '') =~ /^HTTP\S+ (\d+)/;
+	close($socket);
+	return $status;
+}
+
 my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/team-a/ipujobs';
 sub job ($name, $ipus) {
 	return api('POST', $jobs, { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
@@ -323,6 +333,22 @@ subtest 'full' => sub {
 	unlike($told->{content}, qr/named|\Q$uid\E|127\.0\.0\.1/, '... really');
 	$secret->stop;
 	api('DELETE', "$jobs/named");
+};
+
+subtest 'what another site has a browser ask' => sub {
+	my $port = $daemon->port('proxy');
+	for my $row ([ 200, host => "localhost:$port" ], [ 200, host => "[::1]:$port" ], [ 403, host => "evil.example:$port" ], [ 403, host => 'evil.example' ],
+		[ 200, 'sec-fetch-site' => 'same-origin' ], [ 200, 'sec-fetch-site' => 'none' ], [ 403, 'sec-fetch-site' => 'cross-site' ],
+		[ 403, 'sec-fetch-site' => 'same-site' ]) {
+		my ($status, $field, $value) = @$row;
+		for my $path (qw(/live /names /page.js)) {
+			is(raw_status($port, $path, $field, $value), $status, "$path, $field: $value: $status");
+		}
+		my $linked = $field eq 'host' ? $status : 200;
+		is(raw_status($port, $_, $field, $value), $linked, "$_, $field: $value: $linked") for qw(/ /queue /partitions /controllers);
+		is(raw_status($port, '/stats', $field, $value), 200, "/stats, $field: $value: it names nobody");
+	}
+	is(raw_status($port, '/live/events', host => 'evil.example'), 403, 'and no events');
 };
 
 subtest 'off, and too many' => sub {

@@ -79,6 +79,12 @@ void view_forget_all(struct proxy *p);
 int view_get(struct proxy *p, enum view_kind kind, struct str *ret, struct err *err);
 int view_get_query(struct proxy *p, int64_t size, struct str *ret, struct err *err);
 
+/* ---- guard.c ---- */
+
+/* Answers with 403 and returns false where another site's page has had a browser ask. linked: pages
+ * elsewhere may lead here. */
+bool guard_lets_in(struct http_exchange *ex, bool linked);
+
 /* ---- status.c ---- */
 
 #define ETAG_SIZE 19 /* 16 hex digits in quotes */

@@ -15,6 +15,7 @@ libproxy_a_SOURCES = \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
 	src/proxy/forward.c \
+	src/proxy/guard.c \
 	src/proxy/ipuof.c \
 	src/proxy/live.c \
 	src/proxy/live_frames.c \

@@ -47,13 +47,13 @@ static void reply_view(struct http_exchange *ex, struct proxy *p, enum view_kind
 /* The same where names of owners and controllers are in it. */
 static void reply_details(struct http_exchange *ex, struct proxy *p, enum view_kind kind)
 {
-	if (p->details)
-		reply_view(ex, p, kind);
-	else
+	if (!p->details)
 		http_reply_problem(
 			ex, 403,
 			"this is turned off here: proxy.details is false. /stats, /query "
 			"and /capacity answer");
+	else if (guard_lets_in(ex, true))
+		reply_view(ex, p, kind);
 }
 
 static void handle_stats(struct http_exchange *ex, void *arg)
@@ -158,15 +158,17 @@ static void handle_health(struct http_exchange *ex, void *arg)
 
 /* ---- the live page ---- */
 
-/* False: there is none here, and it's answered. */
-static bool has_page(struct http_exchange *ex, const struct proxy *p)
+/* False: there is none here, or not for who asks, and it's answered. linked: as of guard_lets_in.
+ */
+static bool has_page(struct http_exchange *ex, const struct proxy *p, bool linked)
 {
-	if (!p->live)
-		http_reply_problem(
-			ex, 404,
-			"the live page is turned off here: proxy.page is off. /stats, /query and "
-			"/capacity answer");
-	return p->live;
+	if (p->live)
+		return guard_lets_in(ex, linked);
+	http_reply_problem(
+		ex, 404,
+		"the live page is turned off here: proxy.page is off. /stats, /query and "
+		"/capacity answer");
+	return false;
 }
 
 static void reply_file(struct http_exchange *ex, const struct proxy *p, enum page_file file)
@@ -174,7 +176,7 @@ static void reply_file(struct http_exchange *ex, const struct proxy *p, enum pag
 	static const struct note note = {"page", NULL};
 
 	set_note(ex, &note);
-	if (has_page(ex, p))
+	if (has_page(ex, p, file == PAGE_HTML))
 		page_reply(ex, file);
 }
 
@@ -204,7 +206,7 @@ static void handle_live(struct http_exchange *ex, void *arg)
 	struct proxy *p = arg;
 
 	set_note(ex, &note);
-	if (has_page(ex, p))
+	if (has_page(ex, p, false))
 		stream_reply_snapshot(p->stream, ex);
 }
 
@@ -214,7 +216,7 @@ static void handle_events(struct http_exchange *ex, void *arg)
 	struct proxy *p = arg;
 
 	set_note(ex, &note);
-	if (has_page(ex, p))
+	if (has_page(ex, p, false))
 		stream_reply_events(p->stream, ex);
 }
 
@@ -224,7 +226,7 @@ static void handle_names(struct http_exchange *ex, void *arg)
 	static const struct note note = {"names", NULL};
 
 	set_note(ex, &note);
-	if (has_page(ex, arg))
+	if (has_page(ex, arg, false))
 		http_reply(ex, 200, "application/json", page_fields, PAGE_FIELDS,
 			   STR("{\"names\":false,\"items\":[]}\n"));
 }
