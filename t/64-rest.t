@@ -456,7 +456,7 @@ subtest 'limits' => sub {
 	ask("GET /$_", on => $short, name => "$_ stays", status => 200) for qw(stats capacity);
 	my @viewers = map { IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $short->port('proxy')) // die "connect: $@\n" } 1 .. 2;
 	for my $socket (@viewers) {
-		print {$socket} "GET /live/events HTTP/1.1\r\nHost: x\r\n\r\n";
+		print {$socket} "GET /live/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
 		like(scalar(<$socket>), qr{\AHTTP/1\.1 200 }, 'a viewer of the page');
 	}
 	is(ask('GET /live/events', on => $short, name => 'one more than may be', status => 503)->{headers}{'retry-after'}, 10, '... may come back');

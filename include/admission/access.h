@@ -45,7 +45,7 @@ void admission_access_free(struct admission_access *a);
  * cb runs once, never before this returns, with out appended to: refused as a whole (403) where the
  * requester may not, (503) where that can't be found out; problems of single fields; warnings. r
  * and out are borrowed until cb has run or the operation was cancelled. deadline_ms: cb has run by
- * then, or where the API server has been silent for 2 s (unheard); what wasn't answered in time is
+ * then, or where the API server has been silent for 4 s (unheard); what wasn't answered in time is
  * a warning, but for the requester's rights.
  */
 typedef void admission_access_fn(void *arg, bool unheard);

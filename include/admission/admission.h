@@ -34,8 +34,9 @@ typedef void admission_site_fn(void *arg, const char *ns, struct admission_site 
  * A review can't be finished here, since the API server hasn't said a word for a while. True:
  * another replica may be asked: the API server calls again what is told to, and refuses where it
  * finds nobody (failurePolicy Fail); from now on each answer is the last one on its connection.
+ * leaves false: it has been heard again.
  */
-typedef bool admission_leave_fn(void *arg);
+typedef bool admission_leave_fn(void *arg, bool leaves);
 
 struct admission_config {
 	struct loop *loop;

@@ -18,8 +18,9 @@
 #define MAX_RUNNING (ADMISSION_ACCESS_CONNECTIONS - 2)
 #define MAX_WAITING 64
 /* Without a word from the API server for so long this replica alone may have lost it: another one
- * should be asked. Looked at each LISTEN_MS. */
-#define SILENT_MS  2000
+ * should be asked. A busy one takes 2 or 3 s, and isn't helped by being asked by all replicas in
+ * turn. Looked at each LISTEN_MS. */
+#define SILENT_MS  4000
 #define LISTEN_MS  250
 #define MAX_ANSWER ((size_t)4 << 20) /* the Pod comes back */
 

@@ -47,6 +47,7 @@ struct admission {
 	struct admission_config config;
 	struct log_limit unreadable, sent_away;
 	struct away away;
+	bool left; /* config.leave has been told so */
 };
 
 enum state {
@@ -342,11 +343,15 @@ static void on_asked(void *arg, bool unheard)
 	unsigned pause_s;
 
 	p->state = STATE_ANSWER;
+	if (!unheard && p->a->left)
+		p->a->left = c->leave(c->arg, false);
 	if (unheard && c->leave && away_may(&p->a->away, p->review.uid, p->deadline_ms, &pause_s) &&
-	    c->leave(c->arg))
+	    c->leave(c->arg, true)) {
+		p->a->left = true;
 		send_away(p, pause_s);
-	else
+	} else {
 		step(p);
+	}
 }
 
 static void on_late(struct loop_timer *timer, void *arg)

@@ -98,15 +98,15 @@ static void fill_site(void *arg, const char *ns, struct admission_site *ret)
 }
 
 /* Where nobody answering means no. Idle connections go too, or the API server's next tries would
- * come by them. /readyz takes it back. */
-static bool leave(void *arg)
+ * come by them. */
+static bool leave(void *arg, bool leaves)
 {
 	struct webhook *w = arg;
 
-	if (!register_fails_closed(w->d))
+	if (leaves ? !register_fails_closed(w->d) : loop_timer_active(&w->drain))
 		return false;
-	webhook_leave(w, true, true);
-	return true;
+	webhook_leave(w, leaves, leaves);
+	return leaves;
 }
 
 /* ---- the listener ---- */
