@@ -207,6 +207,8 @@ subtest 'the page' => sub {
 		ask("GET $path", headers => { 'If-None-Match' => $etag }, name => "$path again", status => 304);
 	}
 	is_deeply(ask('GET /names', name => 'names', status => 200)->{json}, { names => json_decode('false'), items => [] }, 'no names');
+	ask("GET $_", headers => { Host => 'evil.example' }, name => "$_ under another site's name", status => 403, detail => qr/localhost/)
+		for qw(/ /page.css /page.js /icon.svg /live /live/events /names);
 	my $events = ask_events($daemon, 'events');
 	my ($id, $event, $data) = $events =~ /\Aid: (\S+)\nevent: (\w+)\ndata: ([^\n]+)\n\n/;
 	is($event, 'snapshot', 'a snapshot first');

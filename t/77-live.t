@@ -336,7 +336,8 @@ subtest 'full' => sub {
 };
 
 subtest 'what another site has a browser ask' => sub {
-	my $port = $daemon->port('proxy');
+	my $shown = operator('proxy.page=full');
+	my $port = $shown->port('proxy');
 	for my $row ([ 200, host => "localhost:$port" ], [ 200, host => "[::1]:$port" ], [ 403, host => "evil.example:$port" ], [ 403, host => 'evil.example' ],
 		[ 200, 'sec-fetch-site' => 'same-origin' ], [ 200, 'sec-fetch-site' => 'none' ], [ 403, 'sec-fetch-site' => 'cross-site' ],
 		[ 403, 'sec-fetch-site' => 'same-site' ]) {
@@ -349,6 +350,7 @@ subtest 'what another site has a browser ask' => sub {
 		is(raw_status($port, '/stats', $field, $value), 200, "/stats, $field: $value: it names nobody");
 	}
 	is(raw_status($port, '/live/events', host => 'evil.example'), 403, 'and no events');
+	$shown->stop;
 };
 
 subtest 'off, and too many' => sub {
