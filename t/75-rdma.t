@@ -193,6 +193,16 @@ sub clock_page ($path, $offset_ms, $frozen_ms = 0) {
 	return $path;
 }
 
+# What the program sees all of or nothing of: it stands still meanwhile. A look that came in between would find the device gone and
+# close it, and there would be nobody for its last events.
+sub in_one_go ($watch, $do) {
+	my $stat = '/proc/' . $watch->pid . '/stat';
+	$watch->signal('STOP');
+	wait_until('it to stand still', sub { (slurp($stat) // '') =~ /\) T / });
+	$do->();
+	return $watch->signal('CONT');
+}
+
 subtest 'a device that fails, and one that is pulled' => sub {
 	my $page = clock_page("$dir/clock-fatal", 0);
 	my $machine = machine($two_ports . "device mlx5_1 uverbs=uverbs1\nport 1\n")->sysfs(@mlx5_files);
@@ -206,9 +216,11 @@ subtest 'a device that fails, and one that is pulled' => sub {
 	like(sees($watch, qr/^device mlx5_0 open/m), qr/^ port 1 active/m, 'after five seconds it is opened again');
 	ok($machine->is_open('mlx5_0'), '... really');
 
-	$machine->machine("device mlx5_1 uverbs=uverbs1\nport 1\n");
-	remove_tree($machine->sysfs_path('class'));
-	$machine->event('mlx5_0', device_fatal => 0, gone => 0);
+	in_one_go($watch, sub {
+		$machine->machine("device mlx5_1 uverbs=uverbs1\nport 1\n");
+		remove_tree($machine->sysfs_path('class'));
+		$machine->event('mlx5_0', device_fatal => 0, gone => 0);
+	});
 	unlike(sees($watch, qr/^status ok\ndevice mlx5_1/), qr/mlx5_0/, 'what the kernel says of a card that is pulled');
 	$machine->machine("device mlx5_1 uverbs=uverbs1\nport 1\ndevice mlx5_0 uverbs=uverbs0\nport 1");
 	$watch->signal('USR1');
