@@ -61,6 +61,7 @@ struct heed {
 	int64_t known_by_ms;    /* mono; 0: the list of controllers isn't known */
 	unsigned running;
 	int64_t write_from_ms; /* mono */
+	char *tried;           /* the Node of the last write; NULL: the next is the first one */
 	struct log_limit complaints;
 	struct metric *silent;
 };
@@ -144,6 +145,8 @@ static void turn_unknown(struct heed *h, struct str name, const struct node_item
 	jmut_push(doc, jmut_need_array(doc, jmut_need_object(doc, root, "status"), "conditions"),
 		  c);
 	h->running++;
+	free(h->tried);
+	h->tried = xstrdup(node);
 	kube_call_start(h->o.kube, &request, on_written, h, &h->scope);
 }
 
@@ -155,6 +158,8 @@ struct tally {
 	unsigned nodes[VIPU_MAX_CONTROLLERS], not_ready[VIPU_MAX_CONTROLLERS];
 	unsigned silent;
 	bool may_write;
+	/* Those that are always refused mustn't keep others from their turn. */
+	bool is_behind, any_before; /* the last that was tried */
 };
 
 static void count_node(struct tally *t, const struct node_item *item, bool not_ready)
@@ -182,6 +187,8 @@ static void see_silence(struct tally *t, struct str name, const struct node_item
 		look_in(h, f->seen_ms + h->o.silent_ms - t->mono_ms);
 	else if (h->write_from_ms > t->mono_ms)
 		look_in(h, h->write_from_ms - t->mono_ms);
+	else if (t->may_write && !t->is_behind)
+		t->any_before = true;
 	else if (t->may_write && h->running < BATCH)
 		turn_unknown(h, name, item);
 }
@@ -195,6 +202,7 @@ static void see_node(struct str name, const struct node_item *item, void *arg)
 		look_in(t->h, heed_left_ms(&item->fabric, t->wall_ms, t->mono_ms));
 	count_node(t, item, not_ready);
 	see_silence(t, name, item);
+	t->is_behind |= t->h->tried && str_eqz(name, t->h->tried);
 }
 
 static void tell_fleet(struct heed *h, const struct vipu_controller *c, bool closed, unsigned nodes)
@@ -219,10 +227,16 @@ static void count_all(struct heed *h)
 		.wall_ms = clock_wall_ms(),
 		.mono_ms = clock_mono_ms(),
 		.may_write = h->running == 0,
+		.is_behind = !h->tried,
 	};
 
 	nodes_look(h->nodes);
 	nodes_each(h->nodes, see_node, &t);
+	if (t.any_before && h->running == 0) { /* to the end of them: from the first one again */
+		free(h->tried);
+		h->tried = NULL;
+		heed_look(h);
+	}
 	metric_set(h->silent, NULL, t.silent);
 	for (size_t i = 0; i < n && i < VIPU_MAX_CONTROLLERS; i++) {
 		const struct vipu_controller *c = vipu_fleet_at(h->o.fleet, i);
@@ -337,5 +351,6 @@ void heed_free(struct heed *h)
 	for (size_t i = 0; i < vipu_fleet_len(h->o.fleet); i++)
 		vipu_fleet_set_no_node(h->o.fleet, vipu_fleet_at(h->o.fleet, i)->name, false);
 	nodes_free(h->own);
+	free(h->tried);
 	free(h);
 }

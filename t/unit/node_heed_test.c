@@ -436,6 +436,29 @@ static void test_refused(void)
 	end();
 }
 
+static void test_refused_always(void)
+{
+	row_begin("the write is refused, and refused again");
+	silent_ms = 5 * MIN;
+	begin("", "");
+	for (unsigned i = 0; i < 25; i++) {
+		CLEANUP_FREE char *name = xasprintf("n%u", i);
+
+		make_node(name, "", "True");
+	}
+	turns(40, 100);
+	inject_api("{\"kind\":\"status\",\"status\":403,\"verb\":\"patch\",\"resource\":\"nodes\","
+		   "\"count\":20}");
+	ok(WITHIN(10 * MIN, api_calls("patch nodes/status") == 20), "twice ten were tried");
+	ok(WITHIN(2 * MIN, unknown() >= 5), "then the others have their turn");
+	inject_api("{\"kind\":\"status\",\"status\":403,\"verb\":\"patch\",\"resource\":\"nodes\","
+		   "\"count\":0}");
+	is_int(unknown(), 5, "the five of which none was tried yet");
+	sim_api_clear_faults(api);
+	ok(WITHIN(3 * MIN, unknown() == 25), "from the first one again, once it isn't");
+	end();
+}
+
 int main(void)
 {
 	test_closes();
@@ -447,5 +470,6 @@ int main(void)
 	test_unreadable();
 	test_turns_unknown();
 	test_refused();
+	test_refused_always();
 	return done_testing();
 }
