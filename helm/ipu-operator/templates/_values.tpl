@@ -107,6 +107,9 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- if and .node.metricsSecure (not .node.metricsListen) -}}
 {{- fail "node.metricsSecure: the nodes give no metrics: set node.metricsListen" -}}
 {{- end -}}
+{{- if and .node.enabled .node.metricsSecure .metrics.serviceMonitor.enabled (not .node.metricsCertificate) -}}
+{{- fail "node.metricsSecure: Prometheus would show its token to whoever answers at a node's port: set node.metricsCertificate, or metrics.serviceMonitor.enabled to false" -}}
+{{- end -}}
 {{- if and .node.metricsCertificate (not .node.metricsSecure) -}}
 {{- fail "node.metricsCertificate: is used for nothing without node.metricsSecure" -}}
 {{- end -}}
