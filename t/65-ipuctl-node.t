@@ -124,6 +124,63 @@ subtest 'the operator\'s Pods' => sub {
 	$waits->stop(status => 0);
 };
 
+subtest 'after a release was uninstalled' => sub {
+	my @hook = qw(--all --instance mine --wait 1);
+	my $pods = '/api/v1/namespaces/default/pods';
+	my $pod = sub ($name, $instance, %status) {
+		my $made = api('POST', $pods, json => { apiVersion => 'v1', kind => 'Pod', spec => { containers => [ { name => 'c', image => 'i' } ] },
+			metadata => { name => $name, labels => { 'app.kubernetes.io/part-of' => 'ipu-operator', 'app.kubernetes.io/component' => 'node',
+				'app.kubernetes.io/instance' => $instance } } });
+		is($made->{status}, 201, "a Pod of $instance");
+		return if !%status;
+		is(api('PUT', "$pods/$name/status", json => { %{ $made->{json} }, status => \%status })->{status}, 200, '... which has ended');
+	};
+	my $end = sub ($name) { is(api('DELETE', "$pods/$name?gracePeriodSeconds=0")->{status}, 200, "$name is gone") };
+	make('a', 60);
+	$pod->('own', 'mine');
+	$done = ctl(@hook, '--force');
+	is($done->{status}, 1, 'its own Pods stay: status 1');
+	like($done->{err}, qr{^ipuctl: after 1 s Pods of the operator are still there, such as default/own:}m, '... and says so');
+	$end->('own');
+	$pod->('others', 'theirs');
+	$done = ctl(@hook, '--force');
+	is("$done->{status} $done->{out}", '0 ', "another release's: nothing is taken, and that's no error");
+	like($done->{err}, qr{^ipuctl: Nodes are left alone: Pods of another release .*such as default/others.*ipuctl node clean --all$}m, '... in words');
+	is(node('a')->{metadata}{labels}{pod}, 'a', '... it is as it was');
+	$end->('others');
+	$pod->('ended', 'theirs', phase => 'Failed');
+	$done = ctl(@hook);
+	my $resource = 'resource graphcore.ai/ipu, annotation graphcore.ai/advertised-ipus';
+	is("$done->{status} $done->{out}", "0 node/a cleaned: $resource\n", "of a Node with a living role the release's figure alone, beside one that has ended");
+	like($done->{err}, qr/^ipuctl: node\/a: left alone: the role node wrote there .*^ipuctl: 1 of \d+ Nodes were left alone$/ms, '... in words, and no error');
+	is(node('a')->{metadata}{labels}{pod}, 'a', '... its labels are there');
+	make('a', -60);
+	$done = ctl(@hook, '--force');
+	is("$done->{status} $done->{out}", "0 node/a cleaned: $resource\n", 'a heartbeat from after its Pods had gone: --force or not');
+	like($done->{err}, qr/^ipuctl: node\/a: left alone: a role node that isn't the release's wrote there 0 s ago/m, '... whose it is');
+	make('a', 60);
+	$done = ctl(@hook, '--force');
+	is("$done->{status} $done->{out}", "0 node/a cleaned: $all\n", 'what its own Pods have said goes') or diag($done->{err});
+	is_clean('a', 'after its release');
+};
+
+subtest 'many Nodes' => sub {
+	my $text = 'x' x 4000;
+	for my $i (1 .. 600) {
+		my $made = api('POST', '/api/v1/nodes', json => { apiVersion => 'v1', kind => 'Node', metadata => { name => sprintf('many-%03d', $i) } });
+		die "$made->{status} $made->{content}\n" if !$made->{success};
+	}
+	make('many-600', 400);
+	my $asked = sub { return http('GET', $sim->url('admin', '/sim/state'))->{json}{api}{requests} };
+	my $before = $asked->();
+	$done = ctl('--all');
+	is("$done->{status} $done->{out}", "0 node/many-600 cleaned: $all\n", 'the second page is read too') or diag($done->{err});
+	my $after = $asked->();
+	is($after->{'list nodes'} - $before->{'list nodes'}, 2, '... in two requests');
+	is($after->{'get nodes'} - $before->{'get nodes'}, 2, '... and those that have nothing are not asked for');
+	is_clean('many-600', 'of many');
+};
+
 for my $wrong ([], [ 'a', '--all' ], ['No_Node'], [ 'a', '--apply' ]) {
 	is(ctl(@$wrong)->{status}, 2, "refused: node clean @$wrong");
 }

@@ -233,12 +233,14 @@ static int run_controllers(struct ctl_link *link, const struct ctl_options *o, s
 	"Prints a MacvlanNetwork for NVIDIA's network operator, made for this machine: run it on a\n" \
 	"head node. Its comments say where each value comes from.\n"
 
-#define ABOUT_NODE_CLEAN                                                                               \
-	"What the role node has put there (the condition IPUFabricReady, labels, the taint), and\n"    \
-	"graphcore.ai/ipu, for Nodes that are no head nodes any more, or when the operator is gone.\n" \
-	"Others' labels, taints and resources stay. A Node of which the role node has spoken within\n" \
-	"six minutes is left alone, unless --force says that it's gone. With --wait it first waits\n"  \
-	"until the operator's Pods are gone.\n"
+#define ABOUT_NODE_CLEAN                                                                                \
+	"What the role node has put there (the condition IPUFabricReady, labels, the taint), and\n"     \
+	"graphcore.ai/ipu, for Nodes that are no head nodes any more, or when the operator is gone.\n"  \
+	"Others' labels, taints and resources stay. A Node of which the role node has spoken within\n"  \
+	"six minutes is left alone, unless --force says that it's gone. With --wait it first waits\n"   \
+	"until the operator's Pods are gone. With --instance, for helm's hook, it waits for those of\n" \
+	"that release alone, takes nothing where another one's are there, keeps what a role node has\n" \
+	"said since, and says what it left alone, with status 0.\n"
 
 #define ABOUT_CRD                                                                                  \
 	"Waits until the API server serves it (--wait). Labels and annotations that others have\n" \

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/map.h"
 #include "ctl/commands.h"
 #include "ctl/term.h"
+#include "kube/list.h"
 #include "kube/object.h"
 #include "loop/backoff.h"
 #include "node/nodes.h"
@@ -23,6 +25,7 @@
 #define LOOK_MS   1000
 #define BACK_MS   2000 /* by then whoever still writes there has done so again */
 #define MAX_TAKEN ((size_t)64 << 10)
+#define INSTANCE  "app.kubernetes.io/instance"
 #define WRITERS                                                                                    \
 	CTL_OPERATOR_PODS ",app.kubernetes.io/component in (node,vipu-proxy,controller-manager)"
 
@@ -164,33 +167,43 @@ static void plan_taints(struct jmut_doc *doc, const struct json *node, struct st
 		 jmut_len(rest) ? rest : jmut_null(doc));
 }
 
-static void plan_annotations(struct jmut_doc *doc, const struct json *node,
+static void plan_annotations(struct jmut_doc *doc, const struct json *node, unsigned parts,
 			     struct ctl_node_plan *plan)
 {
-	static const char *const ours[] = {PUBLISH_ANNOTATION, NODES_ANNOTATION, NODES_FREED};
+	static const struct {
+		const char *name;
+		enum ctl_node_part part;
+	} ours[] = {{PUBLISH_ANNOTATION, CTL_NODE_ROLE},
+		    {NODES_ANNOTATION, CTL_NODE_RESOURCE},
+		    {NODES_FREED, CTL_NODE_RESOURCE}};
 
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
 		struct jmut *meta;
 
-		if (!kube_annotation(node, ours[i]).p)
+		if (!(parts & ours[i].part) || !kube_annotation(node, ours[i].name).p)
 			continue;
 		meta = meta_patch(doc, node, plan);
-		jmut_set(doc, jmut_need_object(doc, meta, "annotations"), ours[i], jmut_null(doc));
-		note(plan, "annotation %s", ours[i]);
+		jmut_set(doc, jmut_need_object(doc, meta, "annotations"), ours[i].name,
+			 jmut_null(doc));
+		note(plan, "annotation %s", ours[i].name);
 	}
 }
 
-void ctl_node_clean_plan(struct jmut_doc *doc, const struct json *node, int64_t now_ms,
-			 struct ctl_node_plan *ret)
+void ctl_node_clean_plan(struct jmut_doc *doc, const struct json *node, unsigned parts,
+			 int64_t now_ms, struct ctl_node_plan *ret)
 {
 	struct str ours = kube_annotation(node, PUBLISH_ANNOTATION);
 
 	*ret = (struct ctl_node_plan){.taken = BUF_INIT(MAX_TAKEN), .heard_ms = -1};
-	plan_condition(doc, node, now_ms, ret);
-	plan_resource(doc, node, ret);
-	plan_labels(doc, node, ours, ret);
-	plan_taints(doc, node, ours, ret);
-	plan_annotations(doc, node, ret);
+	if (parts & CTL_NODE_ROLE)
+		plan_condition(doc, node, now_ms, ret);
+	if (parts & CTL_NODE_RESOURCE)
+		plan_resource(doc, node, ret);
+	if (parts & CTL_NODE_ROLE) {
+		plan_labels(doc, node, ours, ret);
+		plan_taints(doc, node, ours, ret);
+	}
+	plan_annotations(doc, node, parts, ret);
 }
 
 void ctl_node_clean_plan_done(struct ctl_node_plan *plan)
@@ -203,9 +216,10 @@ void ctl_node_clean_plan_done(struct ctl_node_plan *plan)
 struct cleaning {
 	struct ctl_link *link;
 	const struct ctl_options *o;
-	const char *const *names;
-	bool *cleaned; /* by names' places */
+	char *const *names;
+	unsigned char *cleaned; /* by names' places: the parts that were taken */
 	size_t n, n_cleaned, n_refused;
+	int64_t gone_ms; /* with --instance, wall clock: by then the release's Pods had gone */
 };
 
 static int get_node(struct cleaning *c, const char *name, struct json_doc **ret, struct err *err)
@@ -256,18 +270,39 @@ static int say(const struct cleaning *c, const char *name, const struct ctl_node
 	return ctl_write_out(str_of(line), err);
 }
 
-/* The role's last word may be its very last: that is for a person to know. */
-static bool is_refused(struct cleaning *c, const char *name, const struct ctl_node_plan *plan)
+/* The role's last word may be its very last: that is for a person to know. What came after the
+ * release's Pods had gone, another one has said. */
+static bool is_refused(struct cleaning *c, const char *name, const struct ctl_node_plan *plan,
+		       int64_t now_ms)
 {
-	if (c->o->force || plan->heard_ms < 0 || plan->heard_ms > CTL_NODE_FRESH_MS)
+	bool is_after = c->o->instance && now_ms - plan->heard_ms > c->gone_ms;
+
+	if (plan->heard_ms < 0 || plan->heard_ms > CTL_NODE_FRESH_MS || (c->o->force && !is_after))
 		return false;
 	c->n_refused++;
 	fprintf(stderr,
-		"ipuctl: node/%s: left alone: the role node wrote there %" PRId64
+		"ipuctl: node/%s: left alone: %s wrote there %" PRId64
 		" s ago. Where it still runs (DaemonSet, ipu-operator-node.service) it would write "
 		"again: end it there first. If it's gone, --force, or wait until that is %d s old\n",
-		name, plan->heard_ms / 1000, CTL_NODE_FRESH_MS / 1000);
+		name, is_after ? "a role node that isn't the release's" : "the role node",
+		plan->heard_ms / 1000, CTL_NODE_FRESH_MS / 1000);
 	return true;
+}
+
+/* What may be taken: beside a living role, a release's own advertised figures. */
+static unsigned plan(struct cleaning *c, const char *name, struct jmut_doc *doc,
+		     const struct json *node, struct ctl_node_plan *ret)
+{
+	int64_t now_ms = clock_wall_ms();
+	unsigned parts = CTL_NODE_ROLE | CTL_NODE_RESOURCE;
+
+	ctl_node_clean_plan(doc, node, parts, now_ms, ret);
+	if (!is_refused(c, name, ret, now_ms))
+		return parts;
+	ctl_node_clean_plan_done(ret);
+	parts = c->o->instance ? CTL_NODE_RESOURCE : 0;
+	ctl_node_clean_plan(doc, node, parts, now_ms, ret);
+	return parts;
 }
 
 /* One look and one write. */
@@ -276,22 +311,24 @@ static int clean_once(struct cleaning *c, size_t i, struct err *err)
 	const char *name = c->names[i];
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	CLEANUP_JSON struct json_doc *node = NULL;
-	struct ctl_node_plan plan;
-	int result = 0;
+	struct ctl_node_plan p;
+	size_t n_refused = c->n_refused;
+	unsigned parts;
+	int result;
 
 	if (get_node(c, name, &node, err) < 0)
 		return -1;
-	ctl_node_clean_plan(doc, json_root(node), clock_wall_ms(), &plan);
-	if (!is_refused(c, name, &plan)) {
-		result = write_plan(c, name, doc, &plan, err);
-		if (result == 0 && plan.taken.len) {
-			c->cleaned[i] = true;
-			c->n_cleaned++;
-		}
-		if (result == 0 && (plan.taken.len || !c->o->all))
-			result = say(c, name, &plan, err);
+	parts = plan(c, name, doc, json_root(node), &p);
+	result = write_plan(c, name, doc, &p, err);
+	if (result == 0 && p.taken.len) {
+		c->cleaned[i] = (unsigned char)parts;
+		c->n_cleaned++;
 	}
-	ctl_node_clean_plan_done(&plan);
+	if (result == 0 && (p.taken.len || (!c->o->all && c->n_refused == n_refused)))
+		result = say(c, name, &p, err);
+	if (result < 0) /* it's tried again, or the end */
+		c->n_refused = n_refused;
+	ctl_node_clean_plan_done(&p);
 	return result;
 }
 
@@ -313,13 +350,79 @@ static int clean(struct cleaning *c, size_t i, struct err *err)
 
 /* ---- all of them ---- */
 
-static int list(struct cleaning *c, const struct kube_resource *resource, const char *labels,
-		struct json_doc **ret, struct err *err)
-{
-	const struct kube_request r = {
-		.verb = KUBE_LIST, .resource = resource, .label_selector = labels};
+/* One list, in pages. */
+struct listing {
+	struct cleaning *c;
+	struct scope scope;
+	struct err err;
+	char *pod; /* one of those that were asked for, "namespace/name"; NULL: there's none */
+	struct map *seen;
+	char **names; /* of Nodes with anything of ours */
+	size_t n, n_bad;
+};
 
-	return ctl_link_kube(c->link, &r, ret, err);
+static void on_listed(void *arg, const struct err *err, struct str resource_version)
+{
+	struct listing *l = arg;
+
+	(void)resource_version;
+	if (err)
+		l->err = *err;
+	loop_stop(ctl_link_loop(l->c->link), 0);
+}
+
+static int run_list(struct listing *l, const struct kube_resource *resource, const char *labels,
+		    const struct kube_list_ops *ops, struct err *err)
+{
+	const struct kube_list_opts opts = {
+		.resource = resource,
+		.label_selector = labels,
+		.deadline_ms = l->c->o->timeout_s * 1000,
+	};
+	const char *why;
+
+	scope_init(&l->scope);
+	kube_list_start(ctl_link_client(l->c->link, &why), &opts, ops, l, &l->scope);
+	loop_run(ctl_link_loop(l->c->link));
+	scope_cancel(&l->scope);
+	return l->err.kind == ERR_NONE ? 0 : err_copy(err, &l->err);
+}
+
+static void take_pod(struct listing *l, struct str ns, struct str name)
+{
+	l->pod = xasprintf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+	scope_cancel(&l->scope);
+	loop_stop(ctl_link_loop(l->c->link), 0);
+}
+
+static void on_pod(void *arg, const struct json *pod)
+{
+	struct str phase = json_str(json_at(pod, "status", "phase", NULL));
+
+	if (!str_eqz(phase, "Succeeded") && !str_eqz(phase, "Failed"))
+		take_pod(arg, kube_namespace(pod), kube_name(pod));
+}
+
+static void on_bad_pod(void *arg, struct str ns, struct str name, const struct err *err)
+{
+	(void)err;
+	take_pod(arg, ns, name);
+}
+
+/* One of the operator's Pods that may write to Nodes. of: of --instance, "=" or "!="; NULL: of
+ * whomever. */
+static int find_writer(struct cleaning *c, const char *of, char **ret, struct err *err)
+{
+	static const struct kube_list_ops ops = {
+		.on_object = on_pod, .on_bad = on_bad_pod, .on_done = on_listed};
+	struct listing l = {.c = c, .err = ERR_INIT};
+	CLEANUP_FREE char *labels = of ? xasprintf(WRITERS "," INSTANCE "%s%s", of, c->o->instance)
+				       : xstrdup(WRITERS);
+
+	if (run_list(&l, &KUBE_PODS, labels, &ops, err) < 0)
+		return err_wrap(err, "the operator's Pods");
+	*ret = l.pod;
+	return 0;
 }
 
 /* While Pods of the operator end, they may still write. */
@@ -328,20 +431,17 @@ static int wait_for_writers(struct cleaning *c, struct err *err)
 	int64_t deadline_ms = clock_mono_ms() + (int64_t)c->o->wait_s * 1000;
 
 	for (;;) {
-		CLEANUP_JSON struct json_doc *pods = NULL;
-		const struct json *items;
+		CLEANUP_FREE char *pod = NULL;
 
-		if (list(c, &KUBE_PODS, WRITERS, &pods, err) < 0)
-			return err_wrap(err, "the operator's Pods");
-		items = json_get(json_root(pods), "items");
-		if (json_len(items) == 0)
+		if (find_writer(c, c->o->instance ? "=" : NULL, &pod, err) < 0)
+			return -1;
+		if (!pod)
 			return 0;
 		if (clock_mono_ms() + LOOK_MS > deadline_ms)
 			return err_set(err, ERR_BUSY, 0,
 				       "after %u s Pods of the operator are still there, such as "
-				       "%.*s/%.*s: they write to Nodes",
-				       c->o->wait_s, STR_ARG(kube_namespace(json_item(items, 0))),
-				       STR_ARG(kube_name(json_item(items, 0))));
+				       "%s: they write to Nodes",
+				       c->o->wait_s, pod);
 		ctl_progress("waiting until the operator's Pods are gone");
 		ctl_link_pause(c->link, LOOK_MS);
 		ctl_progress(NULL);
@@ -349,7 +449,7 @@ static int wait_for_writers(struct cleaning *c, struct err *err)
 }
 
 /* What is back by now, somebody writes again. */
-static int look_at(struct cleaning *c, const char *name, struct err *err)
+static int look_at(struct cleaning *c, const char *name, unsigned parts, struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	CLEANUP_JSON struct json_doc *node = NULL;
@@ -358,7 +458,7 @@ static int look_at(struct cleaning *c, const char *name, struct err *err)
 
 	if (get_node(c, name, &node, err) < 0)
 		return err->kind == ERR_NOT_FOUND ? 0 : err_wrap(err, "node/%s", name);
-	ctl_node_clean_plan(doc, json_root(node), clock_wall_ms(), &plan);
+	ctl_node_clean_plan(doc, json_root(node), parts, clock_wall_ms(), &plan);
 	if (plan.taken.len)
 		result = err_set(err, ERR_BUSY, 0,
 				 "node/%s: it's there again (%.*s): the role node, or an operator "
@@ -370,15 +470,22 @@ static int look_at(struct cleaning *c, const char *name, struct err *err)
 
 static int look_again(struct cleaning *c, struct err *err)
 {
+	struct err back = ERR_INIT;
+
 	ctl_link_pause(c->link, BACK_MS);
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->cleaned[i] && look_at(c, c->names[i], err) < 0)
-			return -1;
+		if (!c->cleaned[i] || look_at(c, c->names[i], c->cleaned[i], &back) == 0)
+			continue;
+		if (back.kind != ERR_BUSY || !c->o->instance)
+			return err_copy(err, &back);
+		fprintf(stderr, "ipuctl: %s\n", back.msg); /* it isn't the release's */
 	}
 	return 0;
 }
 
-static int clean_all(struct cleaning *c, const char *const *names, size_t n, struct err *err)
+/* n_all: of which the names were chosen. */
+static int clean_all(struct cleaning *c, char *const *names, size_t n, size_t n_all,
+		     struct err *err)
 {
 	int result = 0;
 
@@ -394,35 +501,79 @@ static int clean_all(struct cleaning *c, const char *const *names, size_t n, str
 	free(c->cleaned);
 	if (result < 0 || c->n_refused == 0)
 		return result;
-	return err_set(err, ERR_CONFLICT, 0, "%zu of %zu Nodes were left alone", c->n_refused, n);
+	err_set(err, ERR_CONFLICT, 0, "%zu of %zu Nodes were left alone", c->n_refused, n_all);
+	if (!c->o->instance)
+		return -1;
+	fprintf(stderr, "ipuctl: %s\n", err->msg);
+	return 0;
+}
+
+static void on_node(void *arg, const struct json *node)
+{
+	struct listing *l = arg;
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct ctl_node_plan plan;
+
+	if (map_get(l->seen, kube_name(node)))
+		return;
+	map_put(l->seen, kube_name(node), l);
+	ctl_node_clean_plan(doc, node, CTL_NODE_ROLE | CTL_NODE_RESOURCE, 0, &plan);
+	if (plan.taken.len) {
+		l->names = xrealloc(l->names, (l->n + 1) * sizeof(*l->names));
+		l->names[l->n++] = str_dup(kube_name(node));
+	}
+	ctl_node_clean_plan_done(&plan);
+}
+
+static void on_bad_node(void *arg, struct str ns, struct str name, const struct err *err)
+{
+	struct listing *l = arg;
+
+	(void)ns;
+	l->n_bad++;
+	fprintf(stderr, "ipuctl: node/%.*s: left alone: %s\n", STR_ARG(name), err->msg);
 }
 
 static int clean_every(struct cleaning *c, struct err *err)
 {
-	CLEANUP_JSON struct json_doc *nodes = NULL;
-	const struct json *items;
-	char **names;
-	size_t n;
-	int result;
+	static const struct kube_list_ops ops = {
+		.on_object = on_node, .on_bad = on_bad_node, .on_done = on_listed};
+	struct listing l = {.c = c, .err = ERR_INIT, .seen = map_new()};
+	int result = run_list(&l, &KUBE_NODES, NULL, &ops, err);
 
-	if (list(c, &KUBE_NODES, NULL, &nodes, err) < 0)
-		return err_wrap(err, "Nodes");
-	items = json_get(json_root(nodes), "items");
-	n = json_len(items);
-	names = xcalloc(n + 1, sizeof(*names));
-	for (size_t i = 0; i < n; i++)
-		names[i] = str_dup(kube_name(json_item(items, i)));
-	result = clean_all(c, (const char *const *)names, n, err);
-	for (size_t i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
+	if (result < 0) {
+		err_wrap(err, "Nodes");
+	} else {
+		c->n_refused = l.n_bad;
+		result = clean_all(c, l.names, l.n, map_len(l.seen) + l.n_bad, err);
+	}
+	for (size_t i = 0; i < l.n; i++)
+		free(l.names[i]);
+	free(l.names);
+	map_free(l.seen);
 	return result;
 }
 
-int ctl_run_node_clean(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+/* Whether nothing may be taken, since another release is there, which writes to Nodes too. */
+static int look_for_others(struct cleaning *c, bool *ret, struct err *err)
 {
-	struct cleaning c = {.link = link, .o = o};
+	CLEANUP_FREE char *pod = NULL;
 
+	c->gone_ms = clock_wall_ms();
+	if (find_writer(c, "!=", &pod, err) < 0)
+		return -1;
+	*ret = pod != NULL;
+	if (pod)
+		fprintf(stderr,
+			"ipuctl: Nodes are left alone: Pods of another release of the operator are "
+			"there, such as %s, and what is on Nodes may be theirs. When they're gone: "
+			"ipuctl node clean --all\n",
+			pod);
+	return 0;
+}
+
+static int check_words(const struct ctl_options *o, struct err *err)
+{
 	if (o->all == (o->n_words > 0))
 		return err_set(err, ERR_INVALID, 0,
 			       "node clean: name Nodes, or say --all; not both");
@@ -430,8 +581,19 @@ int ctl_run_node_clean(struct ctl_link *link, const struct ctl_options *o, struc
 		if (kube_check_name("node clean", str_of(o->words[i]), true, err) < 0)
 			return -1;
 	}
-	if (o->wait_s && wait_for_writers(&c, err) < 0)
+	return o->instance ? kube_check_name("--instance", str_of(o->instance), true, err) : 0;
+}
+
+int ctl_run_node_clean(struct ctl_link *link, const struct ctl_options *o, struct err *err)
+{
+	struct cleaning c = {.link = link, .o = o};
+	bool are_others = false;
+
+	if (check_words(o, err) < 0 || (o->wait_s && wait_for_writers(&c, err) < 0) ||
+	    (o->instance && look_for_others(&c, &are_others, err) < 0))
 		return -1;
+	if (are_others)
+		return 0;
 	return o->all ? clean_every(&c, err)
-		      : clean_all(&c, (const char *const *)o->words, o->n_words, err);
+		      : clean_all(&c, (char *const *)o->words, o->n_words, o->n_words, err);
 }

@@ -25,9 +25,14 @@ struct ctl_node_plan {
 	int64_t heard_ms; /* since the role's last word; -1: it has said nothing */
 };
 
-/* node is borrowed for as long as doc lives; now_ms: wall clock. */
-void ctl_node_clean_plan(struct jmut_doc *doc, const struct json *node, int64_t now_ms,
-			 struct ctl_node_plan *ret);
+enum ctl_node_part {
+	CTL_NODE_ROLE = 1,     /* condition, labels, taint and their annotation */
+	CTL_NODE_RESOURCE = 2, /* graphcore.ai/ipu and its annotations */
+};
+
+/* node is borrowed for as long as doc lives; parts: of enum ctl_node_part; now_ms: wall clock. */
+void ctl_node_clean_plan(struct jmut_doc *doc, const struct json *node, unsigned parts,
+			 int64_t now_ms, struct ctl_node_plan *ret);
 void ctl_node_clean_plan_done(struct ctl_node_plan *plan);
 
 #endif

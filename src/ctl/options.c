@@ -111,6 +111,8 @@ static const struct known {
 	 CTL_TAKES_FORCE | CTL_TAKES_NODES},
 	{"force", NULL, "clean Nodes of which the role node has just spoken, too", 0, KIND_FLAG,
 	 AT(force), CTL_TAKES_NODES},
+	{"instance", "NAME", "after the helm release of this name was uninstalled", 0, KIND_TEXT,
+	 AT(instance), CTL_TAKES_NODES},
 	{"config-map", "NAME", "the controllers' (default " CTL_CONFIG_MAP ")", 0, KIND_TEXT,
 	 AT(config_map), CTL_TAKES_CONFIG_MAP},
 	{"wait", "SECONDS", "wait so long at most until it is so", 0, KIND_SECONDS, AT(wait_s),

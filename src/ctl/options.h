@@ -57,7 +57,8 @@ struct ctl_options {
 	const char *network, *network_ns, *root, *cni_folder, *node, *resource, *image;
 	const char *interface, *subnet, *exclude, *mode; /* exclude may be "" */
 	unsigned mtu, user;
-	unsigned port; /* 0: not given */
+	const char *instance; /* of node clean; NULL: not given */
+	unsigned port;        /* 0: not given */
 	bool test_pod, inside, attachment, apply, no_browser;
 	const char *color_word;
 	enum ctl_color color;

@@ -501,8 +501,7 @@ subtest 'metrics of head nodes' => sub {
 	is_deeply({ map { $_ => $labels->{$_} } keys %$wanted }, $wanted, '... and selects them');
 	ok(find($with, "$daemon ports $pods->{spec}{podMetricsEndpoints}[0]{port} containerPort"), '... by a port that they have');
 	is($without->{'PodMonitor/ipu-operator-node'}, undef, 'without metrics, none');
-	my ($secure, $given) = $chart->objects($chart->render(@on, '--set', 'node.metricsSecure=true'),
-		$chart->render(@on, '--set', 'node.metricsSecure=true,node.metricsCertificate=mine'));
+	my ($secure) = $chart->objects($chart->render(@on, '--set', 'node.metricsSecure=true,node.metricsCertificate=mine'));
 	my ($service, $scrape) = @$secure{qw(Service/ipu-operator-node-metrics ServiceMonitor/ipu-operator-node)};
 	is($secure->{'PodMonitor/ipu-operator-node'}, undef, 'with TLS there is a ServiceMonitor instead');
 	is_deeply([ map { $_->{metadata}{namespace} } $service, $scrape ], [qw(heads heads)], '... beside the Pods');
@@ -510,10 +509,21 @@ subtest 'metrics of head nodes' => sub {
 		'... which selects its Service');
 	is_deeply({ map { $_ => $labels->{$_} } keys %{ $service->{spec}{selector} } }, $service->{spec}{selector}, '... and that the Pods');
 	is($scrape->{spec}{endpoints}[0]{port}, $service->{spec}{ports}[0]{name}, '... by its port');
-	is_deeply([ $service->{spec}{ports}[0]{port}, $scrape->{spec}{endpoints}[0]{tlsConfig} ], [ 8447, { insecureSkipVerify => $yes } ],
-		'... whose certificate nobody can verify');
-	is_deeply($given->{'ServiceMonitor/ipu-operator-node'}{spec}{endpoints}[0]{tlsConfig},
-		{ serverName => 'ipu-operator-node-metrics', ca => { secret => { name => 'mine', key => 'ca.crt' } } }, '... unless it is given');
+	is($service->{spec}{ports}[0]{port}, 8447, '... which is the nodes\'');
+	is_deeply($scrape->{spec}{endpoints}[0]{tlsConfig}, { serverName => 'ipu-operator-node-metrics', ca => { secret => { name => 'mine', key => 'ca.crt' } } },
+		'... and shows its token to those alone whose certificate it has verified');
+	my ($own) = $chart->objects($chart->render(values_file('node.enabled' => $yes, 'node.metricsListen' => ':8447', 'node.metricsSecure' => $yes)));
+	is_deeply([ grep { /Monitor|node-metrics/ } keys %$own ], [], 'certificates of the nodes\' own are for other scrape configurations');
+};
+
+subtest 'Nodes are cleaned after it all' => sub {
+	my $command = sub (%values) {
+		my ($objects) = $chart->objects($chart->render(values_file(%values)));
+		return join ' ', @{ find($objects, 'Job/ipu-operator-clean-nodes spec template spec containers ipuctl command') // [] };
+	};
+	my $clean = '/usr/bin/ipuctl node clean --all --instance rel --wait 90';
+	is($command->('node.enabled' => $yes), "$clean --force", 'the DaemonSet has gone: its last word counts for nothing');
+	is($command->('ipuVisibility.advertise' => 'whole'), $clean, 'without one, a role that has just written is another\'s');
 };
 
 subtest 'the policy is that of the examples' => sub {
@@ -604,6 +614,8 @@ subtest 'bad values' => sub {
 		[ [qw(--set operatorConfig.node.name=foo)], qr/operatorConfig\.node\.name: can't be set: each of the DaemonSet's Pods/ ],
 		[ [qw(--set operatorConfig.node.root=/x)], qr/operatorConfig\.node\.root: can't be set: .*at \/host/ ],
 		[ [qw(--set node.metricsSecure=true)], qr/node\.metricsSecure: the nodes give no metrics/ ],
+		[ [ '--set', 'node.enabled=true,node.metricsListen=:8447,node.metricsSecure=true,metrics.serviceMonitor.enabled=true' ],
+			qr/node\.metricsSecure: Prometheus would show its token to whoever answers.*set node\.metricsCertificate/ ],
 		[ [qw(--set node.metricsCertificate=s)], qr/node\.metricsCertificate: is used for nothing/ ],
 		[ [qw(--set node.metricsListen=:9000 --set node.healthPort=9000)], qr/node\.metricsListen: 9000 is node\.healthPort too/ ],
 		(map { [ [ '--set', "operatorConfig.$_->[0]=:9999" ], qr/operatorConfig\.\Q$_->[0]\E: the Pods' ports.*; $_->[1]/ ] }

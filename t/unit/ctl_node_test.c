@@ -16,43 +16,57 @@ static const struct {
 	const char *what, *labels, *annotations, *taints, *conditions, *status;
 	const char *taken, *status_patch, *meta_patch;
 	int64_t heard_ms;
+	unsigned parts; /* 0: both */
 } cases[] = {
-	{"a Node without anything", "", "", "", HEALTH, "", "", "", "", -1},
+	{"a Node without anything", "", "", "", HEALTH, "", "", "", "", -1, 0},
 	{"others' alone", "'ipunode':'a'", "'x':'y'",
 	 "{'key':'graphcore.ai/fabric-not-ready','effect':'NoSchedule'}", HEALTH,
-	 "'capacity':{" SHOWS "},'allocatable':{" SHOWS "}", "", "", "", -1},
+	 "'capacity':{" SHOWS "},'allocatable':{" SHOWS "}", "", "", "", -1, 0},
 	{"the condition", "", "", "",
 	 HEALTH ",{'type':'IPUFabricReady','lastHeartbeatTime':'2024-06-01T11:59:00Z'}", "",
-	 "condition IPUFabricReady", "{'conditions':[" HEALTH "]}", "", 60000},
+	 "condition IPUFabricReady", "{'conditions':[" HEALTH "]}", "", 60000, 0},
 	{"a condition of another clock", "", "", "",
 	 "{'type':'IPUFabricReady','lastHeartbeatTime':'2024-06-01T12:09:00Z'}", "",
-	 "condition IPUFabricReady", "{'conditions':[]}", "", 0},
+	 "condition IPUFabricReady", "{'conditions':[]}", "", 0, 0},
 	{"a condition without a time", "", "", "", "{'type':'IPUFabricReady'}", "",
-	 "condition IPUFabricReady", "{'conditions':[]}", "", -1},
+	 "condition IPUFabricReady", "{'conditions':[]}", "", -1, 0},
 	{"labels that the note names, with their values", "'a':'1','b':'2','c':'3'",
 	 MINE "'head  a=1 b=9'", "", HEALTH, "",
 	 "label a=1, annotation graphcore.ai/node-published", "",
-	 "'labels':{'a':null},'annotations':{'graphcore.ai/node-published':null}", -1},
+	 "'labels':{'a':null},'annotations':{'graphcore.ai/node-published':null}", -1, 0},
 	{"the taint", "", MINE "'taint:k'",
 	 "{'key':'k','effect':'NoExecute'},{'key':'k','effect':'NoSchedule'},"
 	 "{'key':'o','effect':'NoSchedule'}",
 	 HEALTH, "", "taint k, annotation graphcore.ai/node-published", "",
 	 "'annotations':{'graphcore.ai/node-published':null}|{'taints':[{'key':'k','effect':"
 	 "'NoExecute'},{'key':'o','effect':'NoSchedule'}]}",
-	 -1},
+	 -1, 0},
 	{"the only taint", "", MINE "'taint:k'", "{'key':'k','effect':'NoSchedule'}", HEALTH, "",
 	 "taint k, annotation graphcore.ai/node-published", "",
-	 "'annotations':{'graphcore.ai/node-published':null}|{'taints':null}", -1},
+	 "'annotations':{'graphcore.ai/node-published':null}|{'taints':null}", -1, 0},
 	{"the resource, with its notes", "",
 	 "'graphcore.ai/advertised-ipus':'64','graphcore.ai/ipus-freed':'t'", "", HEALTH,
 	 "'capacity':{'cpu':'1'," SHOWS "},'allocatable':{" SHOWS "}",
 	 "resource graphcore.ai/ipu, annotation graphcore.ai/advertised-ipus, annotation "
 	 "graphcore.ai/ipus-freed",
 	 "{'capacity':{'graphcore.ai/ipu':null},'allocatable':{'graphcore.ai/ipu':null}}",
-	 "'annotations':{'graphcore.ai/advertised-ipus':null,'graphcore.ai/ipus-freed':null}", -1},
+	 "'annotations':{'graphcore.ai/advertised-ipus':null,'graphcore.ai/ipus-freed':null}", -1,
+	 0},
+	{"the resource alone, beside a living role", "'a':'1'",
+	 MINE "'a=1 taint:k','graphcore.ai/advertised-ipus':'64'",
+	 "{'key':'k','effect':'NoSchedule'}",
+	 HEALTH ",{'type':'IPUFabricReady','lastHeartbeatTime':'2024-06-01T11:59:00Z'}",
+	 "'capacity':{" SHOWS "},'allocatable':{" SHOWS "}",
+	 "resource graphcore.ai/ipu, annotation graphcore.ai/advertised-ipus",
+	 "{'capacity':{'graphcore.ai/ipu':null},'allocatable':{'graphcore.ai/ipu':null}}",
+	 "'annotations':{'graphcore.ai/advertised-ipus':null}", -1, CTL_NODE_RESOURCE},
+	{"the role's alone", "'a':'1'", MINE "'a=1','graphcore.ai/advertised-ipus':'64'", "",
+	 HEALTH, "'capacity':{" SHOWS "}", "label a=1, annotation graphcore.ai/node-published", "",
+	 "'labels':{'a':null},'annotations':{'graphcore.ai/node-published':null}", -1,
+	 CTL_NODE_ROLE},
 	{"a note without its resource", "", "'graphcore.ai/advertised-ipus':'64'", "", HEALTH, "",
 	 "annotation graphcore.ai/advertised-ipus", "",
-	 "'annotations':{'graphcore.ai/advertised-ipus':null}", -1},
+	 "'annotations':{'graphcore.ai/advertised-ipus':null}", -1, 0},
 };
 
 /* With ' for ". */
@@ -96,7 +110,9 @@ static void test_case(size_t i)
 	row_begin("%s", cases[i].what);
 	if (json_parse(str_of(json), &node, &err) < 0 || clock_parse(STR(NOW), &now_ms, &err) < 0)
 		bail_out(err.msg);
-	ctl_node_clean_plan(doc, json_root(node), now_ms, &plan);
+	ctl_node_clean_plan(doc, json_root(node),
+			    cases[i].parts ? cases[i].parts : CTL_NODE_ROLE | CTL_NODE_RESOURCE,
+			    now_ms, &plan);
 	taken = str_dup(buf_str(&plan.taken));
 	is_str(taken, cases[i].taken, "what is told");
 	is_int(plan.heard_ms, cases[i].heard_ms, "the role's last word");
