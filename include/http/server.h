@@ -149,7 +149,8 @@ void http_reply_err(struct http_exchange *ex, const struct err *err);
 typedef void http_exchange_fn(struct http_exchange *ex, void *arg);
 void http_exchange_on_abort(struct http_exchange *ex, http_exchange_fn *fn, void *arg);
 
-/* Head now, body in pieces. on_abort must be set. */
+/* Head now, body in pieces. on_abort must be set. Until the end no other request is taken from the
+ * connection. */
 void http_reply_begin(struct http_exchange *ex, int status, const char *content_type,
 		      const struct http_header *headers, size_t n_headers);
 /* Copies; every call is one chunk. True: more than the high-water mark waits for the peer, write no

@@ -337,10 +337,25 @@ static bool is_behind_old(const struct sconn *conn)
 	       CONTAINER_OF(conn->exchanges.prev, struct exchange, link)->minor == 0;
 }
 
+/* An answer goes out in pieces: those behind it would wait for its end, however far that is. A
+ * request that has begun is read to its own end. */
+static bool is_behind_stream(const struct sconn *conn)
+{
+	if (conn->reading || !http_codec_idle(conn->codec))
+		return false;
+	LIST_FOREACH(i, next, &conn->exchanges) {
+		const struct exchange *ex = CONTAINER_OF(i, struct exchange, link);
+
+		if (ex->begun && !ex->ended)
+			return true;
+	}
+	return false;
+}
+
 /* No request can be taken now: too many are in work, or the peer doesn't read its answers. */
 static bool is_blocked(const struct sconn *conn)
 {
-	return conn->parked || is_behind_old(conn) ||
+	return conn->parked || is_behind_old(conn) || is_behind_stream(conn) ||
 	       conn->n_exchanges >= conn->server->config.max_pipelined ||
 	       (net_conn_is_full(conn->net) && !conn->reading);
 }

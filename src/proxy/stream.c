@@ -2,7 +2,8 @@
 /*
  * Viewers of the live page. A viewer is a connection and a few numbers: the text of an event is
  * made once, and all are sent from it. One that reads slowly gets nothing more until it has taken
- * what waits; then it goes on with the frames that are kept, or with a snapshot.
+ * what waits; then it goes on with the frames that are kept, or with a snapshot. Who asks for
+ * a snapshot alone is sent it in the same way.
  */
 #include "stream.h"
 
@@ -40,14 +41,16 @@ struct stream {
 	struct live_watch watch;
 	struct loop_timer beat;
 	struct loop_work tell;
-	struct list viewers;
-	struct list due; /* of them, who may be told something */
-	unsigned n, max;
+	struct list viewers; /* those of a snapshot alone too */
+	struct list due;     /* of them, who may be told something */
+	unsigned n, max;     /* of events */
 	bool stopping;
 	struct list texts;
 	size_t texts_bytes;
 
-	struct text *snapshot; /* NULL, or the last one, not older than the last frame */
+	/* NULL, or the last one; not older than the last frame while there are viewers. Without
+	 * anybody who is sent something, nothing is kept. */
+	struct text *snapshot;
 	int64_t snapshot_ms;
 	struct text
 		*frame; /* NULL, or the one that was sent last: before and after it, as live_next */
@@ -62,6 +65,7 @@ struct viewer {
 	size_t sent;       /* of it */
 	uint64_t next;     /* the frame that it needs */
 	bool needs_all;    /* a snapshot is next, not a frame */
+	bool once;         /* the answer is the text's JSON, and ends with it */
 	bool full;         /* nothing more until it has taken what waits */
 };
 
@@ -134,6 +138,12 @@ static void forget(struct text **t)
 	*t = NULL;
 }
 
+static void forget_unused(struct stream *s)
+{
+	if (list_empty(&s->viewers))
+		forget(&s->snapshot);
+}
+
 /* ---- viewers ---- */
 
 static void viewer_free(struct viewer *v)
@@ -143,13 +153,15 @@ static void viewer_free(struct viewer *v)
 	list_unlink(&v->link);
 	list_unlink(&v->due);
 	text_unref(v->text);
+	if (!v->once)
+		metric_set(m.viewers, NULL, --s->n);
 	free(v);
-	metric_set(m.viewers, NULL, --s->n);
 	if (s->n == 0) {
 		live_watch_stop(&s->watch);
 		loop_timer_stop(&s->beat);
 		forget(&s->frame);
 	}
+	forget_unused(s);
 }
 
 static void on_gone(struct http_exchange *ex, void *arg)
@@ -199,24 +211,47 @@ static void limit_texts(struct stream *s)
 	}
 }
 
-/* *ret: a reference. */
+/* *ret: a reference. Without viewers nobody says that something has changed. */
 static int get_snapshot(struct stream *s, struct text **ret, struct err *err)
 {
 	char id[LIVE_ID_SIZE];
 	struct str json;
+	struct text *t;
 
-	if (s->snapshot && clock_mono_ms() - s->snapshot_ms >= SNAPSHOT_MS)
-		forget(&s->snapshot);
-	if (!s->snapshot) {
+	if (!s->snapshot || s->n == 0 || clock_mono_ms() - s->snapshot_ms >= SNAPSHOT_MS) {
 		if (live_snapshot(s->live, &json, id, err) < 0)
 			return -1;
-		s->snapshot = text_new(s, "snapshot", id, json, err);
-		if (!s->snapshot)
-			return -1;
+		if (!s->snapshot || strcmp(s->snapshot->id, id) != 0) {
+			t = text_new(s, "snapshot", id, json, err);
+			if (!t)
+				return -1;
+			forget(&s->snapshot);
+			s->snapshot = t;
+		}
 		s->snapshot_ms = clock_mono_ms();
 	}
 	*ret = text_ref(s->snapshot);
 	return 0;
+}
+
+/* What v begins with: a snapshot that frames follow. A frame that was too large to be kept may have
+ * come behind the one that is there. */
+static int get_all(struct viewer *v, struct err *err)
+{
+	struct stream *s = v->s;
+	struct text *t;
+
+	for (int i = 0; i < 2; i++) {
+		if (get_snapshot(s, &t, err) < 0)
+			return -1;
+		if (live_resume(s->live, t->id, &v->next)) {
+			v->text = t;
+			return 0;
+		}
+		text_unref(t);
+		forget(&s->snapshot);
+	}
+	return err_set(err, ERR_UNAVAILABLE, 0, "what there is changes while it's taken");
 }
 
 /* The frame that v needs, and moves on; NULL: there is none yet, or v needs a snapshot. */
@@ -261,14 +296,28 @@ static bool take_text(struct viewer *v)
 		v->text = get_frame(v);
 	if (!v->needs_all)
 		return v->text != NULL;
-	if (get_snapshot(v->s, &v->text, &err) < 0 ||
-	    !live_resume(v->s->live, v->text->id, &v->next)) {
-		log_warn("proxy", v->ex->peer, "the live page has no snapshot: %s", err.msg);
+	if (get_all(v, &err) < 0) {
+		log_debug("proxy", v->ex->peer, "the live page has no snapshot: let go: %s",
+			  err.msg);
 		let_go(v);
 		return false;
 	}
 	v->needs_all = false;
 	return true;
+}
+
+/* What v is sent of its text. */
+static struct str wanted(const struct viewer *v)
+{
+	return v->once ? v->text->data : buf_str(&v->text->buf);
+}
+
+static void end_once(struct viewer *v)
+{
+	struct http_exchange *ex = v->ex;
+
+	viewer_free(v);
+	http_reply_end(ex);
 }
 
 /* Sends v what there is, as far as it takes it. Returns how many bytes that were; v may be gone. */
@@ -277,15 +326,19 @@ static size_t pump(struct viewer *v)
 	size_t n = 0;
 
 	while (!v->full && take_text(v)) {
-		size_t left = v->text->buf.len - v->sent;
-		struct str piece = {v->text->buf.p + v->sent,
-				    left < HIGH_BYTES ? left : HIGH_BYTES};
+		struct str all = wanted(v);
+		size_t left = all.len - v->sent;
+		struct str piece = {all.p + v->sent, left < HIGH_BYTES ? left : HIGH_BYTES};
 
 		v->full = http_reply_write(v->ex, piece);
 		v->sent += piece.len;
 		n += piece.len;
-		if (v->sent < v->text->buf.len)
+		if (v->sent < all.len)
 			continue;
+		if (v->once) {
+			end_once(v);
+			break;
+		}
 		forget(&v->text);
 		v->sent = 0;
 		metric_add(m.events, NULL, 1);
@@ -370,6 +423,35 @@ static void reply_not_yet(struct http_exchange *ex, struct err *err)
 	http_reply_err(ex, err);
 }
 
+static struct viewer *viewer_new(struct stream *s, struct http_exchange *ex)
+{
+	struct viewer *v = xcalloc(1, sizeof(*v));
+
+	v->s = s;
+	v->ex = ex;
+	list_append(&s->viewers, &v->link);
+	list_init(&v->due);
+	http_exchange_on_abort(ex, on_gone, v);
+	http_exchange_on_drain(ex, on_drain, v);
+	http_exchange_set_high_water(ex, HIGH_BYTES);
+	return v;
+}
+
+/* In pieces, all from one text: who doesn't read it has little of it waiting. */
+static void reply_once(struct stream *s, struct http_exchange *ex, struct text *t,
+		       const struct http_header *fields)
+{
+	struct viewer *v = viewer_new(s, ex);
+
+	v->once = true;
+	v->text = t;
+	http_reply_begin(ex, 200, "application/json", fields, PAGE_FIELDS + 1);
+	if (ex->method == HTTP_METHOD_HEAD)
+		end_once(v);
+	else
+		tell_soon(v);
+}
+
 void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
 {
 	struct http_header fields[PAGE_FIELDS + 1];
@@ -384,11 +466,13 @@ void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
 	snprintf(etag, sizeof(etag), "\"%s\"", t->id);
 	memcpy(fields, page_fields, sizeof(page_fields));
 	fields[PAGE_FIELDS] = (struct http_header){STR("ETag"), str_of(etag)};
-	if (http_headers_has_tag(ex->headers, etag))
-		http_reply(ex, 304, NULL, fields, PAGE_FIELDS + 1, STR_NULL);
-	else
-		http_reply(ex, 200, "application/json", fields, PAGE_FIELDS + 1, t->data);
+	if (!http_headers_has_tag(ex->headers, etag)) {
+		reply_once(s, ex, t, fields);
+		return;
+	}
+	http_reply(ex, 304, NULL, fields, PAGE_FIELDS + 1, STR_NULL);
 	text_unref(t);
+	forget_unused(s);
 }
 
 static void begin(struct http_exchange *ex)
@@ -427,19 +511,12 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	}
 	if (!comes_back)
 		text_unref(t); /* it's kept for a moment, for all who come now */
-	v = xcalloc(1, sizeof(*v));
-	v->s = s;
-	v->ex = ex;
+	v = viewer_new(s, ex);
 	v->next = next;
 	v->needs_all = !comes_back;
-	list_append(&s->viewers, &v->link);
-	list_init(&v->due);
 	metric_set(m.viewers, NULL, ++s->n);
 	if (s->n == 1) /* nothing is written for nobody */
 		live_watch_start(s->live, &s->watch, on_frame, s);
-	http_exchange_on_abort(ex, on_gone, v);
-	http_exchange_on_drain(ex, on_drain, v);
-	http_exchange_set_high_water(ex, HIGH_BYTES);
 	if (ex->method == HTTP_METHOD_HEAD) {
 		begin(ex);
 		viewer_free(v);
@@ -481,10 +558,12 @@ void stream_forget(struct stream *s)
 void stream_stop(struct stream *s)
 {
 	s->stopping = true;
-	while (!list_empty(&s->viewers)) {
-		struct viewer *v = CONTAINER_OF(s->viewers.next, struct viewer, link);
+	LIST_FOREACH(pos, tmp, &s->viewers) {
+		struct viewer *v = CONTAINER_OF(pos, struct viewer, link);
 		struct http_exchange *ex = v->ex;
 
+		if (v->once) /* its answer has an end */
+			continue;
 		/* One that doesn't read isn't waited for. */
 		if (v->text || http_reply_waiting(ex) > 0) {
 			let_go(v);

@@ -15,7 +15,7 @@ struct stream;
 struct stream *stream_new(struct loop *loop, struct live *live, unsigned max);
 /* The server has been freed before: there are no viewers any more. NULL is fine. */
 void stream_free(struct stream *s);
-/* Says goodbye to all viewers, and takes no more. */
+/* Says goodbye to all viewers, and takes no more; who is sent a snapshot alone gets its rest. */
 void stream_stop(struct stream *s);
 /* Another partition layer: what was rendered of the last one isn't told any more. */
 void stream_forget(struct stream *s);

@@ -23,6 +23,7 @@ struct live {
 	uint64_t n; /* the last frame's number */
 	size_t frame_bytes, snapshot_bytes;
 	uint64_t fetched; /* frames that were asked for */
+	uint64_t jump;    /* so much changes behind the next request, and isn't kept */
 	unsigned snapshots;
 	char *text;
 };
@@ -99,7 +100,12 @@ static void handle(struct http_exchange *ex, void *arg)
 {
 	(void)arg;
 	last = ex;
-	stream_reply_events(stream, ex);
+	if (str_eqz(ex->path, "/live"))
+		stream_reply_snapshot(stream, ex);
+	else
+		stream_reply_events(stream, ex);
+	data.n += data.jump;
+	data.jump = 0;
 }
 
 static void begin(size_t frame_bytes, size_t snapshot_bytes)
@@ -297,7 +303,8 @@ static void test_never_behind(void)
 	ok(PUMP(count(&e[0], "change") == 1), "has a frame, and nothing changes then");
 	data.snapshot_bytes = SNAPSHOT_BYTES;
 	for (size_t i = 1; i < MAX_VIEWERS; i++) {
-		clock_advance(1100); /* the next one gets a snapshot of its own */
+		clock_advance(1100);
+		data.n++; /* the next one gets a snapshot of its own, and no frame is made */
 		view_deaf(&e[i]);
 		settle();
 	}
@@ -305,7 +312,7 @@ static void test_never_behind(void)
 	n = (unsigned)metric("ipu_operator_page_viewers");
 	ok(n >= 2 && n <= 3, "of those who don't read two are left at most: %u viewers", n);
 	frame();
-	ok(PUMP(count(&e[0], "change") == 2), "who reads is still there");
+	ok(PUMP(count(&e[0], "snapshot") == 2), "who reads is still there");
 	for (size_t i = 0; i < MAX_VIEWERS; i++)
 		end_done(&e[i]);
 	end();
@@ -337,6 +344,83 @@ static void test_pipelined(void)
 	stream_stop(stream);
 	ok(raw_wait_eof(&e) && count(&e, "\r\n0\r\n\r\n") == 1 && count(&e, "HTTP/1.1") == 1,
 	   "at the end the connection ends");
+	end_done(&e);
+	end();
+}
+
+#define GET_LIVE "GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+/* However many ask for a snapshot and don't read it, they share its text. */
+static void test_snapshot(void)
+{
+	struct end e[2 * MAX_VIEWERS];
+	struct http_server_stats stats;
+	size_t most = 0, got;
+
+	begin(10, SNAPSHOT_BYTES);
+	for (size_t i = 0; i < 2 * MAX_VIEWERS; i++) {
+		raw_open(&e[i], port, NULL);
+		raw_send(&e[i], GET_LIVE GET_LIVE GET_LIVE);
+		net_conn_read_stop(e[i].conn);
+		last = NULL;
+		if (!PUMP(last))
+			bail_out("the request didn't arrive");
+		settle();
+		if (http_reply_waiting(last) > most)
+			most = http_reply_waiting(last);
+	}
+	ok(most > 0 && most <= 32 << 10, "of five megabytes little waits for one: %zu bytes", most);
+	http_server_stats(server, &stats);
+	is_uint(stats.exchanges, 2 * MAX_VIEWERS, "what was sent behind it isn't taken yet");
+	ok(metric("ipu_operator_page_viewers") == 0 && !data.watch, "they are no viewers");
+	net_conn_read_start(e[0].conn);
+	ok(PUMP(count(&e[0], "HTTP/1.1 200 ") == 3 && ends_with(&e[0], "x\r\n0\r\n\r\n")),
+	   "who reads gets all three answers");
+	got = e[0].in.len;
+	ok(got > 3 * SNAPSHOT_BYTES && got < 3 * (SNAPSHOT_BYTES + (64 << 10)),
+	   "in full: %zu bytes", got);
+	ok(count(&e[0], "ETag: \"e-1\"\r\n") == 3, "with their tags");
+	for (size_t i = 0; i < 2 * MAX_VIEWERS; i++)
+		end_done(&e[i]);
+	end();
+}
+
+static void ask(const char *request, const char *want, const char *name)
+{
+	struct end e;
+
+	raw_open(&e, port, NULL);
+	raw_send(&e, request);
+	ok(PUMP(count(&e, want) == 1), "%s", name);
+	end_done(&e);
+	settle();
+}
+
+/* Nobody says that something has changed where nobody watches. */
+static void test_unwatched(void)
+{
+	begin(10, 20);
+	ask(GET_LIVE, "ETag: \"e-1\"\r\n", "a snapshot");
+	data.n++;
+	ask(GET_LIVE, "ETag: \"e-2\"\r\n", "the next one is what is there then");
+	ask("GET /live HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"e-2\"\r\n\r\n", "HTTP/1.1 304 ",
+	    "nothing new");
+	ask("HEAD /live HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", "HEAD");
+	ask("GET /live HTTP/1.0\r\n\r\n", "\r\n\r\nxxxxxxxxxxxxxxxxxxxx", "HTTP/1.0");
+	end();
+}
+
+/* A frame that is too large to be kept comes between a request and its snapshot. */
+static void test_overtaken(void)
+{
+	struct end e;
+
+	begin(10, 20);
+	data.jump = 2 * KEPT;
+	view(&e, "");
+	ok(PUMP(count(&e, "id: e-17\nevent: snapshot\n") == 1), "a snapshot of what is there now");
+	frame();
+	ok(PUMP(count(&e, "id: e-18\nevent: change\n") == 1), "and what changes then");
 	end_done(&e);
 	end();
 }
@@ -383,6 +467,9 @@ int main(void)
 	test_never();
 	test_never_behind();
 	test_pipelined();
+	test_snapshot();
+	test_unwatched();
+	test_overtaken();
 	test_beat();
 	test_end();
 	return done_testing();
