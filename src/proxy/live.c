@@ -29,12 +29,13 @@ static void *grow(void *items, size_t n, size_t *cap, size_t size)
 	return xrealloc(items, *cap * size);
 }
 
-static int64_t since_of(struct live *l, const struct vipu_controller *c)
+static const struct live_since *since_of(struct live *l, const struct vipu_controller *c)
 {
 	struct live_since *s = map_get(l->sinces, str_of(c->name));
 
 	if (!s) {
 		s = xcalloc(1, sizeof(*s));
+		s->number = ++l->last_number;
 		s->mono_ms = c->since_ms - 1;
 		map_put(l->sinces, str_of(c->name), s);
 	}
@@ -42,7 +43,7 @@ static int64_t since_of(struct live *l, const struct vipu_controller *c)
 		s->wall_ms = clock_wall_ms() - (clock_mono_ms() - c->since_ms);
 	s->mono_ms = c->since_ms;
 	s->look = l->looks;
-	return s->wall_ms;
+	return s;
 }
 
 /* Places are in their partitions' order where they come from positions. */
@@ -71,21 +72,22 @@ static void see_controllers(struct live *l)
 	for (size_t i = 0; i < n; i++) {
 		const struct vipu_controller *c = vipu_fleet_at(l->fleet, i);
 		struct live_controller *at = &v->controllers[i];
+		const struct live_since *since = since_of(l, c);
 
 		at->c = c;
-		at->number = (unsigned)i + 1;
+		at->number = since->number;
 		snprintf(at->key, sizeof(at->key), "c%u", at->number);
-		at->since_ms = since_of(l, c);
+		at->since_ms = since->wall_ms;
 		at->owned = xcalloc(c->partitions.n + 1, sizeof(bool));
 		at->first = xcalloc(c->partitions.n + 1, sizeof(uint32_t));
 		index_places(at);
 	}
 }
 
-static struct live_controller *find_controller(struct live_view *v, const char *name, unsigned was)
+static struct live_controller *find_controller(struct live_view *v, const char *name, size_t was)
 {
-	if (was && was <= v->n_controllers && strcmp(v->controllers[was - 1].c->name, name) == 0)
-		return &v->controllers[was - 1];
+	if (was < v->n_controllers && strcmp(v->controllers[was].c->name, name) == 0)
+		return &v->controllers[was];
 	for (size_t i = 0; i < v->n_controllers; i++)
 		if (strcmp(v->controllers[i].c->name, name) == 0)
 			return &v->controllers[i];
@@ -154,7 +156,7 @@ static void see_entry(const struct partition_entry *e, void *arg)
 	v->entries = grow(v->entries, v->n_entries, &v->entries_cap, sizeof(struct live_entry));
 	entry = &v->entries[v->n_entries++];
 	*entry = (struct live_entry){.e = e, .known = map_get(l->known, str_of(e->id))};
-	entry->at = find_controller(v, e->controller, entry->known ? entry->known->controller : 0);
+	entry->at = find_controller(v, e->controller, entry->known ? entry->known->seen_at : 0);
 	if (entry->at)
 		find_listed(entry);
 	entry->state = state_of(l, entry);
@@ -351,8 +353,10 @@ static void follow_entry(struct live *l, struct live_entry *entry)
 		if (l->begun && is_adopted(l, e))
 			k->state = LIVE_CREATING;
 	}
-	if (entry->at)
+	if (entry->at) {
 		k->controller = entry->at->number;
+		k->seen_at = (size_t)(entry->at - l->view.controllers);
+	}
 	if (l->begun && (k->state != entry->state || k->attempt != e->ask.attempt))
 		tell_steps(l, k, e, entry->state);
 	k->state = entry->state;

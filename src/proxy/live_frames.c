@@ -88,7 +88,7 @@ void item_total(struct live *l)
 	see(l, item, write_total, &l->view);
 }
 
-/* Their keys are their numbers: the list is the configuration's. */
+/* Their keys are their numbers, and so is their order. */
 void item_controller(struct live *l, const struct live_controller *at)
 {
 	struct live_controller_item what = {.view = &l->view, .at = at};
@@ -109,7 +109,7 @@ void item_controller(struct live *l, const struct live_controller *at)
 static uint64_t place_of(const struct live_partition_item *what)
 {
 	const struct live_controller *at = what->at;
-	uint64_t place = (uint64_t)(at ? at->number : UINT16_MAX) << 32;
+	uint64_t place = (uint64_t)(at ? at->number : UINT32_MAX) << 32;
 	const struct vipu_place *first;
 	size_t i;
 

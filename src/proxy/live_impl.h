@@ -136,9 +136,10 @@ struct live_known {
 	struct partition_owner owner; /* owned */
 	uint32_t instance, ipus, attempt;
 	enum live_state state;
-	unsigned controller;
-	uint32_t listed; /* its place in its controller's list, the last time */
-	uint64_t look;   /* that it was last in */
+	unsigned controller; /* its number, 0: none */
+	size_t seen_at;      /* its controller's place in the view, the last time */
+	uint32_t listed;     /* its place in its controller's list, the last time */
+	uint64_t look;       /* that it was last in */
 	struct live_item *item;
 };
 
@@ -179,9 +180,12 @@ struct live_view {
 	struct sums total;
 };
 
-/* Since when a controller's reach is what it is, by the wall clock: worked out once, so that two
- * clocks' grain doesn't make it another time at each look. By name, in `sinces`. */
+/* A controller from look to look. Its number is its own, wherever it's configured: steps and
+ * readers know it by that. Since when its reach is what it is, by the wall clock, is worked out
+ * once, so that two clocks' grain doesn't make it another time at each look. By name, in `sinces`.
+ */
 struct live_since {
+	unsigned number; /* from 1, never given twice */
 	int64_t mono_ms, wall_ms;
 	uint64_t look;
 };
@@ -287,7 +291,8 @@ struct live {
 	bool begun; /* there was one that saw entries: from then on there are steps */
 	struct live_view view;
 	struct map *known, *sinces, *spaces, *troubles;
-	uint64_t steps_from; /* those of this look */
+	unsigned last_number; /* that a controller was given */
+	uint64_t steps_from;  /* those of this look */
 	struct steps *steps;
 	struct history *history;
 

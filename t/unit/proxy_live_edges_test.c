@@ -9,16 +9,17 @@
 
 static struct vipu_sim *second;
 
-static void configure_two(bool first, bool cordoned)
+/* order: their numbers. */
+static void configure_list(const char *order, bool cordoned)
 {
 	struct vipu_address_list lists[2];
 	struct vipu_fleet_entry entries[2] = {{.address = NULL}};
 	struct vipu_sim *both[] = {sim, second};
 	size_t n = 0;
 
-	for (size_t i = first ? 0 : 1; i < 2; i++) {
-		CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u:pod=%zu", vipu_sim_port(both[i]),
-						    i);
+	for (; *order; order++) {
+		CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u:pod=%c",
+						    vipu_sim_port(both[*order - '0']), *order);
 
 		vipu_address_parse(str_of(text), &lists[n]);
 		entries[n].address = &lists[n].items[0];
@@ -28,6 +29,11 @@ static void configure_two(bool first, bool cordoned)
 	vipu_fleet_configure(fleet, entries, n);
 	while (n-- > 0)
 		vipu_address_list_done(&lists[n]);
+}
+
+static void configure_two(bool first, bool cordoned)
+{
+	configure_list(first ? "01" : "1", cordoned);
 }
 
 static const struct json *place(const struct json *p, size_t i, const char *name)
@@ -89,6 +95,86 @@ static void test_controllers(void)
 	ok(is_right(), "and the controller with it");
 	is_uint(viewer.n[0], 1, "one is left");
 	is_uint(viewer.snapshots, 1, "a viewer saw it all by frames");
+	live_end();
+	partitions_free(parts);
+	vipu_fleet_free(fleet);
+	vipu_sim_free(second);
+	rig_end();
+	row_end();
+}
+
+/* "made 128@c1 …": steps with sizes and controllers. */
+static const char *steps_at_controllers(const struct json_doc *doc)
+{
+	struct json_iter it = json_iter(json_get(json_root(doc), "steps"));
+	static char z[1000];
+
+	z[0] = '\0';
+	while (json_next(&it)) {
+		size_t len = strlen(z);
+
+		snprintf(z + len, sizeof(z) - len, "%s%s %" PRId64 "@%s", len ? ", " : "",
+			 json_cstr(json_get(it.value, "step")),
+			 json_int(json_get(it.value, "ipus"), 0),
+			 json_cstr(json_get(it.value, "controller")));
+	}
+	return z;
+}
+
+static void is_at(const char *steps, const char *when)
+{
+	char id[LIVE_ID_SIZE];
+	CLEANUP_JSON struct json_doc *doc = snapshot(id);
+	const struct json *p = item_where(doc, "partitions", "state", "active");
+
+	is_int(json_int(json_get(p, "ipus"), 0), 16, "%s: the small one", when);
+	is_str(json_cstr(json_get(p, "controller")), "c2", "%s: is where it was", when);
+	is_str(steps_at_controllers(doc), steps, "%s: so are the steps", when);
+}
+
+/* Whatever becomes of the configuration's list, a controller is the one that it was. */
+static void test_moved(void)
+{
+	static const char gone[] =
+		"made 128@c1, active 128@c1, made 16@c2, active 16@c2, released 128@c1";
+	struct vipu_sim_config config = {.agents = 16};
+	struct err err = ERR_INIT;
+
+	row_begin("moved controllers");
+	rig_begin(32);
+	process_begin(true);
+	if (vipu_sim_new(net, &config, &second, &err) < 0)
+		bail_out(err.msg);
+	guarded = false;
+	configure_list("01", false);
+	live_begin(false);
+	ok(SOON(synced && partitions_count_fits(parts, 64) == 3), "two controllers");
+	view();
+	want("wide", 128);
+	ok(SOON(is("wide", PARTITION_STATE_ACTIVE)), "one on the first");
+	live_turns(100, 10);
+	want("small", 16);
+	ok(SOON(is("small", PARTITION_STATE_ACTIVE)), "another on the second");
+	live_turns(100, 10);
+	partition_release(parts, "wide", 0);
+	ok(SOON(partition_held(parts, "wide") == 0), "the first has nothing any more");
+	live_turns(100, 10);
+	is_at(gone, "before");
+	configure_list("10", false);
+	ok(is_right(), "turned round");
+	ok(strcmp(vipu_fleet_at(fleet, 0)->name, seen("small").controller) == 0,
+	   "the second comes first");
+	is_at(gone, "turned round");
+	configure_list("1", false);
+	ok(is_right(), "the first is taken out");
+	is_uint(viewer.n[0], 1, "one is left");
+	is_at(gone, "taken out");
+	configure_list("01", false);
+	ok(SOON(viewer.n[0] == 2), "it's back");
+	ok(is_right(), "as another one");
+	is_at(gone, "back");
+	ok(viewer.n[0] == 2 && strcmp(viewer.items[0][1].key, "c3") == 0,
+	   "which no step is told of");
 	live_end();
 	partitions_free(parts);
 	vipu_fleet_free(fleet);
@@ -372,6 +458,7 @@ static void test_hostile(void)
 int main(void)
 {
 	test_controllers();
+	test_moved();
 	test_nothing_yet();
 	test_large_frame();
 	test_large_snapshot();

@@ -360,7 +360,7 @@ static void test_snapshot(void)
 	begin(10, SNAPSHOT_BYTES);
 	for (size_t i = 0; i < 2 * MAX_VIEWERS; i++) {
 		raw_open(&e[i], port, NULL);
-		raw_send(&e[i], GET_LIVE GET_LIVE GET_LIVE);
+		raw_send(&e[i], GET_LIVE GET_LIVE);
 		net_conn_read_stop(e[i].conn);
 		last = NULL;
 		if (!PUMP(last))
@@ -374,12 +374,11 @@ static void test_snapshot(void)
 	is_uint(stats.exchanges, 2 * MAX_VIEWERS, "what was sent behind it isn't taken yet");
 	ok(metric("ipu_operator_page_viewers") == 0 && !data.watch, "they are no viewers");
 	net_conn_read_start(e[0].conn);
-	ok(PUMP(count(&e[0], "HTTP/1.1 200 ") == 3 && ends_with(&e[0], "x\r\n0\r\n\r\n")),
-	   "who reads gets all three answers");
+	ok(PUMP(e[0].in.len > 2 * SNAPSHOT_BYTES && ends_with(&e[0], "x\r\n0\r\n\r\n")),
+	   "who reads gets both answers");
 	got = e[0].in.len;
-	ok(got > 3 * SNAPSHOT_BYTES && got < 3 * (SNAPSHOT_BYTES + (64 << 10)),
-	   "in full: %zu bytes", got);
-	ok(count(&e[0], "ETag: \"e-1\"\r\n") == 3, "with their tags");
+	ok(got < 2 * (SNAPSHOT_BYTES + (64 << 10)), "in full: %zu bytes", got);
+	ok(count(&e[0], "ETag: \"e-1\"\r\n") == 2, "with their tags");
 	for (size_t i = 0; i < 2 * MAX_VIEWERS; i++)
 		end_done(&e[i]);
 	end();
