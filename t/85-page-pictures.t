@@ -96,17 +96,17 @@ subtest 'a day' => sub {
 	for my $minute (sort { $a <=> $b } keys %moments) {
 		leap($minute, $now);
 		$now = $minute;
-		for my $job (@day) {
-			my ($ns, $name, $ipus, $begin, $end) = @$job;
-			if ($begin == $minute) {
-				begin_job($ns, $name, $ipus);
-				$running++;
-			} elsif (defined $end && $end == $minute) {
-				$s->delete('ipujobs', $name, ns => $ns);
-				$running--;
-			}
+		# One after another, and before a job gives its place back the next ones have theirs: where they go shows in the pictures.
+		for my $job (grep { $_->[3] == $minute } @day) {
+			my ($ns, $name, $ipus) = @$job;
+			begin_job($ns, $name, $ipus);
+			wait_settled(++$running, 0);
 		}
-		wait_settled($running, 0);
+		for my $job (grep { ($_->[4] // -1) == $minute } @day) {
+			my ($ns, $name) = @$job;
+			$s->delete('ipujobs', $name, ns => $ns);
+			wait_settled(--$running, 0);
+		}
 	}
 	my %hours;
 	$hours{ $_->[0] } += $_->[2] * (($_->[4] // $minutes) - $_->[3]) / 60 for @day;
