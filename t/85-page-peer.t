@@ -145,8 +145,12 @@ subtest 'hostile names' => sub {
 	delete @$_{qw(id kind name reason pods)} for @{ $pod->{partitions} };
 	delete @$_{qw(kind name)} for @{ $pod->{waiting} }, @{ $pod->{steps} };
 	$pod->{mode} = 'usage';
-	$world->say($pod, names => [ map { { owner => $_, kind => $markup, namespace => $markup, name => $markup, message => $markup,
-		pods => [ { name => $markup, phase => $markup, node => $markup, instance => 0 } ] } } '00000000000000aa', map { $_->{owner} // '__proto__' } @{ $pod->{partitions} } ]);
+	my $seen = sub ($item, $namespace, $words) {
+		return { owner => $item->{owner} // '__proto__', kind => $words, namespace => $namespace // '__proto__', name => $words, message => $words,
+			pods => [ { name => $words, phase => $words, node => $words, instance => 0 } ] };
+	};
+	my @items = (@{ $pod->{waiting} }, @{ $pod->{partitions} });
+	$world->say($pod, names => [ (map { $seen->($_, $_->{namespace}, $markup) } @items), map { $seen->($_, 'another', 'a lie') } @items ]);
 	my $page = $world->open();
 	$page->wait_for('names to be in', 'document.body.innerHTML.includes("onerror")');
 	$page->get($open_all);
@@ -154,6 +158,7 @@ subtest 'hostile names' => sub {
 	is_deeply([ grep { $_ ne 'a href=live' } @made ], [], 'nothing of it is an element');
 	is($page->get('typeof pwned'), 'undefined', '... or has run');
 	like($page->get('look.text("[data-waiting]")'), qr/<img src=x onerror=/, 'it stands there as text');
+	unlike($page->get('document.body.textContent'), qr/a lie/, 'what is told of an owner in another namespace than the operator has it in is nowhere');
 	$page->is_clean('no fault');
 };
 

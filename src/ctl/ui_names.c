@@ -71,8 +71,9 @@ struct ui_names {
 	struct scope scope;
 	struct jmut_doc *doc;
 	struct jmut *items;
-	struct map *owners; /* UID → its item */
-	struct map *pods;   /* UIDs of those that are in their item */
+	struct map *owners;  /* UID → its item, by the object itself */
+	struct map *claimed; /* "NAMESPACE/UID" → the item of a job that only Pods there tell of */
+	struct map *pods;    /* UIDs of those that are in their item */
 	int kind, place;
 	bool is_full;
 	bool is_denied[N_KINDS][MAX_NAMESPACES];
@@ -88,16 +89,16 @@ static void set_str(struct jmut_doc *doc, struct jmut *obj, const char *key, str
 		jmut_set(doc, obj, key, jmut_str(doc, s));
 }
 
-static struct jmut *need_item(struct ui_names *n, struct str uid, const char *kind, struct str ns,
-			      struct str name)
+static struct jmut *need_item(struct ui_names *n, struct map *in, struct str in_key, struct str uid,
+			      const char *kind, struct str ns, struct str name)
 {
 	CLEANUP_FREE char *z = str_dup(uid);
 	char key[PARTITION_OWNER_KEY_SIZE];
-	struct jmut *item = map_get(n->owners, uid);
+	struct jmut *item = map_get(in, in_key);
 
 	if (item || uid.len == 0 || name.len == 0)
 		return item;
-	if (map_len(n->owners) == MAX_ITEMS) {
+	if (map_len(n->owners) + map_len(n->claimed) == MAX_ITEMS) {
 		n->is_full = true;
 		return NULL;
 	}
@@ -108,8 +109,31 @@ static struct jmut *need_item(struct ui_names *n, struct str uid, const char *ki
 	set_str(n->doc, item, "namespace", ns);
 	set_str(n->doc, item, "name", name);
 	jmut_push(n->doc, n->items, item);
-	map_put(n->owners, uid, item);
+	map_put(in, in_key, item);
 	return item;
+}
+
+static struct jmut *own_item(struct ui_names *n, const struct json *o, const char *kind)
+{
+	return need_item(n, n->owners, kube_uid(o), kube_uid(o), kind, kube_namespace(o),
+			 kube_name(o));
+}
+
+/* Of the job that a Pod says is its owner. Anybody may say so of another namespace's job: unless
+ * the job itself was listed, there is an item for each namespace that says it, and the page takes
+ * that of the namespace in which the operator has it. */
+static struct jmut *claimed_item(struct ui_names *n, const struct json *pod,
+				 const struct json *owner)
+{
+	struct str uid = json_str(json_get(owner, "uid")), ns = kube_namespace(pod);
+	struct jmut *item = map_get(n->owners, uid);
+	CLEANUP_FREE char *key = NULL;
+
+	if (item)
+		return str_eq(json_str(jmut_view(jmut_get(item, "namespace"))), ns) ? item : NULL;
+	key = xasprintf("%.*s/%.*s", STR_ARG(ns), STR_ARG(uid));
+	return need_item(n, n->claimed, str_of(key), uid, JOB_KIND, ns,
+			 json_str(json_get(owner, "name")));
 }
 
 static void set_message(struct ui_names *n, struct jmut *item, struct str words)
@@ -124,9 +148,7 @@ static void add_pod(struct ui_names *n, struct jmut *item, const struct json *po
 	struct jmut *out;
 	int64_t instance;
 
-	/* Anybody may say in his own namespace that another one's job is his Pod's owner. */
-	if (!item || map_get(n->pods, kube_uid(pod)) ||
-	    !str_eq(json_str(jmut_view(jmut_get(item, "namespace"))), kube_namespace(pod)))
+	if (!item || map_get(n->pods, kube_uid(pod)))
 		return;
 	if (map_len(n->pods) == MAX_PODS) {
 		n->is_full = true;
@@ -148,18 +170,15 @@ static void on_object(void *arg, const struct json *o)
 	struct ui_names *n = arg;
 	const struct json *owner = kube_controller_ref(o);
 	bool is_of_job = str_eqz(json_str(json_get(owner, "kind")), JOB_KIND);
-	struct str ns = kube_namespace(o);
 	struct jmut *item;
 
 	if (n->kind == JOBS) {
-		item = need_item(n, kube_uid(o), JOB_KIND, ns, kube_name(o));
+		item = own_item(n, o, JOB_KIND);
 		set_message(n, item, json_str(json_at(o, "status", "lastMessage", NULL)));
 	} else if (is_of_job) { /* it names its job, which its user perhaps may not list */
-		item = need_item(n, json_str(json_get(owner, "uid")), JOB_KIND, ns,
-				 json_str(json_get(owner, "name")));
-		add_pod(n, item, o, true);
+		add_pod(n, claimed_item(n, o, owner), o, true);
 	} else if (n->kind == PODS) {
-		item = need_item(n, kube_uid(o), POD_KIND, ns, kube_name(o));
+		item = own_item(n, o, POD_KIND);
 		set_message(n, item, kube_annotation(o, POD_ANNOTATION_WAITING));
 		add_pod(n, item, o, false);
 	}
@@ -247,9 +266,10 @@ static void drop_look(struct ui_names *n)
 	scope_cancel(&n->scope);
 	loop_timer_stop(&n->deadline);
 	map_free(n->owners);
+	map_free(n->claimed);
 	map_free(n->pods);
 	jmut_doc_free(n->doc);
-	n->owners = n->pods = NULL;
+	n->owners = n->claimed = n->pods = NULL;
 	n->doc = NULL;
 }
 
@@ -385,6 +405,7 @@ static void begin_look(struct ui_names *n)
 	n->doc = jmut_doc_new();
 	n->items = jmut_array(n->doc);
 	n->owners = map_new();
+	n->claimed = map_new();
 	n->pods = map_new();
 	n->is_full = n->has_no_jobs = false;
 	memset(n->is_denied, 0, sizeof(n->is_denied));

@@ -97,7 +97,7 @@ const SHOWN = {total: ["racks"], put: ["racks", "queue", "usage"], order: ["queu
 const KINDS = ["controllers", "partitions", "waiting"];
 const pod = {known: false, total: {}, order: [], steps: [], usage: [], history: {period: 60, end: "", points: []},
 	controllers: new Map(), partitions: new Map(), waiting: new Map()};
-let names = new Map(), limits = ""; // owner's key → what the viewer may see of it; what he may not
+let names = new Map(), limits = ""; // by owner's key and namespace; what may not be seen
 const dirty = {partitions: new Set(), parts: new Set()}; // keys, and parts of the page
 let planned = false;
 
@@ -144,8 +144,8 @@ function takeChange({time, drop = {}, put = {}, ...rest}) {
 	for (const part of [...Object.keys(rest), "put"]) plan(...(SHOWN[part] ?? []));
 }
 
-// Who it is, as far as this viewer may know: "team-a/train", or the namespace and the key's beginning.
-const nameOf = (item) => item.name ?? names.get(item.owner)?.name;
+// Who it is, as far as is known: "team-a/train", or the namespace and the key's beginning.
+const seen = (item) => names.get(item.owner + item.namespace), nameOf = (item) => item.name ?? seen(item)?.name;
 function who(item) {
 	if (item.external) return "made by hand";
 	const name = nameOf(item) ?? item.owner?.slice(0, 6);
@@ -423,16 +423,16 @@ function choose(key) {
 	else if (inside) current?.focus();
 }
 
-const podsOf = (p) => p.pods ?? (names.get(p.owner)?.pods ?? []).filter((one) => (one.instance ?? p.instance ?? 0) === (p.instance ?? 0));
+const podsOf = (p) => p.pods ?? (seen(p)?.pods ?? []).filter((one) => (one.instance ?? p.instance ?? 0) === (p.instance ?? 0));
 
 function showDetails() {
 	const here = pod.partitions.get(chosen), p = lastChosen = here ?? lastChosen;
 	if (!p) return;
 	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
-	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? names.get(p.owner)?.kind;
+	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? seen(p)?.kind;
 	const rows = [["Owner", [kind, who(p)].join(" ")],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
-		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && names.get(p.owner)?.message], ["Since", exact(new Date(p.since))],
+		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && seen(p)?.message], ["Since", exact(new Date(p.since))],
 		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${ipus(p.ipus)}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
@@ -520,7 +520,7 @@ function drawQueue() {
 		say(size, ipus(item.ipus));
 		say(why.firstChild, item.reason === "WaitingInQueue" && heads.length === 1 && heads[0] !== item
 			? `Kept for ${items.indexOf(heads[0]) + 1}, ${who(heads[0])}` : reasonOf(item.reason));
-		const words = (!item.name && names.get(item.owner)?.message) || item.message || "no more is known";
+		const words = (!item.name && seen(item)?.message) || item.message || "no more is known";
 		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
 		say(why.children[1], known);
 		say(why.lastChild, words.slice(known.length));
@@ -777,7 +777,7 @@ async function learnNames() {
 		if (!told || text === said) continue; // who doesn't answer is asked again
 		said = text;
 		more = told.names;
-		names = new Map(told.items.map((item) => [item.owner, item]));
+		names = new Map(told.items.map((item) => [item.owner + item.namespace, item]));
 		limits = told.limited ?? "";
 		touchAll();
 		plan("racks", "queue", "steps", "about");
