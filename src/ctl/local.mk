@@ -82,7 +82,7 @@ fishcompletiondir = $(datadir)/fish/vendor_completions.d
 dist_fishcompletion_DATA = src/ctl/completion/ipuctl.fish
 dist_bin_SCRIPTS = src/ctl/completion/kubectl_complete-ipu
 
-ctl_ldadd = libctl.a libnode.a $(admission_ldadd) $(IBVERBS_LIBS)
+ctl_ldadd = libctl.a libnode.a libproxy.a $(admission_ldadd) $(IBVERBS_LIBS)
 
 bin_PROGRAMS += ipuctl
 ipuctl_SOURCES = src/ctl/main.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ui: a listener on loopback that has the operator's live page for one user, as long as this runs.
+ * ui: a listener on loopback that has the live page for one user, as long as this runs. The page's
+ * files are ipuctl's own, since they run where the user's names are; the operator's are the data.
  */
 #include "ctl/ui.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 
 #include "ctl/commands.h"
+#include "proxy/page.h"
 
 #define MAX_CONNECTIONS 256
 #define MAX_BODY_BYTES  4096 /* nothing has one */
@@ -21,13 +23,11 @@ struct ui {
 	struct ui_browser *browser;
 };
 
-/* All that there is; the paths are the operator's too. */
-static const struct {
-	const char *path;
-	bool is_stream;
-} pages[] = {
-	{"/", false},         {"/page.css", false}, {"/page.js", false},
-	{"/icon.svg", false}, {"/live", false},     {"/live/events", true},
+static const char *const files[N_PAGE_FILES] = {
+	[PAGE_HTML] = "",
+	[PAGE_CSS] = "page.css",
+	[PAGE_JS] = "page.js",
+	[PAGE_SVG] = "icon.svg",
 };
 
 static void reply_redirect(struct http_exchange *ex, int status, const struct ui_guard *guard)
@@ -48,17 +48,20 @@ static void reply_page(struct ui *ui, struct http_exchange *ex, struct str name)
 		http_reply(ex, 405, NULL, &allow, 1, STR(""));
 		return;
 	}
-	if (str_eqz(name, "names")) {
-		ui_names_answer(ui->names, ex);
-		return;
-	}
-	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		if (str_eqz(name, pages[i].path + 1)) {
-			ui_pass(ui->passes, ex, pages[i].path, pages[i].is_stream);
+	for (size_t i = 0; i < N_PAGE_FILES; i++) {
+		if (str_eqz(name, files[i])) {
+			page_reply(ex, (enum page_file)i);
 			return;
 		}
 	}
-	http_reply(ex, 404, NULL, NULL, 0, STR(""));
+	if (str_eqz(name, "names"))
+		ui_names_answer(ui->names, ex);
+	else if (str_eqz(name, "live"))
+		ui_pass(ui->passes, ex, "/live", false);
+	else if (str_eqz(name, "live/events"))
+		ui_pass(ui->passes, ex, "/live/events", true);
+	else
+		http_reply(ex, 404, NULL, NULL, 0, STR(""));
 }
 
 static void on_request(struct http_exchange *ex, void *arg)

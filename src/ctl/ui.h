@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ipuctl ui: who may ask its listener (ui_guard.c), what is passed on to the operator (ui_pass.c),
- * whose the partitions are (ui_names.c), and the browser (ui_browser.c). Uses kube, http, loop and
- * core.
+ * whose the partitions are (ui_names.c), and the browser (ui_browser.c). Uses proxy's page, kube,
+ * http, loop and core.
  */
 #ifndef IPU_CTL_UI_H
 #define IPU_CTL_UI_H
@@ -51,7 +51,8 @@ struct ui_passes; /* all that run */
 
 struct ui_passes *ui_passes_new(struct ctl_link *link);
 void ui_passes_free(struct ui_passes *passes); /* the server has ended; NULL is fine */
-/* Answers with what the operator has at path, which lives for ever; is_stream: it never ends. */
+/* Answers with the data that the operator has at path, which lives for ever; is_stream: it is an
+ * event stream, which never ends, else JSON. */
 void ui_pass(struct ui_passes *passes, struct http_exchange *ex, const char *path, bool is_stream);
 
 /* ---- names ---- */

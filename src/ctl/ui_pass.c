@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the page asks for, passed on to the operator, and the answer passed back piece by piece: who
- * doesn't read stops it being read. Answers that aren't the page's become problem documents.
+ * What the page asks the operator for, passed on, and the answer passed back piece by piece: who
+ * doesn't read stops it being read. It is data, whatever the operator says; what isn't becomes a
+ * problem document.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/json.h"
 #include "core/list.h"
 #include "ctl/ui.h"
+#include "proxy/page.h"
 
 #define MAX_STREAMS     32    /* tabs that look at once */
 #define IDLE_MS         60000 /* the operator says something every 15 s */
 #define MAX_WORDS_BYTES ((size_t)64 << 10)
-#define MAX_HEADERS     16
+#define MAX_ID_BYTES    40 /* of a snapshot or an event, in quotes or not */
 
 struct ui_passes {
 	struct ctl_link *link;
@@ -25,44 +28,55 @@ struct pass {
 	struct ctl_stream stream;
 	bool is_stream, is_begun;
 	int status;       /* of the answer; 0: none yet */
-	struct buf words; /* of one that is no page */
+	struct buf words; /* of one that isn't the page's */
 };
 
-/* What came with a request and matters to the operator, and the other way round. */
-static const char *const there[] = {"Accept", "Accept-Encoding", "If-None-Match", "Last-Event-ID"};
-static const char *const back[] = {
-	"Content-Type", "Content-Encoding", "Cache-Control",           "ETag",
-	"Vary",         "Last-Modified",    "Content-Security-Policy",
-};
-#define N(list) (sizeof(list) / sizeof((list)[0]))
+/* What comes with an answer; policies are our own (page_fields). */
+static const char *const back[] = {"Content-Encoding", "ETag", "Vary"};
+#define N_BACK  (sizeof(back) / sizeof(back[0]))
+#define N_THERE 4
 
-/* Whatever the operator says: the page is held to this listener, and its address, which has the
- * token in it, is told to nobody. */
-static const struct http_header own[] = {
-	HTTP_H("Content-Security-Policy",
-	       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-	       "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
-	HTTP_H("Cross-Origin-Opener-Policy", "same-origin"),
-	HTTP_H("Cross-Origin-Resource-Policy", "same-origin"),
-	HTTP_H("Referrer-Policy", "no-referrer"),
-	HTTP_H("X-Content-Type-Options", "nosniff"),
-	HTTP_H("X-Frame-Options", "DENY"),
-};
-
-static size_t pick(const struct http_headers *from, const char *const *names, size_t n_names,
-		   struct http_header *to)
+static const char *type_of(bool is_stream)
 {
-	size_t n = 0;
+	return is_stream ? "text/event-stream" : "application/json";
+}
 
-	for (size_t i = 0; i < from->len && n < MAX_HEADERS; i++) {
-		struct http_header h = http_headers_at(from, i);
+static size_t copy_field(const struct http_headers *from, const char *name, struct http_header *to)
+{
+	struct str value = http_headers_get(from, name);
 
-		for (size_t k = 0; k < n_names; k++) {
-			if (str_ieqz(h.name, names[k])) {
-				to[n++] = h;
-				break;
-			}
-		}
+	if (!value.p)
+		return 0;
+	*to = (struct http_header){str_of(name), value};
+	return 1;
+}
+
+/* "EPOCH-N", in quotes or not: a script can't tell the operator anything by it. */
+static bool is_id(struct str s)
+{
+	if (s.len > 2 && s.p[0] == '"' && s.p[s.len - 1] == '"')
+		s = (struct str){s.p + 1, s.len - 2};
+	if (s.len == 0 || s.len > MAX_ID_BYTES)
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.p[i];
+
+		if (c != '-' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+			return false;
+	}
+	return true;
+}
+
+/* What goes with a request. */
+static size_t there(const struct http_headers *from, bool is_stream, struct http_header to[N_THERE])
+{
+	static const char *const ids[] = {"If-None-Match", "Last-Event-ID"};
+	size_t n = copy_field(from, "Accept-Encoding", to);
+
+	to[n++] = (struct http_header){STR("Accept"), str_of(type_of(is_stream))};
+	for (size_t i = 0; i < 2; i++) {
+		if (is_id(http_headers_get(from, ids[i])))
+			n += copy_field(from, ids[i], &to[n]);
 	}
 	return n;
 }
@@ -76,7 +90,7 @@ static void pass_free(struct pass *p)
 	free(p);
 }
 
-/* ---- an answer that is no page ---- */
+/* ---- an answer that isn't the page's ---- */
 
 static int status_of(const struct pass *p, const struct err *err)
 {
@@ -90,6 +104,7 @@ static int status_of(const struct pass *p, const struct err *err)
 		       : 502;
 }
 
+/* err NULL: the status says it. */
 static void reply_failure(struct pass *p, const struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
@@ -118,31 +133,50 @@ static void on_drain(struct http_exchange *ex, void *arg)
 	ctl_stream_pause(&p->stream, false);
 }
 
+static bool is_of_type(const struct http_headers *headers, const char *want)
+{
+	struct str type, params;
+
+	str_cut(http_headers_get(headers, "Content-Type"), ';', &type, &params);
+	return str_ieqz(str_trim(type), want);
+}
+
 static void on_head(void *arg, const struct http_head *head)
 {
 	struct pass *p = arg;
-	struct http_header headers[MAX_HEADERS + N(own)];
-	size_t n;
+	struct http_header headers[PAGE_FIELDS + N_BACK];
+	const char *type = type_of(p->is_stream);
+	size_t n = PAGE_FIELDS;
 
 	p->status = head->status;
-	if (head->status / 100 != 2 && head->status != 304)
+	if (head->status != 200 && head->status != 304)
 		return;
-	n = pick(&head->headers, back, N(back), headers);
-	for (size_t i = 0; i < N(own); i++)
-		headers[n++] = own[i];
+	if (head->status == 200 && !is_of_type(&head->headers, type)) {
+		http_exchange_on_abort(p->ex, NULL, NULL);
+		http_reply_problem(p->ex, 502, "the operator, or the way to it, answers no %s",
+				   type);
+		pass_free(p);
+		return;
+	}
+	memcpy(headers, page_fields, sizeof(page_fields));
+	for (size_t i = 0; i < N_BACK; i++)
+		n += copy_field(&head->headers, back[i], &headers[n]);
 	p->is_begun = true;
 	http_exchange_on_drain(p->ex, on_drain, p);
-	http_reply_begin(p->ex, head->status, NULL, headers, n);
+	http_reply_begin(p->ex, head->status, head->status == 200 ? type : NULL, headers, n);
 }
 
 static void on_body(void *arg, struct str piece)
 {
 	struct pass *p = arg;
 
-	if (!p->is_begun)
-		(void)buf_append_str(&p->words, piece, NULL); /* more than that says nothing */
-	else if (http_reply_write(p->ex, piece))
-		ctl_stream_pause(&p->stream, true);
+	if (p->is_begun) {
+		if (http_reply_write(p->ex, piece))
+			ctl_stream_pause(&p->stream, true);
+	} else if (buf_append_str(&p->words, piece, NULL) < 0) { /* more says no more */
+		reply_failure(p, NULL);
+		pass_free(p);
+	}
 }
 
 static void on_done(void *arg, const struct err *err)
@@ -183,8 +217,8 @@ void ui_passes_free(struct ui_passes *all)
 void ui_pass(struct ui_passes *all, struct http_exchange *ex, const char *path, bool is_stream)
 {
 	static const struct http_call_handler handler = {on_head, on_body, on_done};
-	struct http_header headers[MAX_HEADERS];
-	size_t n = pick(ex->headers, there, N(there), headers);
+	struct http_header headers[N_THERE];
+	size_t n = there(ex->headers, is_stream, headers);
 	struct pass *p;
 
 	if (is_stream && all->streams == MAX_STREAMS) {

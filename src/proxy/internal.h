@@ -85,12 +85,14 @@ int view_get_query(struct proxy *p, int64_t size, struct str *ret, struct err *e
  * elsewhere may lead here. */
 bool guard_lets_in(struct http_exchange *ex, bool linked);
 
-/* ---- status.c ---- */
+/* ---- etag.c ---- */
 
 #define ETAG_SIZE 19 /* 16 hex digits in quotes */
 
 /* Of what is in it. */
 void etag_of(struct str text, char ret_etag[ETAG_SIZE]);
+
+/* ---- status.c ---- */
 
 void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
 		   const struct partition_status *status);

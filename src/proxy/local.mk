@@ -4,16 +4,17 @@
 
 noinst_LIBRARIES += libproxy.a
 libproxy_a_SOURCES = \
+	include/proxy/page.h \
 	include/proxy/proxy.h \
 	src/proxy/internal.h \
 	src/proxy/live.h \
 	src/proxy/live_impl.h \
 	src/proxy/sums.h \
-	src/proxy/page.h \
 	src/proxy/stream.h \
 	src/proxy/auth.h \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
+	src/proxy/etag.c \
 	src/proxy/forward.c \
 	src/proxy/guard.c \
 	src/proxy/ipuof.c \

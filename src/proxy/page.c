@@ -3,10 +3,11 @@
  * The page's files (src/proxy/page/), which are built in as they are and compressed ahead of time,
  * and the fields that all answers around the page have.
  */
-#include <stdio.h>
+#include "proxy/page.h"
+
+#include <string.h>
 
 #include "internal.h"
-#include "page.h"
 
 /* No code but the page's own file, nothing from elsewhere, nowhere in a frame. */
 #define CSP                                                                                        \

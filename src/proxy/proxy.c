@@ -13,7 +13,7 @@
 #include "core/metrics.h"
 #include "internal.h"
 #include "net/tls.h"
-#include "page.h"
+#include "proxy/page.h"
 #include "stream.h"
 
 /* Who asks here while this replica alone can't reach the API server soon asks another one. */

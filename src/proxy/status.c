@@ -3,7 +3,6 @@
  * What an owner is told, as JSON (Status in doc/openapi.yaml), and its ETag. Pure.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,16 +60,6 @@ static void take_one(const struct partition_ask *ask, const struct partition_sta
 		return;
 	one->obj = jmut_object(one->doc);
 	status_render(one->doc, one->obj, ask, status);
-}
-
-void etag_of(struct str text, char ret_etag[ETAG_SIZE])
-{
-	uint8_t digest[32];
-	char hex[17];
-
-	hash_sha256(&text, 1, digest);
-	hex_encode(digest, 8, hex);
-	snprintf(ret_etag, ETAG_SIZE, "\"%s\"", hex);
 }
 
 bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/metrics.h"
-#include "page.h"
+#include "proxy/page.h"
 
 #define BEAT_MS 15000
 #define TURN_BYTES                                                                                 \

@@ -96,9 +96,9 @@ sub heard ($events, $words) {
 }
 
 subtest 'the page' => sub {
-	is(http('GET', "$url/")->{content}, '<!DOCTYPE html>hello', 'HTML, as it is');
-	my $script = http('GET', "$url/page.js", headers => { 'accept-encoding' => 'gzip' });
-	is($script->{headers}{'content-encoding'}, 'gzip', 'compressed, as it was');
+	ok(http('GET', "$url/")->{content} eq file_text('src/proxy/page/index.html'), 'HTML, ipuctl\'s own');
+	my $data = http('GET', "$url/live", headers => { 'accept-encoding' => 'gzip' });
+	is($data->{headers}{'content-encoding'}, 'gzip', 'data, compressed as it was');
 	is(http('GET', "$url/live", headers => { 'if-none-match' => '"1-1"' })->{status}, 304, 'nothing new');
 	unlike(admin('last'), qr/^authorization:/mi, 'the operator hears nothing of the user\'s token');
 	is(http('GET', "$url/stats")->{status}, 404, 'and nothing else');

@@ -2,7 +2,8 @@
 #
 # An operator's page by script: page_peer.pl [--listen=ADDRESS] --ports-file=FILE. Its events are what a test says by
 # /admin/push?WORDS, or half a second after /admin/later?WORDS; /admin/streams is how many read them, /admin/last the last
-# request's head, /admin/flood sends them all that they take until nothing more has gone for a second, and answers how many
+# request's head; after /admin/be?hostile what should be data is a web page, after /admin/be?endless an error whose words
+# never end; /admin/flood sends them all that they take until nothing more has gone for a second, and answers how many
 # bytes that was. Core modules only.
 
 use strict;
@@ -24,9 +25,9 @@ rename "$file.new", $file or die;
 
 my $select = IO::Select->new($listener);
 my (%input, %stream, %rest, @later, $last);
+my $be = '';
 my $packed = "\x1f\x8b\x08 no gzip at all, but nobody here looks";
-my %page = ('/' => ['text/html; charset=utf-8', '<!DOCTYPE html>hello'], '/page.css' => ['text/css', 'p{}'],
-	'/page.js' => ['text/javascript', 'go()'], '/icon.svg' => ['image/svg+xml', '<svg/>'],
+my %page = ('/' => ['text/html; charset=utf-8', '<!DOCTYPE html>hello'], '/page.js' => ['text/javascript', 'hello()'],
 	'/live' => ['application/json', '{"id":"1-1"}'], '/stats' => ['application/json', '{"secret":true}'], '/older/stats' => ['application/json', '{}']);
 
 sub forget { my ($c) = @_; $select->remove($c); delete $input{$c}; delete $stream{$c}; delete $rest{$c}; close $c; return }
@@ -73,6 +74,7 @@ sub admin {
 	my ($c, $what, $words) = @_;
 	my $text = $what eq 'last' ? $last : $what eq 'streams' ? scalar keys %stream : $what eq 'flood' ? flood() : 'done';
 	push_all($words) if $what eq 'push';
+	$be = $words if $what eq 'be';
 	push @later, [ time + 0.5, $words ] if $what eq 'later';
 	syswrite $c, "HTTP/1.1 200 OK\r\nContent-Length: " . length($text) . "\r\nConnection: close\r\n\r\n$text";
 	return forget($c);
@@ -80,7 +82,11 @@ sub admin {
 
 sub answer {
 	my ($c, $path) = @_;
-	if ($path eq '/live/events') {
+	if ($be eq 'hostile' && $path =~ m{^/live}) {
+		reply($c, 200, ['Content-Type: text/html'], '<!DOCTYPE html>hello');
+	} elsif ($be eq 'endless') {
+		syswrite $c, "HTTP/1.1 500 Whatever\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" . chunk('x' x 70_000);
+	} elsif ($path eq '/live/events') {
 		my ($id) = $last =~ /^last-event-id: (\S+)/mi;
 		syswrite $c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 			. chunk("id: 1-1\nevent: snapshot\ndata: after " . ($id // 'nothing') . "\n\n");
@@ -89,8 +95,8 @@ sub answer {
 		$c->blocking(0);
 	} elsif ($path eq '/live' && $last =~ /^if-none-match: "1-1"\r$/mi) {
 		reply($c, 304, ['ETag: "1-1"'], '');
-	} elsif ($path eq '/page.js' && $last =~ /^accept-encoding:.*gzip/mi) {
-		reply($c, 200, ['Content-Type: text/javascript', 'Content-Encoding: gzip', 'Vary: Accept-Encoding'], $packed);
+	} elsif ($path eq '/live' && $last =~ /^accept-encoding:.*gzip/mi) {
+		reply($c, 200, ['Content-Type: application/json', 'Content-Encoding: gzip', 'Vary: Accept-Encoding'], $packed);
 	} elsif ($page{$path}) {
 		reply($c, 200, ["Content-Type: $page{$path}[0]", 'ETag: "1-1"', 'Cache-Control: no-cache', "Content-Security-Policy: default-src 'none'",
 			'Set-Cookie: a=b', 'Access-Control-Allow-Origin: *', 'X-Other: thing'], $page{$path}[1]);

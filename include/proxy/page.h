@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page's files, and the fields that all answers around the page have (doc/design/page.md).
+ * The live page's files, which are built in, and the fields that all answers around it have
+ * (doc/design/page.md). For the proxy role, and for ipuctl ui, which trusts no one else's. Uses
+ * http.
  */
 #ifndef IPU_PROXY_PAGE_H
 #define IPU_PROXY_PAGE_H
