@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process that leads the partition layer makes of Nodes' condition IPUFabricReady: a
- * controller none of whose Nodes is ready gets no new partitions, and a condition that its own role
- * node doesn't keep any more turns Unknown. doc/design/head-node.md has both tables. It tells the
- * fleet and patches Nodes' status; all that it's given is borrowed. Uses core, loop, kube, vipu.
+ * What becomes of Nodes' condition IPUFabricReady: a controller none of whose Nodes is ready gets
+ * no new partitions, and a condition that its own role node doesn't keep any more turns Unknown, by
+ * the process that leads. doc/design/head-node.md has both tables. It tells the fleet and patches
+ * Nodes' status; all that it's given is borrowed. Uses core, loop, kube, vipu.
  */
 #ifndef IPU_NODE_HEED_H
 #define IPU_NODE_HEED_H
@@ -41,7 +41,8 @@ struct heed_opts {
 	struct nodes *nodes; /* NULL: a store of its own, once there's something to look at */
 	bool controllers;    /* partitions.heedNodes */
 	int64_t silent_ms;   /* node.silentSeconds; 0: no condition is turned */
-	/* The list of controllers is known, and this process leads. */
+	bool leads;          /* false: only the fleet is told, and nothing is written */
+	/* The list of controllers is known, and, where it leads, this process still does. */
 	bool (*may_act)(void *arg);
 	/* Once: what Nodes say of the controllers is known, or can't be had. From the loop. */
 	void (*on_known)(void *arg);

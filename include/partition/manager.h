@@ -129,11 +129,13 @@ bool partition_holds_ipus(const struct partitions *p, const struct partition_ent
  * that it failed. */
 bool partition_is_broken(const struct partitions *p, const struct partition_entry *entry);
 
+/* IPUs of those in a controller's last list that aren't in the tracker: made by hand. */
+int64_t partitions_external(const struct partitions *p, const struct vipu_controller *c);
+
 /* Brings the IPU-seconds of namespaces, a metric, up to now. */
 void partitions_count_usage(struct partitions *p);
 
-/* The limits that hold in a namespace: the configuration's, and, in a process that leads, those of
- * its annotations. */
+/* The limits that hold in a namespace: the configuration's, and those of its annotations. */
 struct partition_policy partitions_policy(const struct partitions *p, const char *ns);
 
 size_t partitions_waiting(const struct partitions *p); /* instances that wait for a partition */

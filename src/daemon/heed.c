@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process that leads the partition layer makes of Nodes' conditions (node/heed.h): made
- * and ended with its leading.
+ * What a process with the partition layer makes of Nodes' conditions (node/heed.h): made anew when
+ * it begins or ends to lead. One that doesn't lead tells readers the same as the one that does.
  */
 #include "daemon/internal.h"
 #include "node/heed.h"
@@ -10,7 +10,8 @@ static bool may_act(void *arg)
 {
 	const struct daemon *d = arg;
 
-	return controllers_synced(d->controllers) && (!d->lease || kube_lease_held(d->lease));
+	return controllers_synced(d->controllers) &&
+	       (!d->leading || !d->lease || kube_lease_held(d->lease));
 }
 
 static void on_known(void *arg)
@@ -30,13 +31,14 @@ void heed_led(struct daemon *d)
 		.nodes = advert_nodes(d),
 		.controllers = c->heed_nodes,
 		.silent_ms = c->node_silent_s * 1000,
+		.leads = d->leading,
 		.may_act = may_act,
 		.on_known = on_known,
 		.arg = d,
 	};
 
 	heed_stop(d);
-	if (d->leading && (c->roles & ROLE_PROXY) && (c->heed_nodes || c->node_silent_s))
+	if ((c->roles & ROLE_PROXY) && (c->heed_nodes || (d->leading && c->node_silent_s)))
 		d->heed = heed_new(&opts);
 }
 

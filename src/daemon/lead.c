@@ -101,7 +101,7 @@ static struct partitions *make_partitions(struct daemon *d)
 		.rules = &c->policy,
 		.follow = !d->leading,
 		.fleet_pending = !controllers_synced(d->controllers),
-		.nodes_pending = d->heed && c->heed_nodes,
+		.nodes_pending = d->leading && d->heed && c->heed_nodes,
 		.on_report = on_report,
 		.may_act = may_act,
 		.on_superseded = on_superseded,

@@ -187,7 +187,7 @@ static void collect_controller(struct daemon *d, const struct vipu_controller *c
 	metric_set(m.no_node, values, c->no_node);
 	metric_set(m.capacity, values, c->capacity.total_ipus);
 	set_ipus(c->name, "used", used);
-	set_ipus(c->name, "external", (int64_t)c->capacity.taken_ipus - used);
+	set_ipus(c->name, "external", partitions_external(d->partitions, c));
 	set_ipus(c->name, "free", (int64_t)c->capacity.free_ipus - reserved);
 	set_ipus(c->name, "reserved", reserved);
 	for (size_t i = 0; i < c->agents.n && *room > 0; i++, (*room)--)

@@ -181,7 +181,7 @@ static void see_silence(struct tally *t, struct str name, const struct node_item
 	struct heed *h = t->h;
 
 	t->silent += f->known && f->silent;
-	if (h->o.silent_ms == 0 || !f->known || f->status == FABRIC_UNKNOWN)
+	if (!h->o.leads || h->o.silent_ms == 0 || !f->known || f->status == FABRIC_UNKNOWN)
 		return;
 	if (!heed_is_silent(f, h->o.silent_ms, t->mono_ms))
 		look_in(h, f->seen_ms + h->o.silent_ms - t->mono_ms);
@@ -237,7 +237,8 @@ static void count_all(struct heed *h)
 		h->tried = NULL;
 		heed_look(h);
 	}
-	metric_set(h->silent, NULL, t.silent);
+	if (h->o.leads)
+		metric_set(h->silent, NULL, t.silent);
 	for (size_t i = 0; i < n && i < VIPU_MAX_CONTROLLERS; i++) {
 		const struct vipu_controller *c = vipu_fleet_at(h->o.fleet, i);
 
@@ -298,7 +299,7 @@ static void on_look(struct loop_timer *timer, void *arg)
 		h->known_by_ms = clock_mono_ms() + KNOWN_MS;
 	if (!wanted)
 		be_known(h);
-	if (!h->nodes && (wanted || h->o.silent_ms > 0))
+	if (!h->nodes && (wanted || (h->o.leads && h->o.silent_ms > 0)))
 		h->nodes = h->own = nodes_new(h->o.kube, h->o.fleet, on_nodes, h);
 	if (!h->nodes)
 		return;

@@ -236,8 +236,7 @@ static void refresh(struct partitions *p, const struct vipu_controller *c)
 
 struct partition_policy partitions_policy(const struct partitions *p, const char *ns)
 {
-	return partition_policy_for(&p->rules, ns,
-				    p->namespaces ? namespaces_policy(p->namespaces, ns) : NULL);
+	return partition_policy_for(&p->rules, ns, namespaces_policy(p->namespaces, ns));
 }
 
 int64_t queue_limit_ms(const struct slot *s)
@@ -480,7 +479,7 @@ static void consider(struct slot *s, struct schedule *schedule, struct gathered 
 static bool is_starting(const struct partitions *p)
 {
 	return !tracker_is_synced(p->tracker) || !p->fleet_known || !p->nodes_known ||
-	       (p->namespaces && !namespaces_known(p->namespaces));
+	       !namespaces_known(p->namespaces);
 }
 
 static void go_through(struct partitions *p, struct schedule *schedule, struct gathered *g)
@@ -597,8 +596,7 @@ void queue_init(struct partitions *p, struct kube_client *kube,
 		partition_rules_copy(&p->rules, config->rules);
 	loop_work_init(&p->pass_work, p->loop, pass, p);
 	loop_timer_init(&p->pass_timer, p->loop, on_pass_timer, p);
-	if (!p->following)
-		p->namespaces = namespaces_new(kube, on_policy_change, p);
+	p->namespaces = namespaces_new(kube, on_policy_change, p);
 }
 
 void partitions_set_policy(struct partitions *p, const struct partition_rules *rules,

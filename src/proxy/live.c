@@ -14,6 +14,7 @@
 #include "live_impl.h"
 
 #define QUIET_MS 1000  /* what changes without a word is looked at that often for viewers, */
+#define WORDS_MS 2000  /* what a list says is broken: for so long, its words may be on their way */
 #define ALONE_MS 10000 /* … and for history and steps */
 #define FORGET_MS                                                                                  \
 	60000 /* after that long without viewers, nothing is kept for those who come back          \
@@ -106,6 +107,22 @@ static bool is_listed_broken(const struct live_entry *entry)
 	return asked_ms > e->since_ms;
 }
 
+/* Who leads asks the controller then, and has its words in a moment. */
+static bool has_long_been_bad(const struct live_entry *entry)
+{
+	struct live_known *k = entry->known;
+	int64_t now_ms = clock_mono_ms();
+
+	if (!is_listed_broken(entry)) {
+		if (k)
+			k->bad_ms = 0;
+		return false;
+	}
+	if (k && !k->bad_ms)
+		k->bad_ms = now_ms;
+	return !k || now_ms - k->bad_ms >= WORDS_MS;
+}
+
 static enum live_state state_of(const struct live *l, const struct live_entry *entry)
 {
 	static const enum live_state states[] = {
@@ -114,7 +131,7 @@ static enum live_state state_of(const struct live *l, const struct live_entry *e
 		[PARTITION_ORPHAN] = LIVE_RELEASING,
 	};
 
-	if (partition_is_broken(l->partitions, entry->e) || is_listed_broken(entry))
+	if (partition_is_broken(l->partitions, entry->e) || has_long_been_bad(entry))
 		return LIVE_ERROR;
 	return states[entry->e->phase];
 }
@@ -246,6 +263,20 @@ static enum live_loss loss_since(const struct live *l, const struct live_known *
 	return loss == LIVE_KEPT && k->state == LIVE_CREATING ? LIVE_LOST_REFUSED : loss;
 }
 
+void live_trouble(const struct live *l, const struct partition_entry *e, char *ret_z)
+{
+	struct partition_status st;
+
+	/* Who follows asks no controller about a partition: it has the list. */
+	snprintf(ret_z, LIVE_TROUBLE_SIZE, "partition %.80s on %.80s is in %s", e->id,
+		 e->controller, vipu_ready_name(VIPU_PS_ERROR));
+	if (!partition_is_broken(l->partitions, e))
+		return;
+	partition_get_status(l->partitions, e->ask.owner.uid, e->ask.instance, &st);
+	if (st.message[0] && st.id && strcmp(st.id, e->id) == 0)
+		memcpy(ret_z, st.message, LIVE_TROUBLE_SIZE);
+}
+
 #define TROUBLE_KEY_SIZE 300
 
 static struct str trouble_key(const char *uid, uint32_t instance, char ret_z[TROUBLE_KEY_SIZE])
@@ -297,6 +328,8 @@ static void tell_steps(struct live *l, const struct live_known *k,
 
 	if (state == LIVE_NONE || state == LIVE_RELEASING)
 		c.loss = loss_since(l, k, now, &st);
+	else if (state == LIVE_ERROR)
+		live_trouble(l, now, st.message);
 	n = live_steps_between(&c, steps);
 	for (size_t i = 0; i < n; i++) {
 		struct live_step_record r = record_of(steps[i], &k->owner, k->instance, k->ipus,
@@ -307,7 +340,8 @@ static void tell_steps(struct live *l, const struct live_known *k,
 		if (steps[i] == LIVE_FAILED || steps[i] == LIVE_REFUSED) {
 			note_trouble(l, k->owner.uid, k->instance);
 			cut_into(r.message, sizeof(r.message),
-				 now && now->reason ? now->reason : st.message);
+				 now && now->reason && state != LIVE_ERROR ? now->reason
+									   : st.message);
 		}
 		steps_add(l->steps, l->steps_from, &r);
 	}
@@ -359,6 +393,8 @@ static void follow_entry(struct live *l, struct live_entry *entry)
 	}
 	if (l->begun && (k->state != entry->state || k->attempt != e->ask.attempt))
 		tell_steps(l, k, e, entry->state);
+	if (entry->state == LIVE_ERROR && k->state != LIVE_ERROR)
+		k->error_ms = clock_wall_ms();
 	k->state = entry->state;
 	k->attempt = e->ask.attempt;
 	k->look = l->looks;

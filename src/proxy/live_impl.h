@@ -136,6 +136,8 @@ struct live_known {
 	struct partition_owner owner; /* owned */
 	uint32_t instance, ipus, attempt;
 	enum live_state state;
+	int64_t bad_ms;      /* mono: since when its controller's list says that it's broken; 0 */
+	int64_t error_ms;    /* wall: when it was first seen in LIVE_ERROR */
 	unsigned controller; /* its number, 0: none */
 	size_t seen_at;      /* its controller's place in the view, the last time */
 	uint32_t listed;     /* its place in its controller's list, the last time */
@@ -196,6 +198,10 @@ struct live_space { /* what a namespace holds, in `spaces` */
 };
 
 /* ---- live.c ---- */
+
+/* What is wrong with one that is in LIVE_ERROR: its controller's words. */
+#define LIVE_TROUBLE_SIZE sizeof(((struct partition_status *)0)->message)
+void live_trouble(const struct live *l, const struct partition_entry *e, char *ret_z);
 
 /* One look, now; without rendering only what steps and history need. */
 void live_look(struct live *l, bool rendering);

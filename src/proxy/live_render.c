@@ -294,6 +294,7 @@ void write_controller(struct live_out *o, const void *what)
 	out_time(o, "since", item->at->since_ms);
 	out_bool(o, "cordoned", c->cordoned);
 	out_bool(o, "draining", c->draining);
+	out_bool(o, "noReadyNode", c->no_node);
 	out_bool(o, "configured", c->configured);
 	out_bool(o, "exact", c->layout.by_position);
 	out_sums(o, &item->at->sums);
@@ -334,14 +335,18 @@ static void add_pod(void *arg, const struct live_pod *pod)
 	out_close(o, '}');
 }
 
-static void out_details(struct live_out *o, const struct partition_entry *e)
+static void out_details(struct live_out *o, const struct live_entry *entry)
 {
+	const struct partition_entry *e = entry->e;
 	const struct partition_ask *ask = &e->ask;
+	char trouble[LIVE_TROUBLE_SIZE];
 
 	out_str(o, "id", e->id);
 	out_str(o, "kind", ask->owner.kind);
 	out_str(o, "name", ask->owner.name);
-	out_str(o, "reason", e->reason);
+	if (entry->state == LIVE_ERROR)
+		live_trouble(o->l, e, trouble);
+	out_str(o, "reason", entry->state == LIVE_ERROR ? trouble : e->reason);
 	out_open(o, "pods", '[');
 	if (o->l->pods)
 		o->l->pods(o->l->pods_arg, &ask->owner, ask->instance, add_pod, o);
@@ -371,12 +376,14 @@ void write_partition(struct live_out *o, const void *what)
 	out_bool(o, "external", !e);
 	out_places(o, item);
 	if (e) {
-		out_time(o, "since", e->since_ms);
+		out_time(o, "since",
+			 item->entry->state == LIVE_ERROR ? item->entry->known->error_ms
+							  : e->since_ms);
 		out_str(o, "namespace", e->ask.owner.ns);
 		out_owner(o, e->ask.owner.uid);
 		out_int(o, "instance", e->ask.instance);
 		if (o->l->full)
-			out_details(o, e);
+			out_details(o, item->entry);
 	} else if (o->l->full) {
 		out_str(o, "id", item->listed->id);
 	}
@@ -402,7 +409,7 @@ static void plain_message(const struct partition_waiting *w, int64_t used, int64
 		[PARTITION_WHY_NO_ROOM] = "so many IPUs aren't free side by side",
 		[PARTITION_WHY_QUEUED] =
 			"the IPUs that are free are kept for one ahead of it in the queue",
-		[PARTITION_WHY_QUOTA] = "its namespace has as many IPUs as it may",
+		[PARTITION_WHY_QUOTA] = "with it, its namespace would have more IPUs than it may",
 		[PARTITION_WHY_POLICY] = "the site's policy doesn't allow a job like this",
 		[PARTITION_WHY_REFUSED] = "a V-IPU controller said no to it; it's asked for again",
 		[PARTITION_WHY_ERROR] = "its partition failed; another one is asked for",

@@ -11,9 +11,7 @@ struct sums sums_of(struct partitions *partitions, const struct vipu_controller 
 	bool reachable = c->reach == VIPU_REACH_YES;
 	int64_t rest;
 
-	s.external = (int64_t)c->capacity.taken_ipus - used;
-	if (s.external < 0)
-		s.external = 0;
+	s.external = partitions_external(partitions, c);
 	rest = s.total - s.used - s.external;
 	if (reachable && c->configured)
 		s.left = rest < 0 ? 0 : rest < c->capacity.free_ipus ? rest : c->capacity.free_ipus;

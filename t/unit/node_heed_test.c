@@ -109,7 +109,7 @@ static void test_silent(void)
 
 static struct vipu_fleet *fleet;
 static struct heed *heed;
-static bool leads;
+static bool leads, follows;
 static unsigned known;
 static int64_t silent_ms;
 
@@ -148,6 +148,7 @@ static void process_begin(bool controllers)
 		.fleet = fleet,
 		.controllers = controllers,
 		.silent_ms = silent_ms,
+		.leads = !follows,
 		.may_act = may_act,
 		.on_known = on_known,
 	};
@@ -177,6 +178,7 @@ static void end(void)
 	vipu_fleet_free(fleet);
 	rig_end();
 	silent_ms = 0;
+	follows = false;
 	row_end();
 }
 
@@ -402,6 +404,22 @@ static void test_turns_unknown(void)
 	end();
 }
 
+static void test_only_reads(void)
+{
+	row_begin("who follows only reads");
+	silent_ms = 5 * MIN;
+	follows = true;
+	begin(":pod=a", "");
+	make_node("one", "\"pod\":\"a\"", "False");
+	ok(WITHIN(5000, known == 1 && closed(0)), "it knows what the one who leads knows");
+	minutes(12);
+	ok(is_status("one", FABRIC_FALSE), "a role node that is silent is left to that one");
+	is_int(api_calls("patch nodes/status"), 0, "nothing is written");
+	say("one", "True");
+	ok(WITHIN(1000, !closed(0)), "it hears what changes");
+	end();
+}
+
 /* Of n0 to n24. */
 static int unknown(void)
 {
@@ -469,6 +487,7 @@ int main(void)
 	test_not_leading();
 	test_unreadable();
 	test_turns_unknown();
+	test_only_reads();
 	test_refused();
 	test_refused_always();
 	return done_testing();

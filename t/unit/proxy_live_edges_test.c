@@ -85,6 +85,20 @@ static void test_controllers(void)
 	ok(is_right(), "cordoned");
 	json_doc_free(snapshot(id));
 	has_str(last_snapshot, "\"cordoned\":true", "which is told");
+	configure_two(true, false);
+	vipu_fleet_set_no_node(fleet, vipu_fleet_at(fleet, 1)->name, true);
+	ok(is_right(), "one has no ready node");
+	{
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+
+		p = item_where(doc, "controllers", "key", "c2");
+		ok(json_bool(json_get(p, "noReadyNode"), false), "which is told,");
+		is_int(json_int(json_get(p, "freeIPUs"), -1), 48, "48 are free there,");
+		is_int(json_int(json_at(p, "fits", "1", NULL), -1), 0, "and nothing fits");
+		p = item_where(doc, "controllers", "key", "c1");
+		ok(!json_bool(json_get(p, "noReadyNode"), true), "the other has");
+	}
+	vipu_fleet_set_no_node(fleet, vipu_fleet_at(fleet, 1)->name, false);
 	configure_two(false, false);
 	ok(is_right(), "the first leaves the configuration, and is held");
 	is_uint(viewer.n[0], 2, "both are shown");
@@ -430,6 +444,123 @@ static void test_follower(void)
 	end();
 }
 
+static void want_of_team(const char *uid, uint32_t ipus)
+{
+	struct partition_ask ask = ask_of(uid, 0, ipus);
+
+	ask.owner.ns = TEXT("team-a");
+	partition_ensure(parts, &ask);
+}
+
+/* It says what the leader says, also by a namespace's annotation. */
+static void test_follower_quota(void)
+{
+	struct partitions *leader;
+
+	row_begin("follower, quota");
+	begin_live(false);
+	make_object("namespaces",
+		    "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":"
+		    "\"team-a\",\"annotations\":{\"graphcore.ai/max-ipus\":\"10\"}}}");
+	want_of_team("uid-1", 8);
+	ok(SOON(is("uid-1", PARTITION_STATE_ACTIVE)), "one has 8 of its namespace's 10");
+	want_of_team("uid-2", 4);
+	ok(SOON(is_because("uid-2", PARTITION_STATE_WAITING, PARTITION_WHY_QUOTA)),
+	   "another waits");
+	leader = parts;
+	parts = partitions_new(loop, kube, fleet,
+			       &(struct partitions_config){.ns = NS,
+							   .tracker_name = TRACKER,
+							   .times = partition_times_default,
+							   .follow = true},
+			       on_synced, on_change, NULL);
+	live_set_partitions(live, parts);
+	ok(WITHIN(5000, partitions_synced(parts)), "one that follows reads it");
+	view();
+	ok(WITHIN(5000, strstr(viewer.items[2][0].text ? viewer.items[2][0].text : "",
+			       "its namespace uses 8 of its 10 IPUs, and this asks for 4")),
+	   "in words");
+	has_str(viewer.items[2][0].text, "\"quota\":{\"limit\":10,\"used\":8}", "and in numbers");
+	live_end();
+	partitions_free(leader);
+	end();
+}
+
+/* ---- what breaks ---- */
+
+static void test_broken(void)
+{
+	CLEANUP_FREE char *failed_at = NULL;
+	char id[LIVE_ID_SIZE], before[CLOCK_RFC3339_SIZE];
+	const struct json *p;
+
+	row_begin("broken");
+	begin_live(true);
+	want("uid-1", 8);
+	ok(SOON(is("uid-1", PARTITION_STATE_ACTIVE)), "active");
+	live_turns(300, 10);
+	clock_advance(60000);
+	clock_format(clock_wall_ms(), before);
+	ok(vipu_sim_break(sim, seen("uid-1").id, "IPU 5 is too hot", false, NULL) == 0, "broken");
+	vipu_fleet_refresh(fleet, NULL);
+	ok(SOON(is("uid-1", PARTITION_STATE_FAILED)), "its owner is told so");
+	live_turns(100, 10);
+	{
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+
+		p = item_where(doc, "partitions", "state", "error");
+		has_str(json_cstr(json_get(p, "reason")), "IPU 5 is too hot",
+			"the controller's words");
+		failed_at = xstrdup(json_cstr(json_get(p, "since")));
+		ok(strcmp(failed_at, before) >= 0, "since %s, not before %s", failed_at, before);
+		p = item_where(doc, "steps", "step", "failed");
+		has_str(json_cstr(json_get(p, "message")), "IPU 5 is too hot", "also at the step");
+	}
+	live_turns(300, 10);
+	{
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+
+		p = item_where(doc, "partitions", "state", "error");
+		is_str(json_cstr(json_get(p, "since")), failed_at, "its time stays");
+	}
+	live_end();
+	end();
+}
+
+/* ---- what is made by hand ---- */
+
+/* One that has been asked for, and isn't listed yet, doesn't hide any of it. */
+static void test_by_hand(void)
+{
+	bool exact = true;
+	char id[LIVE_ID_SIZE];
+
+	row_begin("by hand");
+	begin_live(false);
+	guarded = false;
+	ok(vipu_sim_create_by_hand(sim, "by-hand", 4, NULL) == 0, "four IPUs");
+	vipu_fleet_refresh(fleet, NULL);
+	live_turns(200, 10);
+	want("uid-1", 16);
+	for (int i = 0; i < 200 && !is("uid-1", PARTITION_STATE_ACTIVE); i++) {
+		live_turns(1, 10);
+		live_look(live, true);
+		json_doc_free(snapshot(id));
+		exact = exact && strstr(last_snapshot, "\"externalIPUs\":4,") &&
+			(strstr(last_snapshot,
+				"\"usedIPUs\":16,\"externalIPUs\":4,\"freeIPUs\":44,") ||
+			 strstr(last_snapshot,
+				"\"usedIPUs\":0,\"externalIPUs\":4,\"freeIPUs\":60,"));
+		if (!exact) {
+			diag("%s", last_snapshot);
+			break;
+		}
+	}
+	ok(exact && is("uid-1", PARTITION_STATE_ACTIVE), "are four all the time");
+	live_end();
+	end();
+}
+
 /* ---- names of hostile peers ---- */
 
 static void test_hostile(void)
@@ -467,6 +598,9 @@ int main(void)
 	test_vanished();
 	test_abandoned();
 	test_follower();
+	test_follower_quota();
+	test_broken();
+	test_by_hand();
 	test_hostile();
 	return done_testing();
 }
