@@ -701,7 +701,7 @@ const pause = (ms) => new Promise((resolve) => {
 	wake = () => { clearTimeout(timer); resolve(); };
 });
 
-// Reads events until they end: false where none can be had that way, else true. Throws when nothing answers.
+// Reads events until they end. Returns after how many ms to try again; throws when nothing answers.
 async function followEvents() {
 	const control = new AbortController();
 	let silence = setTimeout(() => control.abort(), FIRST_MS), rest = "", heard = false;
@@ -709,11 +709,12 @@ async function followEvents() {
 	try {
 		const headers = pod.id ? {"Last-Event-ID": pod.id} : {};
 		const answer = await fetch("live/events", {headers, cache: "no-store", signal: control.signal});
-		if ([404, 503].includes(answer.status) || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event"))) return false;
+		if (answer.status === 503) return ASK_MS;
+		if (answer.status === 404 || answer.ok && !(answer.body && answer.headers.get("content-type")?.startsWith("text/event"))) return TRY_EVENTS_MS;
 		if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
 		for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
 			const {done, value} = await reader.read();
-			if (done) return heard;
+			if (done) return heard ? 0 : TRY_EVENTS_MS;
 			clearTimeout(silence);
 			silence = setTimeout(() => { away(); control.abort(); }, SILENT_MS);
 			if (!heard) connection("live", "Live");
@@ -724,7 +725,7 @@ async function followEvents() {
 			if (rest.length > MOST_BYTES) throw new Error("an event that has no end");
 			for (const frame of frames) {
 				const [event, id, data] = ["event", "id", "data"].map((field) => frame.match(new RegExp(`^${field}: ?(.*)$`, "m"))?.[1]);
-				if (event === "bye") return true;
+				if (event === "bye") return 0;
 				if (event === "snapshot") takeSnapshot(JSON.parse(data));
 				if (event === "change") takeChange(JSON.parse(data));
 				pod.id = id ?? pod.id;
@@ -733,7 +734,7 @@ async function followEvents() {
 	} catch (error) {
 		if (error instanceof SyntaxError) pod.id = ""; // an event that makes no sense: all of it again
 		if (!heard && !control.signal.aborted) throw error;
-		return heard; // else something on the way keeps the events to itself
+		return heard ? 0 : TRY_EVENTS_MS; // something on the way keeps them to itself
 	} finally {
 		clearTimeout(silence);
 		control.abort();
@@ -748,15 +749,14 @@ async function ask() {
 	connection("asking", "Asking every 5 s: no events come through");
 }
 
-// Events where they can be had; else asking, and now and then another try; with nobody there, trying on.
+// Events where they can be had; else asking, with a try now and then.
 async function stayConnected() {
 	for (let failures = 0, eventsAt = 0;;) {
 		try {
-			const events = Date.now() >= eventsAt;
-			if (events && await followEvents()) {
-				await pause(100 + 400 * Math.random());
-			} else {
-				if (events) eventsAt = Date.now() + TRY_EVENTS_MS;
+			const later = Date.now() >= eventsAt && await followEvents();
+			if (later === 0) await pause(100 + 400 * Math.random());
+			else {
+				if (later) eventsAt = Date.now() + later;
 				await ask();
 				await pause(ASK_MS);
 			}
