@@ -438,6 +438,7 @@ static void test_drop_idle(void)
 
 static void test_renew(void)
 {
+	CLEANUP_FREE char *text = NULL;
 	struct end idle, busy, after;
 
 	begin(NULL);
@@ -452,7 +453,8 @@ static void test_renew(void)
 	ok(raw_wait_eof(&idle), "one that is between requests is closed");
 	http_reply(held[0], 200, NULL, NULL, 0, STR("x"));
 	ok(raw_wait_eof(&busy), "one with a request ends with its answer");
-	has_str(busy.in.p, "Connection: close", "which says so");
+	text = raw_text(&busy);
+	has_str(text, "Connection: close", "which says so");
 	raw_open(&after, port, NULL);
 	raw_send(&after, "GET /hello HTTP/1.1\r\n" H "\r\n");
 	ok(raw_wait(&after, strlen(HELLO)), "one that comes later is served");
