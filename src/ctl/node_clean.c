@@ -275,7 +275,7 @@ static int say(const struct cleaning *c, const char *name, const struct ctl_node
 static bool is_refused(struct cleaning *c, const char *name, const struct ctl_node_plan *plan,
 		       int64_t now_ms)
 {
-	bool is_after = c->o->instance && now_ms - plan->heard_ms > c->gone_ms;
+	bool is_after = c->o->instance && now_ms - plan->heard_ms >= c->gone_ms;
 
 	if (plan->heard_ms < 0 || plan->heard_ms > CTL_NODE_FRESH_MS || (c->o->force && !is_after))
 		return false;
