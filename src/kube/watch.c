@@ -23,11 +23,15 @@
 #include "loop/backoff.h"
 #include "loop/pulse.h"
 
-#define MAX_TARGET      ((size_t)16 << 10)
-#define MIN_STREAM_S    300 /* the server ends a watch after a random time in between … */
-#define MAX_STREAM_S    600
-#define SILENCE_S       30   /* … and we do, so long after that */
-#define SHORT_STREAM_MS 5000 /* a stream that ends sooner and said nothing counts as a failure */
+#define MAX_TARGET   ((size_t)16 << 10)
+#define MIN_STREAM_S 300 /* the server ends a watch after a random time in between … */
+#define MAX_STREAM_S 600
+#define SILENCE_S    30 /* … and we do, so long after that */
+/* A bookmark comes about once a minute (Kubernetes API concepts, "Watch bookmarks"): where not even
+ * that is heard, the connection is dead, whatever TCP believes. */
+#define SILENT_S        150
+#define SHORT_STREAM_MS 5000   /* a stream that ends sooner and said nothing counts as a failure */
+#define REREAD_MAX_MS   300000 /* between lists for the sake of what couldn't be read */
 
 struct kube_watch {
 	struct op op;
@@ -39,8 +43,9 @@ struct kube_watch {
 
 	enum kube_watch_state state;
 	struct scope scope;      /* the list or stream that runs */
-	struct loop_timer timer; /* the end of a back-off */
-	struct backoff backoff;
+	struct loop_timer timer; /* the end of a back-off; while it watches, the list for missed */
+	struct backoff backoff, reread;
+	int64_t missed_ms;
 	struct kube_lines lines;
 	struct kube_known *known;
 	char *version;    /* to watch from; NULL: list first */
@@ -187,30 +192,6 @@ static void see_deleted(struct kube_watch *w, const struct json *object)
 static void start_list(struct kube_watch *w);
 static void start_stream(struct kube_watch *w);
 
-static void go_on(struct kube_watch *w)
-{
-	if (w->op.ended)
-		return;
-	if (w->version)
-		start_stream(w);
-	else
-		start_list(w);
-}
-
-static void on_timer(struct loop_timer *timer, void *arg)
-{
-	(void)timer;
-	go_on(arg);
-}
-
-static void well(struct kube_watch *w)
-{
-	if (w->failures > 0)
-		log_info("kube", w->opts.resource->plural, "watch: works again");
-	w->failures = 0;
-	w->err = (struct err)ERR_INIT;
-}
-
 static void set_version(struct kube_watch *w, struct str version)
 {
 	free(w->version);
@@ -221,6 +202,51 @@ static void count_restart(const struct kube_watch *w, const char *reason)
 {
 	const char *const values[] = {w->opts.resource->plural, reason};
 	metric_add(restarts_metric, values, 1);
+}
+
+static void go_on(struct kube_watch *w)
+{
+	if (w->op.ended)
+		return;
+	if (w->missed)
+		set_version(w, STR_NULL);
+	if (w->version)
+		start_stream(w);
+	else
+		start_list(w);
+}
+
+static void on_timer(struct loop_timer *timer, void *arg)
+{
+	struct kube_watch *w = arg;
+	(void)timer;
+	if (w->state == KUBE_WATCH_WATCHING) {
+		count_restart(w, err_kind_name(ERR_PROTOCOL));
+		scope_cancel(&w->scope);
+	}
+	go_on(w);
+}
+
+/* What this event said, only a list can tell. Not for each of many, and the stream goes on until
+ * then. */
+static void miss(struct kube_watch *w)
+{
+	int64_t now = clock_mono_ms();
+	if (w->missed)
+		return;
+	if (now - w->missed_ms > 2 * REREAD_MAX_MS)
+		backoff_reset(&w->reread);
+	w->missed = true;
+	w->missed_ms = now;
+	loop_timer_start_in(&w->timer, backoff_next_ms(&w->reread, NULL));
+}
+
+static void well(struct kube_watch *w)
+{
+	if (w->failures > 0)
+		log_info("kube", w->opts.resource->plural, "watch: works again");
+	w->failures = 0;
+	w->err = (struct err)ERR_INIT;
 }
 
 static void failed(struct kube_watch *w, const struct err *err)
@@ -341,6 +367,8 @@ static void take_line(struct kube_watch *w, const struct json *event)
 		kube_status_decode(0, object, 0, &w->stream_err);
 		return;
 	}
+	if (json_type(object) != JSON_OBJECT)
+		miss(w);
 	if (str_eqz(type, "ADDED") || str_eqz(type, "MODIFIED")) {
 		see(w, object);
 	} else if (str_eqz(type, "DELETED")) {
@@ -363,7 +391,7 @@ static void bad_line(struct kube_watch *w, const struct kube_piece *piece, struc
 		set_version(w, str_of(seen.version));
 	/* Broken bytes or a lack of memory pass; an object over its limit stays what it is. */
 	if (piece->bytes.len < w->lines.buf.limit)
-		w->missed = true;
+		miss(w);
 	/* That something is gone can be told without reading it. */
 	char key_z[KUBE_KEY_SIZE];
 	struct str key = kube_key(str_of(seen.ns), str_of(seen.name), key_z);
@@ -430,9 +458,11 @@ static void on_stream_done(void *arg, const struct err *err, int status, struct 
 	if (began && lasted && (!err || err->kind == ERR_UNAVAILABLE || err->kind == ERR_TIMEOUT)) {
 		/* Its time was over, or the connection's: the ordinary end of a watch. */
 		backoff_reset(&w->backoff);
-		count_restart(w, "ended");
-		if (w->missed)
-			set_version(w, STR_NULL);
+		count_restart(w,
+			      err && err->kind == ERR_TIMEOUT ? err_kind_name(err->kind) : "ended");
+		if (err && err->kind == ERR_TIMEOUT)
+			log_info("kube", w->opts.resource->plural, "watch: made anew: %s",
+				 err->msg);
 		loop_timer_start_in(&w->timer, err ? (int64_t)rand_below(500) : 0);
 		enter(w, KUBE_WATCH_CONNECTING);
 		return;
@@ -492,6 +522,7 @@ static void start_stream(struct kube_watch *w)
 		.streaming = true,
 		.no_retry = true, /* the back-off is ours */
 		.stream_ms = (seconds + SILENCE_S) * 1000,
+		.silent_ms = SILENT_S * 1000,
 	};
 	kube_xfer_start(w->client, &req, &handler, w, &w->scope);
 }
@@ -576,8 +607,9 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	/* The object's envelope comes on top: {"type":"MODIFIED","object":…}. */
 	kube_lines_init(&w->lines, w->opts.max_object_bytes + 64);
 	scope_init(&w->scope);
-	/* It always has something to do; a stream may be silent until its time is over. */
-	pulse_start(&w->pulse, "watch", opts->resource->plural, MAX_STREAM_S + SILENCE_S);
+	w->reread = (struct backoff)BACKOFF_INIT(500, REREAD_MAX_MS);
+	/* It always has something to do; a stream may be silent for a while. */
+	pulse_start(&w->pulse, "watch", opts->resource->plural, SILENT_S + SILENCE_S);
 	w->pulse.busy = true;
 	op_begin(&w->op, scope, on_cancel);
 	loop_timer_init(&w->timer, client->loop, on_timer, w);

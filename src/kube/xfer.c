@@ -258,11 +258,12 @@ static void send_request(struct xfer *x, const struct kube_auth *auth, unsigned 
 		.body = {x->req.body, x->req.body_len},
 		.connect_ms = left_ms,
 		.first_byte_ms = left_ms,
-		.idle_ms = x->req.streaming ? x->req.stream_ms : left_ms,
+		.idle_ms = x->req.streaming ? x->req.silent_ms : left_ms,
 		.total_ms = x->req.streaming ? x->req.stream_ms : left_ms,
 		.max_body_bytes = x->req.max_body_bytes ? x->req.max_body_bytes : UINT64_MAX,
 		.streaming = x->req.streaming,
 		.urgent = x->req.urgent,
+		.idempotent = x->req.reads,
 	};
 	x->state = REQUEST;
 	x->sent_us = clock_mono_us();

@@ -29,6 +29,7 @@ struct kube_xfer_req {
 	bool slow;               /* it may take its time, whether the server is well or not */
 	unsigned deadline_ms;    /* of all attempts; streaming: until the answer begins */
 	unsigned stream_ms;      /* streaming: of the whole */
+	unsigned silent_ms;      /* … and without a word */
 	uint64_t max_body_bytes; /* 0: none */
 };
 

@@ -141,19 +141,38 @@ static const struct row {
 	 "[ +a.1@5 ] S +b.2@11 "},
 	{"lines that are garbage",
 	 {ONE_LIST,
+	  {WATCH_URL("10"), 200, NULL, EVENT("ADDED", OBJ("b", "2", "12")) "garbage\n\n[]\n{}\n",
+	   SRV_STREAM},
+	  {LIST_URL, 200, NULL, LIST("20", "", OBJ("a", "1", "15") "," OBJ("b", "2", "12")),
+	   SRV_WHOLE},
+	  HOLD("20")},
+	 "[ +a.1@5 ] S +b.2@12 !/(protocol) !/(protocol) !/(protocol) [ *a.1@15 ] S "},
+	{"an event of an unknown type is passed over",
+	 {ONE_LIST,
 	  {WATCH_URL("10"), 200, NULL,
-	   "garbage\n\n[]\n{}\n{\"type\":\"DANCE\",\"object\":" OBJ("z", "9", "11") "}\n" EVENT(
-		   "ADDED", OBJ("b", "2", "12")),
-	   SRV_STREAM}},
-	 "[ +a.1@5 ] S !/(protocol) !/(protocol) !/(protocol) !n/z(protocol) +b.2@12 "},
+	   EVENT("DANCE", OBJ("z", "9", "11")) EVENT("ADDED", OBJ("b", "2", "12")), SRV_STREAM}},
+	 "[ +a.1@5 ] S !n/z(protocol) +b.2@12 "},
+	{"an event without its object",
+	 {ONE_LIST,
+	  {WATCH_URL("10"), 200, NULL, "{\"type\":\"MODIFIED\"}\n", SRV_STREAM},
+	  {LIST_URL, 200, NULL, LIST("20", "", OBJ("a", "1", "15")), SRV_WHOLE},
+	  HOLD("20")},
+	 "[ +a.1@5 ] S !/(protocol) [ *a.1@15 ] S "},
+	{"an event that breaks off: what it said is asked for at once",
+	 {ONE_LIST,
+	  {WATCH_URL("10"), 200, NULL, "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"na\n",
+	   SRV_STREAM},
+	  {LIST_URL, 200, NULL, LIST("20", "", ""), SRV_WHOLE},
+	  HOLD("20")},
+	 "[ +a.1@5 ] S !/(protocol) [ -a.1@5 ] S "},
 	{"what couldn't be read is asked for again when the watch ends",
 	 {ONE_LIST,
-	  {WATCH_URL("10"), 200, NULL, "garbage\n" EVENT("ADDED", OBJ("b", "2", "12")),
+	  {WATCH_URL("10"), 200, NULL, EVENT("ADDED", OBJ("b", "2", "12")) "garbage\n",
 	   SRV_STREAM_END},
 	  {LIST_URL, 200, NULL, LIST("20", "", OBJ("a", "1", "15") "," OBJ("b", "2", "12")),
 	   SRV_WHOLE},
 	  HOLD("20")},
-	 "[ +a.1@5 ] S !/(protocol) +b.2@12 [ *a.1@15 ] S "},
+	 "[ +a.1@5 ] S +b.2@12 !/(protocol) [ *a.1@15 ] S "},
 	{"an object without a UID",
 	 {ONE_LIST,
 	  {WATCH_URL("10"), 200, NULL,
@@ -438,7 +457,54 @@ static void test_memory(void)
 	is_uint(stuck, 0, "each allocation fails once");
 }
 
-/* Silence: nobody ends the watch, and after its time and a margin it's opened again. */
+/* How often a watch asked for a list in ten minutes, in each of which it can't read a few events.
+ */
+static void test_garbage(void)
+{
+	static const struct row row = {
+		"garbage",
+		{ONE_LIST, {WATCH_URL("10"), 200, NULL, BOOKMARK("10"), SRV_STREAM}},
+		NULL};
+	struct watcher x;
+	struct kube_watch_status st;
+	begin(&row, 0, &x, 0);
+	srv->any_order = true;
+	for (int i = 0; i < 600; i++) {
+		RUN_UNTIL((kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING), 10);
+		srv_push(srv, i % 2 ? "garbage\n" : BOOKMARK("10"), SRV_STREAM);
+		run(4, 0);
+		clock_advance(1000);
+	}
+	kube_watch_status(x.w, &st);
+	ok(st.lists > 5 && st.lists < 20, "a few lists: %u", (unsigned)st.lists);
+	srv->any_order = false;
+	end(&x);
+}
+
+/* A connection that was lost without a word, in a clock that stands in between. */
+static void test_lost(void)
+{
+	static const struct row row = {"lost", {ONE_LIST, HOLD("10"), HOLD("10")}, NULL};
+	struct watcher x;
+	struct kube_watch_status st;
+	begin(&row, 0, &x, 0);
+	RUN_UNTIL((kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING), 10);
+	for (int i = 0; i < 14; i++) {
+		clock_advance(10000);
+		run(8, 0);
+	}
+	is_uint(srv->next, 2, "140 s without a word");
+	for (int i = 0; i < 3; i++) {
+		clock_advance(10000);
+		run(8, 0);
+	}
+	is_uint(srv->next, 3, "170 s: another one");
+	kube_watch_status(x.w, &st);
+	is_uint(st.failures, 0, "it's no failure");
+	end(&x);
+}
+
+/* As long as bookmarks come, the watch lives until its time and a margin are over. */
 static void test_silence(void)
 {
 	static const struct row row = {
@@ -448,16 +514,20 @@ static void test_silence(void)
 	begin(&row, 0, &x, 0);
 	RUN_UNTIL((kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING), 10);
 	is_uint(srv->next, 2, "it watches");
-	for (int i = 0; i < 25; i++) { /* 250 s in a clock that stands in between */
+	for (int i = 0; i < 25; i++) {
 		clock_advance(10000);
-		run(2, 0);
-	}
-	is_uint(srv->next, 2, "after 250 s it still waits");
-	for (int i = 0; i < 40; i++) {
-		clock_advance(10000);
+		if (i % 14 == 0)
+			srv_push(srv, BOOKMARK("10"), SRV_STREAM);
 		run(8, 0);
 	}
-	ok(srv->next == 3, "after 650 s it's another one");
+	is_uint(srv->next, 2, "after 250 s with two bookmarks it still waits");
+	for (int i = 0; i < 40; i++) {
+		clock_advance(10000);
+		if (i % 6 == 0)
+			srv_push(srv, BOOKMARK("10"), SRV_STREAM);
+		run(8, 0);
+	}
+	is_uint(srv->next, 3, "after 650 s it's another one");
 	is_str(x.log, "[ +a.1@5 ] S ", "and nothing was told");
 	kube_watch_status(x.w, &st);
 	is_uint(st.failures, 0, "it's no failure");
@@ -586,6 +656,8 @@ int main(void)
 	test_rows();
 	test_cancel();
 	test_memory();
+	test_garbage();
+	test_lost();
 	test_silence();
 	test_one_way();
 	test_store();
