@@ -79,6 +79,7 @@ struct http_request {
 	uint64_t max_body_bytes; /* ERR_LIMIT beyond; 0: 64 MiB; streaming calls: none */
 	bool streaming;          /* an answer that takes long by its nature (watch, log) */
 	bool urgent;             /* doesn't wait behind ordinary calls */
+	bool idempotent;         /* like GET and HEAD, whatever the method is: it may go again */
 };
 
 /* Any may be NULL. What they get is borrowed for the call. Each may cancel the call, start others
@@ -101,8 +102,9 @@ struct http_call {
 /* Never calls back before it has returned. Errors in the request too come by on_done, so that
  * there is one way for them. The handler struct is borrowed while the call lives (static).
  * A kept connection on which the peer closes before any byte of a response is no error where the
- * call can go again: on a fresh connection, once, if nothing was sent or the method is GET or HEAD.
- * Leaving a scope, or op_cancel, closes the connection if the response isn't complete. */
+ * call can go again: on a fresh connection, once, if nothing was sent, the method is GET or HEAD,
+ * or the request says that it's idempotent (RFC 9110, 9.2.2). Leaving a scope, or op_cancel, closes
+ * the connection if the response isn't complete. */
 struct http_call *http_call_start(struct http_client *client, const struct http_request *req,
 				  const struct http_call_handler *handler, void *arg,
 				  struct scope *scope);

@@ -124,6 +124,7 @@ struct kube_request {
 	const char *continue_token;
 	const char *resource_version; /* GET, LIST: as the API's resourceVersion parameter */
 	bool dry_run;                 /* dryRun=All */
+	bool asks;                    /* a create that leaves nothing behind (a review) */
 	const char *field_manager;
 
 	/* Delete. */

@@ -273,6 +273,8 @@ struct http_call *http_call_start(struct http_client *client, const struct http_
 	call->handler = handler;
 	call->arg = arg;
 	call->method = req->method;
+	call->idempotent = req->idempotent || req->method == HTTP_METHOD_GET ||
+			   req->method == HTTP_METHOD_HEAD;
 	call->trace = trace_ref(trace_current());
 	call->kind = req->streaming ? KIND_STREAMING : req->urgent ? KIND_URGENT : KIND_UNARY;
 	loop_timer_init(&call->timer, client->loop, on_timer, call);
@@ -301,8 +303,7 @@ static void conn_lost(struct conn *conn, const struct err *why)
 		conn_close(conn);
 		return;
 	}
-	bool harmless = !was_sent(call) || call->method == HTTP_METHOD_GET ||
-			call->method == HTTP_METHOD_HEAD;
+	bool harmless = !was_sent(call) || call->idempotent;
 	if (conn->served == 0 || conn->got_bytes || call->retried || !harmless) {
 		call_fail(call, why);
 		return;

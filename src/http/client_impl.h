@@ -82,6 +82,7 @@ struct call {
 	int64_t connect_at_ms, first_byte_at_ms, total_at_ms, idle_at_ms; /* INT64_MAX: none */
 	unsigned idle_ms;
 	bool paused;
+	bool idempotent;
 	bool retried;       /* it goes over a connection that nobody has used */
 	bool sent;          /* bytes of it were sent over a connection that is gone */
 	unsigned n_interim; /* 1xx answers so far */

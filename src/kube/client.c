@@ -164,6 +164,12 @@ static int write_body(const struct kube_request *r, struct buf *out, struct err 
 	return rc < 0 ? err_wrap(err, "the request's body") : 0;
 }
 
+/* It changes nothing, so it may be sent again. */
+static bool only_reads(const struct kube_request *r)
+{
+	return r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run || r->asks;
+}
+
 static const char *content_type(const struct kube_request *r)
 {
 	static const char *const of_patch[] = {
@@ -306,7 +312,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 		.method = method_of(r->verb),
 		.target = buf_steal(&target, &len),
 		.content_type = body.len > 0 ? content_type(r) : NULL,
-		.reads = r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run,
+		.reads = only_reads(r),
 		.urgent = r->urgent,
 		.no_retry = r->no_retry,
 		.slow = r->verb == KUBE_LIST || r->dry_run,
@@ -330,7 +336,7 @@ struct op *kube_call_start(struct kube_client *client, const struct kube_request
 	c->verb = kube_verb_name(r->verb);
 	c->resource = resource_name(r);
 	c->is_path = r->path && r->path[0];
-	c->reads = r->verb == KUBE_GET || r->verb == KUBE_LIST || r->dry_run;
+	c->reads = only_reads(r);
 	buf_init(&c->body, r->max_response_bytes ? r->max_response_bytes : KUBE_MAX_RESPONSE_BYTES);
 	scope_init(&c->scope);
 	loop_work_init(&c->work, client->loop, on_early, c);

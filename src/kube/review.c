@@ -239,6 +239,7 @@ static void ask(struct entry *e, struct str token)
 		.verb = KUBE_CREATE,
 		.resource = &KUBE_TOKENREVIEWS,
 		.json = root,
+		.asks = true,
 		.deadline_ms = r->deadline_ms,
 		.max_response_bytes = MAX_ANSWER,
 	};
@@ -485,6 +486,7 @@ struct op *kube_review_access_start(struct kube_client *client, const struct kub
 		.verb = KUBE_CREATE,
 		.resource = &KUBE_SUBJECTACCESSREVIEWS,
 		.json = access_body(doc, who, access),
+		.asks = true,
 		.deadline_ms = deadline_ms ? deadline_ms : KUBE_REVIEW_DEADLINE_MS,
 		.max_response_bytes = MAX_ANSWER,
 	};

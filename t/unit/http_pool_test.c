@@ -12,14 +12,15 @@ static void test_stale(void)
 	static const struct {
 		enum http_method method;
 		const char *want;
-		bool again;
+		bool again, idempotent;
 	} rows[] = {
-		{HTTP_METHOD_GET, "<200>.", true},
-		{HTTP_METHOD_HEAD, "<200>.", true},
-		{HTTP_METHOD_PUT, "!unavailable maybe", false},
-		{HTTP_METHOD_DELETE, "!unavailable maybe", false},
-		{HTTP_METHOD_POST, "!unavailable maybe", false},
-		{HTTP_METHOD_PATCH, "!unavailable maybe", false},
+		{HTTP_METHOD_GET, "<200>.", true, false},
+		{HTTP_METHOD_HEAD, "<200>.", true, false},
+		{HTTP_METHOD_PUT, "!unavailable maybe", false, false},
+		{HTTP_METHOD_DELETE, "!unavailable maybe", false, false},
+		{HTTP_METHOD_POST, "!unavailable maybe", false, false},
+		{HTTP_METHOD_POST, "<200>.", true, true},
+		{HTTP_METHOD_PATCH, "!unavailable maybe", false, false},
 	};
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct rec r = REC_INIT;
@@ -27,6 +28,7 @@ static void test_stale(void)
 		begin(NULL, NULL);
 		warm_up(0);
 		struct http_request req = request(rows[i].method);
+		req.idempotent = rows[i].idempotent;
 		rec_start(&r, &req);
 		got_request(0);
 		end_close(&ends[0]);

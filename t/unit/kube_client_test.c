@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/metrics.h"
 #include "kube/client.h"
+#include "kube/review.h"
 
 #define SIZE(a)   (sizeof(a) / sizeof((a)[0]))
 #define MAX_STEPS 8
@@ -600,6 +601,100 @@ static void test_connections(void)
 	close_client();
 }
 
+/* ---- reviews over connections that break ---- */
+
+static void on_token(void *arg, const struct err *err, const struct kube_identity *who)
+{
+	struct seen *s = arg;
+	s->calls++;
+	s->err = err ? *err : (struct err)ERR_INIT;
+	snprintf(s->body, sizeof(s->body), "%s", who ? who->username : "");
+}
+
+static void on_access(void *arg, const struct err *err)
+{
+	on_token(arg, err, NULL);
+}
+
+#define TOKENS "POST /apis/authentication.k8s.io/v1/tokenreviews"
+#define ACCESS "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
+#define WARM   {"GET " POD_URL, 200, NULL, "{}", SRV_WHOLE}
+
+/* Who asks may ask again; who can't find out lets nobody in. */
+static void test_reviews(void)
+{
+	static const struct {
+		const char *name;
+		bool token;
+		struct srv_step steps[4];
+		enum err_kind kind;
+	} reviews[] = {
+		{"a token's, whose connection breaks",
+		 true,
+		 {WARM,
+		  {TOKENS, 0, NULL, NULL, SRV_RESET},
+		  {TOKENS, 201, NULL,
+		   "{\"status\":{\"authenticated\":true,\"user\":{\"username\":\"x\"}}}",
+		   SRV_WHOLE}},
+		 ERR_NONE},
+		{"a token's, whose connections all break",
+		 true,
+		 {WARM,
+		  {TOKENS, 0, NULL, NULL, SRV_RESET},
+		  {TOKENS, 0, NULL, NULL, SRV_RESET},
+		  {TOKENS, 0, NULL, NULL, SRV_RESET}},
+		 ERR_UNAVAILABLE},
+		{"an access', whose connection breaks",
+		 false,
+		 {WARM,
+		  {ACCESS, 0, NULL, NULL, SRV_RESET},
+		  {ACCESS, 201, NULL, "{\"status\":{\"allowed\":true}}", SRV_WHOLE}},
+		 ERR_NONE},
+		{"an access', whose connections all break",
+		 false,
+		 {WARM,
+		  {ACCESS, 0, NULL, NULL, SRV_RESET},
+		  {ACCESS, 0, NULL, NULL, SRV_RESET},
+		  {ACCESS, 0, NULL, NULL, SRV_RESET}},
+		 ERR_UNAVAILABLE},
+	};
+	const struct kube_request get = {
+		.verb = KUBE_GET, .resource = &KUBE_PODS, .ns = "n", .name = "p"};
+	const struct kube_identity who = {.username = "x",
+					  .uid = "",
+					  .ns = "",
+					  .service_account = "",
+					  .pod_name = "",
+					  .pod_uid = "",
+					  .node_name = ""};
+	const struct kube_access access = {.verb = "get", .path = "/metrics"};
+
+	for (size_t i = 0; i < SIZE(reviews); i++) {
+		struct kube_reviewer_opts opts = {.deadline_ms = 5000};
+		struct seen s = {.calls = 0};
+		size_t n = 0;
+		row_begin("%s", reviews[i].name);
+		while (n < 4 && reviews[i].steps[n].expect)
+			n++;
+		srv_script(srv, reviews[i].steps, n, 0);
+		open_client("tok");
+		struct kube_reviewer *reviewer = kube_reviewer_new(client, &opts);
+		kube_call_start(client, &get, on_call, &s, NULL);
+		RUN_UNTIL(s.calls == 1, 0);
+		if (reviews[i].token)
+			kube_review_token_start(reviewer, STR("theirs"), on_token, &s, NULL);
+		else
+			kube_review_access_start(client, &who, &access, 5000, on_access, &s, NULL);
+		RUN_UNTIL(s.calls == 2, 10);
+		is_int(s.err.kind, reviews[i].kind, "ends so");
+		is_uint(srv->next, n, "so often was asked");
+		is_uint(srv->surprises, 0, "as expected");
+		kube_reviewer_free(reviewer);
+		close_client();
+	}
+	row_end();
+}
+
 static void test_no_server(void)
 {
 	struct seen s = {.calls = 0};
@@ -647,6 +742,7 @@ int main(void)
 	test_deadlines();
 	test_silence();
 	test_connections();
+	test_reviews();
 	test_metrics();
 	test_no_server(); /* closes the listener */
 	srv_free(srv);
