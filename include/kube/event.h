@@ -13,6 +13,7 @@ struct kube_recorder;
 
 #define KUBE_EVENT_QUEUE        1000         /* most waiting; older ones stay, new ones drop */
 #define KUBE_EVENT_AGGREGATE_MS (10 * 60000) /* the same within this time is counted */
+#define KUBE_EVENT_SERIES       4096         /* most that are known to be the same */
 #define KUBE_EVENT_BURST        25           /* of one object … */
 #define KUBE_EVENT_REFILL_MS    (5 * 60000)  /* … and then one more each so long */
 
@@ -38,6 +39,9 @@ void kube_event(struct kube_recorder *recorder, const struct kube_ref *about,
 		enum kube_event_level level, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
+/* Of how many Events it knows what was said, to count what is said again: not those of longer ago
+ * than KUBE_EVENT_AGGREGATE_MS and a half, and of at most KUBE_EVENT_SERIES. */
+size_t kube_recorder_remembered(const struct kube_recorder *recorder);
 size_t kube_recorder_waiting(const struct kube_recorder *recorder); /* 0: all is sent: at exit */
 
 #endif

@@ -21,31 +21,33 @@
 #include "loop/backoff.h"
 #include "loop/op.h"
 
-#define MAX_SERIES  4096 /* remembered; the oldest goes first */
 #define MAX_BUCKETS 4096
+#define SWEEP_MS    (KUBE_EVENT_AGGREGATE_MS / 2)
 #define MAX_TRIES   4
 #define CALL_MS     10000
 #define MESSAGE_MAX 1024
+#define ID_SIZE     32
 
 /* The same object, level, reason and message: one Event. */
 struct series {
-	struct list link;  /* in recorder->series, least recently used first */
-	struct list queue; /* in recorder->queue, or alone */
-	char *id;          /* its key in the map */
-	char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
-	char *reason, *message;
+	struct list link;    /* in recorder->series, least recently used first */
+	struct list queue;   /* in recorder->queue, or alone */
+	uint8_t id[ID_SIZE]; /* its key in the map */
+	const char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
+	const char *reason, *message;
+	const char *event; /* the Event's name */
 	enum kube_event_level level;
-	char event[254];      /* the Event's name */
 	int64_t first_ms;     /* wall clock */
 	int64_t last_ms;      /* wall clock */
 	int64_t last_mono_ms; /* for the aggregation's end */
 	unsigned count, sent; /* sent: the count that the server has; 0: not created yet */
 	unsigned tries;
+	char text[]; /* all of the strings */
 };
 
 struct bucket { /* what one object may still say */
 	struct list link;
-	char *id;
+	uint8_t id[ID_SIZE];
 	unsigned tokens;
 	int64_t refilled_ms;
 };
@@ -60,7 +62,7 @@ struct kube_recorder {
 	struct series
 		*sending; /* out of the queue, its call is running or waits for its back-off */
 	unsigned sending_count;
-	struct loop_timer retry;
+	struct loop_timer retry, sweep;
 	struct backoff backoff;
 	struct loop_work work;
 	struct log_limit quiet;
@@ -74,42 +76,71 @@ static void count_dropped(const char *why)
 	metric_add(dropped_metric, values, 1);
 }
 
+static struct str key_of(const uint8_t id[ID_SIZE])
+{
+	return (struct str){(const char *)id, ID_SIZE};
+}
+
 static void series_free(struct kube_recorder *r, struct series *s)
 {
-	char *all[] = {s->api_version, s->kind,       s->ns,     s->name,    s->uid,
-		       s->version,     s->field_path, s->reason, s->message, s->id};
-	map_del(r->by_id, str_of(s->id));
+	map_del(r->by_id, key_of(s->id));
 	list_unlink(&s->link);
 	if (!list_empty(&s->queue))
 		r->queued--;
 	list_unlink(&s->queue);
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		free(all[i]);
 	free(s);
 }
 
 static void bucket_free(struct kube_recorder *r, struct bucket *b)
 {
-	map_del(r->buckets, str_of(b->id));
+	map_del(r->buckets, key_of(b->id));
 	list_unlink(&b->link);
-	free(b->id);
 	free(b);
+}
+
+/* ---- forgetting ---- */
+
+static bool is_over(const struct kube_recorder *r, const struct series *s)
+{
+	return s != r->sending && list_empty(&s->queue) &&
+	       clock_mono_ms() - s->last_mono_ms > KUBE_EVENT_AGGREGATE_MS;
+}
+
+/* What is as old as that is told anew, not counted; an object that may say as much as one which has
+ * never said anything is as good as new. */
+static void on_sweep(struct loop_timer *timer, void *arg)
+{
+	struct kube_recorder *r = arg;
+	int64_t now = clock_mono_ms();
+	LIST_FOREACH(pos, tmp, &r->series) {
+		struct series *s = CONTAINER_OF(pos, struct series, link);
+		if (is_over(r, s))
+			series_free(r, s);
+	}
+	LIST_FOREACH(pos, tmp2, &r->bucket_list) {
+		struct bucket *b = CONTAINER_OF(pos, struct bucket, link);
+		int64_t missing = KUBE_EVENT_BURST - (int64_t)b->tokens;
+		if (now - b->refilled_ms >= missing * KUBE_EVENT_REFILL_MS)
+			bucket_free(r, b);
+	}
+	if (map_len(r->by_id) > 0 || map_len(r->buckets) > 0)
+		loop_timer_start_in(timer, SWEEP_MS);
 }
 
 /* ---- limits ---- */
 
-static bool take_token(struct kube_recorder *r, const char *id)
+static bool take_token(struct kube_recorder *r, const uint8_t id[ID_SIZE])
 {
 	int64_t now = clock_mono_ms();
-	struct bucket *b = map_get(r->buckets, str_of(id));
+	struct bucket *b = map_get(r->buckets, key_of(id));
 	if (!b) {
 		if (map_len(r->buckets) >= MAX_BUCKETS)
 			bucket_free(r, CONTAINER_OF(r->bucket_list.next, struct bucket, link));
 		b = xcalloc(1, sizeof(*b));
-		b->id = xstrdup(id);
+		memcpy(b->id, id, ID_SIZE);
 		b->tokens = KUBE_EVENT_BURST;
 		b->refilled_ms = now;
-		map_put(r->buckets, str_of(id), b);
+		map_put(r->buckets, key_of(id), b);
 	} else {
 		list_unlink(&b->link);
 	}
@@ -263,25 +294,55 @@ static void on_work(struct loop_work *work, void *arg)
 
 /* ---- recording ---- */
 
+#define EVENT_NAME_SIZE 254
+
 /* By time, and in the order of their making within it: lists come sorted by name, so that people
  * read what happened in its order. The end keeps two replicas apart. */
-static void name_event(struct series *s)
+static void name_event(const struct kube_ref *about, char name_z[EVENT_NAME_SIZE])
 {
 	static uint16_t count;
 	char base[201];
 	size_t len;
-	snprintf(base, sizeof(base), "%s", s->name && s->name[0] ? s->name : "ipu-operator");
+	snprintf(base, sizeof(base), "%s",
+		 about->name && about->name[0] ? about->name : "ipu-operator");
 	for (len = strlen(base); len > 1 && (base[len - 1] == '.' || base[len - 1] == '-'); len--)
 		base[len - 1] = '\0';
-	snprintf(s->event, sizeof(s->event), "%s.%012llx%04x%04x", base,
+	snprintf(name_z, EVENT_NAME_SIZE, "%s.%012llx%04x%04x", base,
 		 (unsigned long long)clock_wall_ms(), count++, (unsigned)(rand_u64() & 0xffff));
+}
+
+/* All in one piece, so that ten thousand of them cost little more than their text. */
+static struct series *series_alloc(const struct kube_ref *about, const char *reason,
+				   const char *message)
+{
+	char event[EVENT_NAME_SIZE];
+	name_event(about, event);
+	const char *const from[] = {
+		about->api_version, about->kind,       about->ns, about->name, about->uid,
+		about->version,     about->field_path, reason,    message,     event};
+	size_t size = 0;
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++)
+		size += from[i] ? strlen(from[i]) + 1 : 0;
+	struct series *s = xcalloc(1, sizeof(*s) + size);
+	const char **const to[] = {&s->api_version, &s->kind,    &s->ns,         &s->name,
+				   &s->uid,         &s->version, &s->field_path, &s->reason,
+				   &s->message,     &s->event};
+	char *at = s->text;
+	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+		if (!from[i])
+			continue;
+		size_t len = strlen(from[i]) + 1;
+		*to[i] = memcpy(at, from[i], len);
+		at += len;
+	}
+	return s;
 }
 
 static struct series *series_new(struct kube_recorder *r, const struct kube_ref *about,
 				 enum kube_event_level level, const char *reason,
-				 const char *message, const char *id)
+				 const char *message, const uint8_t id[ID_SIZE])
 {
-	if (map_len(r->by_id) >= MAX_SERIES) {
+	if (map_len(r->by_id) >= KUBE_EVENT_SERIES) {
 		/* The oldest that isn't about to be sent. The queue is shorter than this list. */
 		LIST_FOREACH(pos, tmp, &r->series) {
 			struct series *old = CONTAINER_OF(pos, struct series, link);
@@ -291,45 +352,53 @@ static struct series *series_new(struct kube_recorder *r, const struct kube_ref 
 			break;
 		}
 	}
-	struct series *s = xcalloc(1, sizeof(*s));
-	s->id = xstrdup(id);
-	s->api_version = xstrdup(about->api_version);
-	s->kind = xstrdup(about->kind);
-	s->ns = xstrdup(about->ns);
-	s->name = xstrdup(about->name);
-	s->uid = xstrdup(about->uid);
-	s->version = xstrdup(about->version);
-	s->field_path = xstrdup(about->field_path);
-	s->reason = xstrdup(reason);
-	s->message = xstrdup(message);
+	struct series *s = series_alloc(about, reason, message);
+	memcpy(s->id, id, ID_SIZE);
 	s->level = level;
 	s->first_ms = clock_wall_ms();
 	list_init(&s->queue);
 	list_append(&r->series, &s->link);
-	name_event(s);
-	map_put(r->by_id, str_of(id), s);
+	map_put(r->by_id, key_of(id), s);
+	if (!loop_timer_active(&r->sweep))
+		loop_timer_start_in(&r->sweep, SWEEP_MS);
 	return s;
 }
 
-static const char *or_empty(const char *z)
-{
-	return z ? z : "";
-}
-
 /* The series that this is one more of, if it's recent enough. */
-static struct series *find_series(struct kube_recorder *r, const char *id)
+static struct series *find_series(struct kube_recorder *r, const uint8_t id[ID_SIZE])
 {
-	struct series *s = map_get(r->by_id, str_of(id));
+	struct series *s = map_get(r->by_id, key_of(id));
 	if (!s)
 		return NULL;
-	if (s != r->sending && list_empty(&s->queue) &&
-	    clock_mono_ms() - s->last_mono_ms > KUBE_EVENT_AGGREGATE_MS) {
+	if (is_over(r, s)) {
 		series_free(r, s);
 		return NULL;
 	}
 	list_unlink(&s->link);
 	list_append(&r->series, &s->link);
 	return s;
+}
+
+/* One of whom, and one of whom and what. */
+static void identify(const struct kube_ref *about, enum kube_event_level level, const char *reason,
+		     const char *message, uint8_t ret_object[ID_SIZE], uint8_t ret_id[ID_SIZE])
+{
+	const char *const texts[] = {about->kind,
+				     about->ns,
+				     about->name,
+				     about->uid,
+				     about->field_path,
+				     level == KUBE_EVENT_WARNING ? "w" : "n",
+				     reason,
+				     message};
+	struct str parts[2 * sizeof(texts) / sizeof(texts[0])];
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		parts[n++] = str_of(texts[i]);
+		parts[n++] = (struct str){"", 1}; /* a NUL ends each */
+	}
+	hash_sha256(parts, 2 * 5, ret_object);
+	hash_sha256(parts, n, ret_id);
 }
 
 void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube_event_level level,
@@ -342,10 +411,8 @@ void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube
 	va_end(ap);
 	message[str_utf8_cut(str_of(message), MESSAGE_MAX)] = '\0';
 
-	CLEANUP_FREE char *object = xasprintf("%s %s/%s %s %s", or_empty(about->kind),
-					      or_empty(about->ns), or_empty(about->name),
-					      or_empty(about->uid), or_empty(about->field_path));
-	CLEANUP_FREE char *id = xasprintf("%s\n%d %s\n%s", object, (int)level, reason, message);
+	uint8_t object[ID_SIZE], id[ID_SIZE];
+	identify(about, level, reason, message, object, id);
 	struct series *s = find_series(r, id);
 	if (!s && r->queued >= KUBE_EVENT_QUEUE) {
 		count_dropped("queue");
@@ -371,6 +438,11 @@ void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube
 size_t kube_recorder_waiting(const struct kube_recorder *r)
 {
 	return r->queued + (r->sending != NULL);
+}
+
+size_t kube_recorder_remembered(const struct kube_recorder *r)
+{
+	return map_len(r->by_id);
 }
 
 /* ---- life ---- */
@@ -406,6 +478,7 @@ struct kube_recorder *kube_recorder_new(struct kube_client *client, const char *
 	list_init(&r->queue);
 	scope_init(&r->scope);
 	loop_timer_init(&r->retry, kube_client_loop(client), on_retry, r);
+	loop_timer_init(&r->sweep, kube_client_loop(client), on_sweep, r);
 	loop_work_init(&r->work, kube_client_loop(client), on_work, r);
 	r->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
 	metrics_open();
@@ -418,6 +491,7 @@ void kube_recorder_free(struct kube_recorder *r)
 		return;
 	scope_cancel(&r->scope);
 	loop_timer_stop(&r->retry);
+	loop_timer_stop(&r->sweep);
 	loop_work_cancel(&r->work);
 	LIST_FOREACH(pos, tmp, &r->series)
 		series_free(r, CONTAINER_OF(pos, struct series, link));

@@ -5,6 +5,8 @@
  */
 #include "kube_server.h"
 
+#include <malloc.h>
+
 #include "core/json.h"
 #include "core/log.h"
 #include "core/metrics.h"
@@ -249,6 +251,44 @@ static void test_cut(void)
 	end();
 }
 
+/* What it has told it forgets: by number at once, by age later. */
+static void test_forgetting(void)
+{
+	enum { EVENTS = 10000, AT_ONCE = 500 };
+	static const struct srv_step steps[] = {TAKEN(POST)};
+	struct kube_ref ref = job;
+	char name[32], uid[40];
+	size_t most = 0;
+
+	begin(steps, 1);
+	srv->any_order = true;
+	kube_event(recorder, &job, KUBE_EVENT_NORMAL, "R", "m"); /* makes metrics' series */
+	flush();
+	size_t bytes = mallinfo2().uordblks;
+	ref.name = name;
+	ref.uid = uid;
+	for (int i = 0; i < EVENTS; i++) {
+		snprintf(name, sizeof(name), "job-with-a-name-%d", i);
+		snprintf(uid, sizeof(uid), "b0d1e6d2-0000-4000-8000-%012d", i);
+		kube_event(recorder, &ref, KUBE_EVENT_NORMAL, "PartitionCreated",
+			   "partition %s-0123456789 of 16 IPUs was created on controller c1", name);
+		if (i % AT_ONCE == AT_ONCE - 1 &&
+		    !RUN_UNTIL(kube_recorder_waiting(recorder) == 0, 0))
+			fail("they can't be sent");
+		if (kube_recorder_remembered(recorder) > most)
+			most = kube_recorder_remembered(recorder);
+	}
+	is_uint(most, KUBE_EVENT_SERIES, "so many are remembered, and no more");
+	note("%d Events: %zu KB", EVENTS, (mallinfo2().uordblks - bytes) >> 10);
+	run(1, KUBE_EVENT_AGGREGATE_MS * 3 / 2 + 1000);
+	run(2, 0);
+	is_uint(kube_recorder_remembered(recorder), 0, "none any more a while later");
+	ok(mallinfo2().uordblks < bytes + (400 << 10), "nor do they need memory: %zu KB",
+	   (mallinfo2().uordblks - bytes) >> 10);
+	srv->any_order = false;
+	end();
+}
+
 int main(void)
 {
 	log_set_level(LOG_FATAL);
@@ -261,6 +301,7 @@ int main(void)
 	test_queue();
 	test_refusals();
 	test_cut();
+	test_forgetting();
 	srv_free(srv);
 	test_end();
 	return done_testing();
