@@ -67,6 +67,8 @@ my @mutants = (
 		' && (!unknown || f->listed == PARTITION_PRESENT))' => ')'],
 	['another size is forgotten while a create may land', $plan,
 		'return unknown || f->busy ?' => 'return false ?'],
+	['another size listed before the create succeeded counts', $plan,
+		'if (is_foreign_yet(v))' => 'if (has_other_size(v))'],
 	['another size is removed', $plan,
 		"\tif (has_other_size(v))\n\t\treturn plan_foreign(v, PARTITION_WHY_NONE);\n" => ''],
 	['a create is sent after its window', $plan,

@@ -14,8 +14,8 @@
 
 struct kube_lease;
 
-#define KUBE_LEASE_DURATION_MS 15000
-#define KUBE_LEASE_RENEW_MS    10000
+#define KUBE_LEASE_DURATION_MS 12000
+#define KUBE_LEASE_RENEW_MS    8000
 #define KUBE_LEASE_RETRY_MS    2000
 #define KUBE_LEASE_WORD_SIZE   256 /* an identity or an address, with its NUL */
 
@@ -45,7 +45,7 @@ struct kube_lease_ops {
 };
 
 /* Begins to contend, for ever. Errors: ERR_INVALID (no name or identity, one that is too long; not
- * retry < renew < duration). */
+ * twice retry <= renew, and renew * 6 / 5 <= duration: clocks may differ by 20 % in speed). */
 int kube_lease_start(struct kube_client *client, const struct kube_lease_opts *opts,
 		     const struct kube_lease_ops *ops, void *arg, struct kube_lease **ret,
 		     struct err *err);

@@ -123,7 +123,7 @@ static void call_ended(struct kube_lease *l, const struct err *err,
 
 	l->call = NULL;
 	if (err) {
-		lease_failed(&l->state, l->action, err, now);
+		lease_failed(&l->state, l->action, err, l->sent_ms, now);
 		/* Somebody else was faster, or nobody made it yet: nothing is wrong. */
 		if (err->kind != ERR_CONFLICT && err->kind != ERR_EXISTS &&
 		    (err->kind != ERR_NOT_FOUND || l->action == LEASE_CREATE)) {
@@ -313,7 +313,7 @@ static void on_release_call(void *arg, const struct err *err, const struct kube_
 		release_step(l);
 		return;
 	}
-	lease_failed(&l->state, l->action, err, clock_mono_ms());
+	lease_failed(&l->state, l->action, err, l->sent_ms, clock_mono_ms());
 	l->err = *err;
 	if (err->kind == ERR_CONFLICT || err->kind == ERR_NOT_FOUND)
 		release_step(l);
@@ -387,10 +387,10 @@ static int check_opts(const struct kube_lease_opts *opts, const struct lease_sta
 	    check_word("an identity", opts->identity, err) < 0 ||
 	    (opts->address && check_word("an address", opts->address, err) < 0))
 		return -1;
-	if (s->retry_ms >= s->renew_ms || s->renew_ms >= s->duration_ms)
+	if (s->retry_ms * 2 > s->renew_ms || s->renew_ms * 6 > s->duration_ms * 5)
 		return err_set(err, ERR_INVALID, 0,
-			       "a Lease's times must be: retry (%lld ms) < renew (%lld ms) < "
-			       "duration (%lld ms)",
+			       "a Lease's times must be: 2 * retry (%lld ms) <= renew (%lld ms) "
+			       "<= duration (%lld ms) * 5 / 6",
 			       (long long)s->retry_ms, (long long)s->renew_ms,
 			       (long long)s->duration_ms);
 	return 0;

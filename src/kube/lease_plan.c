@@ -216,8 +216,10 @@ void lease_written(struct lease_state *s, const struct lease_record *r, int64_t 
 }
 
 void lease_failed(struct lease_state *s, enum lease_action action, const struct err *err,
-		  int64_t now_ms)
+		  int64_t sent_ms, int64_t now_ms)
 {
+	int64_t next_ms = sent_ms + s->retry_ms / 2 + jitter(s);
+
 	s->try_at_ms = now_ms;
 	if (err->kind == ERR_NOT_FOUND && action != LEASE_CREATE) {
 		lease_saw(s, NULL, now_ms);
@@ -228,7 +230,10 @@ void lease_failed(struct lease_state *s, enum lease_action action, const struct 
 		if (++s->conflicts <= MAX_CONFLICTS)
 			return;
 	}
-	s->try_at_ms += s->retry_ms / 2 + jitter(s);
+	/* Whoever waited longer than that for an answer has waited enough: a holder whose call hung
+	 * needs what is left of its time for another. */
+	if (next_ms > now_ms)
+		s->try_at_ms = next_ms;
 	if (err->retry_after_ms > s->retry_ms / 2 && !s->held)
 		s->try_at_ms = now_ms + err->retry_after_ms;
 }

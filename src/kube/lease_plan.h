@@ -83,9 +83,9 @@ void lease_saw_by_watch(struct lease_state *s, const struct lease_record *r, int
 /* A write of ours that was sent at sent_ms has succeeded, and made this version. */
 void lease_written(struct lease_state *s, const struct lease_record *r, int64_t sent_ms,
 		   int64_t now_ms);
-/* A look or a write has failed. */
+/* A look or a write that was sent at sent_ms has failed. */
 void lease_failed(struct lease_state *s, enum lease_action action, const struct err *err,
-		  int64_t now_ms);
+		  int64_t sent_ms, int64_t now_ms);
 
 /* ---- documents ---- */
 

@@ -120,6 +120,13 @@ static bool has_other_size(const struct view *v)
 	       v->f->listed_ipus != v->e->ask.ipus;
 }
 
+/* A create of ours that succeeded since says whose it is now: who had the name has gone. */
+static bool is_foreign_yet(const struct view *v)
+{
+	return has_other_size(v) &&
+	       (v->f->answer != PARTITION_OK || v->f->listed_asked_ms >= v->f->answered_ms);
+}
+
 static bool list_follows_status(const struct view *v)
 {
 	return v->f->listed != PARTITION_UNSEEN && v->f->listed_asked_ms >= v->f->status_asked_ms;
@@ -162,7 +169,7 @@ static struct partition_plan plan_creating(const struct view *v)
 		return forget(PARTITION_WHY_REFUSED);
 	if (f->answer == PARTITION_EXISTS && !unknown)
 		return forget(PARTITION_WHY_TAKEN);
-	if (has_other_size(v))
+	if (is_foreign_yet(v))
 		return unknown || f->busy ? record(PARTITION_RELEASING, PARTITION_WHY_TAKEN)
 					  : forget(PARTITION_WHY_TAKEN);
 	if ((!f->wanted || !f->configured) && f->answer == PARTITION_UNSENT && !unknown && !f->busy)

@@ -20,6 +20,11 @@ my %lease = (controller => 'ipu-operator-controller', proxy => 'ipu-operator-par
 my %deployment = (controller => 'ipu-operator-controller-manager', proxy => 'ipu-operator-vipu-proxy');
 my @gaps;
 
+# What is promised after an accident, in seconds: others lead when the Lease has run out, not before its holder has stopped, and work, so
+# that a job has its IPUs, soon after. The margin is for what the test itself takes on a loaded machine: between two looks, and to make a job.
+my %promise = (stopped => 8, leads => 12, works => 15);
+my $margin = 3;
+
 # The time at which processes are killed. From then on requests may fail, until a little after all nodes know of it: that's over().
 sub accident () { push @gaps, [ time, 'inf' ]; return time }
 sub over () { $gaps[-1][1] = time + 3; return }
@@ -137,7 +142,7 @@ subtest 'two, and the one that leads is killed' => sub {
 		$s->wait_for('the partition of a job', sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
 		my $took = time - $since;
 		diag(sprintf '%s killed: a job has its IPUs %.2f s later', $role, $took);
-		cmp_ok($took, '<', 30, "$role: somebody works");
+		cmp_ok($took, '<', $promise{works} + $margin, "$role: somebody works");
 		$s->wait_job("killed-$role", 'Completed', seconds => 60);
 		wait_served(2);
 		over();
@@ -150,9 +155,10 @@ subtest 'two, and those that lead are gone for good' => sub {
 	my $since = accident();
 	kill('KILL', @processes);
 	$c->kubectl(qw(-n), $ns, qw(delete pod --force --grace-period=0), values %old);
-	my ($led) = wait_successor('both gone', $since, %old);
-	cmp_ok($led, '>', 5, 'not before the Lease has run out');
-	cmp_ok($led, '<', 30, '… and soon after');
+	my ($led, undef, undef, $worked) = wait_successor('both gone', $since, %old);
+	cmp_ok($led, '>', $promise{stopped}, 'not before the Lease has run out');
+	cmp_ok($led, '<', $promise{leads} + $margin, '… and soon after');
+	cmp_ok($worked, '<', $promise{works} + $margin, '… and works');
 	wait_served(2);
 	over();
 };
@@ -169,11 +175,11 @@ subtest 'three, and those that lead are cut off' => sub {
 	my $since = time;
 	cut($_, '-I') for values %pod;
 	my $dropped = wait_dropped($since, %old);
-	cmp_ok($dropped, '<', 14, 'nobody is sent there any more before the Lease has run out');
+	cmp_ok($dropped, '<', $promise{leads}, 'nobody is sent there any more before the Lease has run out');
 	my ($led, undef, undef, $worked) = wait_successor('both cut off', $since, %old);
-	cmp_ok($led, '>', 10, 'not before the Lease has run out');
-	cmp_ok($led, '<', 20, '… and soon after');
-	cmp_ok($worked, '<', 27, '… and works');
+	cmp_ok($led, '>', $promise{stopped}, 'not before the Lease has run out');
+	cmp_ok($led, '<', $promise{leads} + $margin, '… and soon after');
+	cmp_ok($worked, '<', $promise{works} + $margin, '… and works');
 	for my $role (sort keys %pod) {
 		my $ready = $i->fetch('GET', "http://$pod{$role}{status}{podIP}:8081/readyz");
 		is($ready->{status}, 503, "$role: the one that is cut off isn't ready");

@@ -45,7 +45,7 @@ static void expect(struct lease_state *s, int64_t now, bool live, enum lease_act
 static struct lease_state held_since(int64_t sent_ms)
 {
 	struct lease_state s = begun();
-	struct lease_record r = record("a", 5, 15000);
+	struct lease_record r = record("a", 5, KUBE_LEASE_DURATION_MS);
 
 	lease_saw(&s, NULL, sent_ms);
 	lease_written(&s, &r, sent_ms, sent_ms + 10);
@@ -76,12 +76,12 @@ static void test_theirs(void)
 		const char *name, *holder;
 		int64_t duration_ms, before_ms, after_ms;
 	} rows[] = {
-		{"another's", "b", 15000, 14999, 15400},
-		{"another's, with less time than ours", "b", 3000, 14999, 15400},
+		{"another's", "b", 12000, 11999, 12400},
+		{"another's, with less time than ours", "b", 3000, 11999, 12400},
 		{"another's, with more time than ours", "b", 60000, 59999, 60400},
-		{"another's, that says no time", "b", 0, 14999, 15400},
-		{"no holder, but not given back either", "", 15000, 14999, 15400},
-		{"nothing in it", "", 0, 14999, 15400},
+		{"another's, that says no time", "b", 0, 11999, 12400},
+		{"no holder, but not given back either", "", 12000, 11999, 12400},
+		{"nothing in it", "", 0, 11999, 12400},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -109,7 +109,7 @@ static void test_theirs(void)
 static void test_ours(void)
 {
 	struct lease_state s = begun();
-	struct lease_record r = record("a", 5, 15000);
+	struct lease_record r = record("a", 5, KUBE_LEASE_DURATION_MS);
 
 	row_begin("ours, from an earlier life");
 	lease_saw(&s, &r, 0);
@@ -118,12 +118,12 @@ static void test_ours(void)
 	expect(&s, 0, true, LEASE_TAKE);
 	row_begin("held");
 	s = held_since(1000);
-	ok(lease_holds(&s, 10999), "until just before its time is over");
-	ok(!lease_holds(&s, 11000), "not when it's over, by the sending");
+	ok(lease_holds(&s, 8999), "until just before its time is over");
+	ok(!lease_holds(&s, 9000), "not when it's over, by the sending");
 	is_str(lease_holder(&s, 5000)->holder, "a", "we are the holder");
 	expect(&s, 1010, true, LEASE_WAIT);
 	expect(&s, 3000, true, LEASE_RENEW);
-	expect(&s, 11000, true, LEASE_TAKE);
+	expect(&s, 9000, true, LEASE_TAKE);
 	row_begin("the reply of a renewal comes too late");
 	s = held_since(1000);
 	r.version[0] = '6';
@@ -132,13 +132,13 @@ static void test_ours(void)
 	expect(&s, 13000, true, LEASE_TAKE);
 	row_begin("another's while we hold it");
 	s = held_since(1000);
-	r = record("b", 9, 15000);
+	r = record("b", 9, KUBE_LEASE_DURATION_MS);
 	lease_saw_by_watch(&s, &r, 2000);
 	ok(!lease_holds(&s, 2000), "lost at once");
 	expect(&s, 3000, true, LEASE_WAIT);
 	row_begin("an older version by the watch while we hold it");
 	s = held_since(1000);
-	r = record("b", 4, 15000);
+	r = record("b", 4, KUBE_LEASE_DURATION_MS);
 	lease_saw_by_watch(&s, &r, 2000);
 	ok(lease_holds(&s, 2000), "is nothing new");
 	row_begin("emptied by hand while we hold it");
@@ -153,35 +153,35 @@ static void test_ours(void)
 static void test_deleted(void)
 {
 	struct lease_state s = held_since(1000);
-	struct lease_record r = record("b", 5, 15000);
+	struct lease_record r = record("b", 5, KUBE_LEASE_DURATION_MS);
 
 	row_begin("deleted while we hold it");
 	lease_saw_by_watch(&s, NULL, 2000);
 	ok(lease_holds(&s, 2000), "still held");
 	expect(&s, 2000, true, LEASE_CREATE);
-	ok(!lease_holds(&s, 11000), "no longer than without it");
+	ok(!lease_holds(&s, 9000), "no longer than without it");
 	row_begin("another's, deleted");
 	s = begun();
 	lease_saw(&s, &r, 0);
 	lease_saw_by_watch(&s, NULL, 5000);
 	expect(&s, 6999, true, LEASE_WAIT);
 	expect(&s, 7400, true, LEASE_CREATE);
-	r = record("a", 7, 15000);
+	r = record("a", 7, KUBE_LEASE_DURATION_MS);
 	snprintf(r.uid, sizeof(r.uid), "another");
 	lease_written(&s, &r, 7400, 7500);
 	ok(!lease_holds(&s, 7500), "made anew, it isn't held at once");
-	lease_saw(&s, &r, 22000);
-	expect(&s, 22499, true, LEASE_WAIT);
-	expect(&s, 22900, true, LEASE_TAKE);
+	lease_saw(&s, &r, 19000);
+	expect(&s, 19499, true, LEASE_WAIT);
+	expect(&s, 19900, true, LEASE_TAKE);
 	row_begin("another's, then ours by a request that came late");
 	s = begun();
-	r = record("b", 5, 15000);
+	r = record("b", 5, KUBE_LEASE_DURATION_MS);
 	lease_saw(&s, &r, 0);
-	r = record("a", 6, 15000);
+	r = record("a", 6, KUBE_LEASE_DURATION_MS);
 	lease_saw(&s, &r, 100);
-	lease_saw(&s, &r, 14000);
-	expect(&s, 14999, true, LEASE_WAIT);
-	expect(&s, 15400, true, LEASE_TAKE);
+	lease_saw(&s, &r, 11000);
+	expect(&s, 11999, true, LEASE_WAIT);
+	expect(&s, 12400, true, LEASE_TAKE);
 	row_end();
 }
 
@@ -200,37 +200,41 @@ static void test_failures(void)
 	struct err err = failure(ERR_CONFLICT, 0);
 
 	row_begin("409 on a renewal");
-	lease_failed(&s, LEASE_RENEW, &err, 3000);
+	lease_failed(&s, LEASE_RENEW, &err, 2990, 3000);
 	ok(lease_holds(&s, 3000), "still held");
 	expect(&s, 3000, true, LEASE_LOOK);
-	lease_failed(&s, LEASE_RENEW, &err, 3001);
-	lease_failed(&s, LEASE_RENEW, &err, 3002);
+	lease_failed(&s, LEASE_RENEW, &err, 3000, 3001);
+	lease_failed(&s, LEASE_RENEW, &err, 3001, 3002);
 	row_begin("409 again and again");
 	expect(&s, 3003, true, LEASE_WAIT);
 	expect(&s, 4500, true, LEASE_LOOK);
-	row_begin("no reply to a renewal");
+	row_begin("no reply to a renewal: time is left for another");
 	s = held_since(1000);
 	err = failure(ERR_TIMEOUT, 0);
-	lease_failed(&s, LEASE_RENEW, &err, 8000);
-	expect(&s, 8001, true, LEASE_WAIT);
-	expect(&s, 9400, true, LEASE_RENEW);
-	ok(!lease_holds(&s, 11000), "counts as none");
+	lease_failed(&s, LEASE_RENEW, &err, 3000, 7000);
+	expect(&s, 7000, true, LEASE_RENEW);
+	ok(!lease_holds(&s, 9000), "counts as none");
+	row_begin("a renewal is refused at once");
+	s = held_since(1000);
+	lease_failed(&s, LEASE_RENEW, &err, 3000, 3010);
+	expect(&s, 3999, true, LEASE_WAIT);
+	expect(&s, 4400, true, LEASE_RENEW);
 	row_begin("a wait that the server asks for");
 	s = begun();
 	lease_saw(&s, NULL, 0);
 	err = failure(ERR_BUSY, 30000);
-	lease_failed(&s, LEASE_CREATE, &err, 0);
+	lease_failed(&s, LEASE_CREATE, &err, 0, 0);
 	expect(&s, 29999, true, LEASE_WAIT);
 	expect(&s, 30000, true, LEASE_CREATE);
 	row_begin("404 on a renewal");
 	s = held_since(1000);
 	err = failure(ERR_NOT_FOUND, 0);
-	lease_failed(&s, LEASE_RENEW, &err, 3000);
+	lease_failed(&s, LEASE_RENEW, &err, 2990, 3000);
 	expect(&s, 3000, true, LEASE_CREATE);
 	row_begin("404 on a create: no namespace");
 	s = begun();
 	lease_saw(&s, NULL, 0);
-	lease_failed(&s, LEASE_CREATE, &err, 0);
+	lease_failed(&s, LEASE_CREATE, &err, 0, 0);
 	expect(&s, 1, true, LEASE_WAIT);
 	row_end();
 }
@@ -367,7 +371,7 @@ static void arrive(const struct message *m)
 			answer.kind = ERR_EXISTS;
 		} else {
 			server.uid++;
-			write_server(m->identity, 15000);
+			write_server(m->identity, KUBE_LEASE_DURATION_MS);
 		}
 	} else if (!server.there) {
 		answer.kind = ERR_NOT_FOUND;
@@ -380,7 +384,8 @@ static void arrive(const struct message *m)
 
 			counts[N_TAKEN_OVER] += strcmp(server.r.holder, m->identity) != 0;
 			counts[N_LATE_EFFECT] += !is_sender_there(m);
-			write_server(gives_back ? "" : m->identity, gives_back ? 1000 : 15000);
+			write_server(gives_back ? "" : m->identity,
+				     gives_back ? 1000 : KUBE_LEASE_DURATION_MS);
 		}
 	}
 	answer.r = server.r;
@@ -400,7 +405,7 @@ static void hear(const struct message *m)
 		return;
 	c->calling = false;
 	if (m->kind != ERR_NONE)
-		lease_failed(&c->s, m->action, &err, clock_of(c));
+		lease_failed(&c->s, m->action, &err, c->sent_ms, clock_of(c));
 	else if (m->action == LEASE_LOOK)
 		lease_saw(&c->s, &m->r, clock_of(c));
 	else
@@ -417,7 +422,7 @@ static void act(unsigned i)
 		struct err err = failure(ERR_TIMEOUT, 0);
 
 		c->calling = false;
-		lease_failed(&c->s, c->action, &err, now);
+		lease_failed(&c->s, c->action, &err, c->sent_ms, now);
 	}
 	/* The watch shows the newest version, sooner or later. */
 	if (!c->away && c->seen_event != server.version * 2 + server.there && chance(300)) {
@@ -433,7 +438,7 @@ static void act(unsigned i)
 	c->calling = true;
 	c->action = step.action;
 	c->sent_ms = now;
-	c->give_up_ms = now + 5000;
+	c->give_up_ms = now + KUBE_LEASE_RENEW_MS / 2;
 	c->call_id = ++call_ids;
 	struct message m = {.contender = i,
 			    .call_id = c->call_id,
@@ -510,7 +515,7 @@ static void disturb(void)
 		/* An annotation, or the holder taken out by hand: not as its holder gives it back.
 		 */
 		if (server.there)
-			write_server(chance(500) ? server.r.holder : "", 15000);
+			write_server(chance(500) ? server.r.holder : "", KUBE_LEASE_DURATION_MS);
 		counts[N_EDITED] += server.there;
 		break;
 	}

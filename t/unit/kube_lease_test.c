@@ -151,7 +151,7 @@ static void test_first(void)
 	is_str(kube_lease_holder_address(a.lease), "10.0.0.1:8445", "with its address");
 	ok(!kube_lease_error(a.lease), "nothing is wrong");
 	ok(str_eqz(spec_text("holderIdentity"), "a"), "holderIdentity");
-	is_int(spec_int("leaseDurationSeconds"), 15, "leaseDurationSeconds");
+	is_int(spec_int("leaseDurationSeconds"), 12, "leaseDurationSeconds");
 	is_int(spec_int("leaseTransitions"), 0, "leaseTransitions");
 	ok(str_eq(spec_text("acquireTime"), spec_text("renewTime")), "both times are the same");
 	is_int(spec_text("renewTime").len, 27, "a MicroTime");
@@ -180,11 +180,11 @@ static void test_opts(void)
 	} rows[] = {
 		{"no identity", {.ns = NS, .name = LEASE}, "needs an identity"},
 		{"no name", {.ns = NS, .identity = "a"}, "needs a name"},
-		{"renew not shorter than duration",
-		 {.ns = NS, .name = LEASE, .identity = "a", .duration_ms = 10000},
+		{"renew not shorter than duration by a fifth of itself",
+		 {.ns = NS, .name = LEASE, .identity = "a", .duration_ms = 9599},
 		 "times must be"},
-		{"retry not shorter than renew",
-		 {.ns = NS, .name = LEASE, .identity = "a", .retry_ms = 10000},
+		{"no time for a second renewal",
+		 {.ns = NS, .name = LEASE, .identity = "a", .retry_ms = 4001},
 		 "times must be"},
 	};
 
@@ -225,7 +225,7 @@ static void test_release(void)
 	is_int(spec_int("leaseTransitions"), 1, "leaseTransitions");
 	is_int((int64_t)kube_annotation(stored(), "graphcore.ai/address").len, 0,
 	       "the address of the old holder has gone");
-	is_int(spec_int("leaseDurationSeconds"), 15, "leaseDurationSeconds is the new holder's");
+	is_int(spec_int("leaseDurationSeconds"), 12, "leaseDurationSeconds is the new holder's");
 	turns(500, 10);
 	is_int(a.gained, 1, "who gave it back contends no more");
 	finish();
@@ -273,7 +273,7 @@ static void test_crash(void)
 	turns(500, 10);
 	at = clock_mono_ms();
 	end(&a);
-	ok(!WITHIN(12900, holds(&b)), "nobody has it for 15 s from its last renewal");
+	ok(!WITHIN(9900, holds(&b)), "nobody has it for 12 s from its last renewal");
 	ok(WITHIN(3000, holds(&b)), "then the follower does");
 	note("after %lld ms", (long long)(clock_mono_ms() - at));
 	ok(str_eqz(kube_annotation(stored(), "graphcore.ai/address"), "10.0.0.2:8445"),
@@ -301,8 +301,8 @@ static void test_away(void)
 	turns(500, 10);
 	at = clock_mono_ms();
 	inject_api("{\"kind\":\"hang\",\"verb\":\"patch\",\"count\":0}");
-	ok(WITHIN(11000, a.lost == 1), "it's lost");
-	ok(a.lost_ms - at <= 10010, "within 10 s, after %lld ms", (long long)(a.lost_ms - at));
+	ok(WITHIN(9000, a.lost == 1), "it's lost");
+	ok(a.lost_ms - at <= 8010, "within 8 s, after %lld ms", (long long)(a.lost_ms - at));
 	ok(kube_lease_error(a.lease), "with an error for health");
 	turns(2000, 10);
 	ok(!holds(&a) && !holds(&b), "nobody has it");
@@ -315,7 +315,7 @@ static void test_away(void)
 	contend(&b, "b", NULL);
 	turns(500, 10);
 	inject_api("{\"kind\":\"hang\",\"verb\":\"patch\",\"count\":0}");
-	ok(WITHIN(11000, a.lost == 1), "it's lost");
+	ok(WITHIN(9000, a.lost == 1), "it's lost");
 	ok(WITHIN(30000, kube_lease_error(b.lease)),
 	   "nor does the other one get it, with an error for health");
 	sim_api_clear_faults(api);
@@ -373,7 +373,7 @@ static void test_edits(void)
 	edit("{\"spec\":{\"holderIdentity\":\"somebody\",\"leaseDurationSeconds\":null}}");
 	ok(WITHIN(500, a.lost == 1), "lost at once");
 	is_str(a.holder, "somebody", "who leads");
-	ok(!WITHIN(14900, holds(&a) || holds(&b)), "nobody has it for 15 s");
+	ok(!WITHIN(11900, holds(&a) || holds(&b)), "nobody has it for 12 s");
 	ok(WITHIN(3000, holds(&a) || holds(&b)), "then it's taken");
 	row_begin("emptied by hand");
 	int64_t was = a.gained + b.gained;

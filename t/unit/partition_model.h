@@ -34,11 +34,9 @@
 
 /* A request may take effect that long after its sender gave it up; replicas' clocks differ by twice
  * the skew: together less than the planner's margin. */
-#define LATE_MS        3500
-#define SKEW_MS        500
-#define TRACKER_MS     15000
-#define LEASE_MS       15000
-#define RENEW_DEADLINE 10000
+#define LATE_MS    3500
+#define SKEW_MS    500
+#define TRACKER_MS 15000
 
 /* ---- the tracker ---- */
 
@@ -277,8 +275,9 @@ struct world {
 
 	uint32_t version; /* of the tracker as it is */
 	struct val tracker[IDS];
-	int lease_holder; /* a replica, or NONE */
-	int64_t lease_ms; /* renewed */
+	int lease_holder;                       /* a replica, or NONE */
+	int64_t lease_ms;                       /* renewed */
+	int64_t lease_lasts_ms, lease_renew_ms; /* the episode's (lease.h) */
 
 	int n_ids, n_uids;
 	char ids[IDS][PARTITION_ID_MAX + 1];

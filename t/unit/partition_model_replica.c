@@ -529,7 +529,7 @@ static bool lease_act(struct world *w, enum action action, int r, struct dice *d
 			return false;
 		w->lease_ms = w->now_ms;
 		if (w->quiet || roll(d, 8)) /* else the answer is lost */
-			rep->lease_until_ms = w->now_ms + RENEW_DEADLINE;
+			rep->lease_until_ms = w->now_ms + w->lease_renew_ms;
 		return true;
 	case ACT_LEASE_LOST: /* it hasn't been answered for a while */
 		if (!replica_may_act(w, r) || w->lease_holder != r)
@@ -541,13 +541,13 @@ static bool lease_act(struct world *w, enum action action, int r, struct dice *d
 	case ACT_TAKE_LEASE:
 		if (!rep->alive || rep->leader ||
 		    (w->lease_holder != NONE && w->lease_holder != r &&
-		     w->now_ms < w->lease_ms + LEASE_MS))
+		     w->now_ms < w->lease_ms + w->lease_lasts_ms))
 			return false;
 		replica_reset(w, r);
 		rep->leader = true;
 		w->lease_holder = r;
 		w->lease_ms = w->now_ms;
-		rep->lease_until_ms = w->now_ms + RENEW_DEADLINE;
+		rep->lease_until_ms = w->now_ms + w->lease_renew_ms;
 		SAY(w, "replica %d leads", r);
 		return true;
 	case ACT_STOP:

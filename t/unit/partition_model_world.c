@@ -117,6 +117,17 @@ void world_fail(struct world *w, enum rule rule, const char *fmt, ...)
 	va_end(args);
 }
 
+/* Nothing of the partition layer may rest on how long a Lease lasts: the operator's times (lease.h)
+ * and others. */
+static const struct {
+	int64_t lasts_ms, renew_ms;
+} leases[] = {
+	{12000, 8000},
+	{3000, 2000},
+	{15000, 10000},
+	{40000, 30000},
+};
+
 void world_init(struct world *w, uint64_t seed)
 {
 	struct dice d = {seed};
@@ -127,6 +138,8 @@ void world_init(struct world *w, uint64_t seed)
 	w->now_ms = 1000000;
 	w->version = 1;
 	w->lease_holder = NONE;
+	w->lease_lasts_ms = leases[seed % (sizeof(leases) / sizeof(leases[0]))].lasts_ms;
+	w->lease_renew_ms = leases[seed % (sizeof(leases) / sizeof(leases[0]))].renew_ms;
 	w->tempo = 1U << roll(&d, 4);
 	w->slow_calls = 2U << roll(&d, 4);
 	w->slow_writes = 3U << roll(&d, 4);
@@ -602,7 +615,7 @@ static bool time_passes(struct world *w, enum action action, struct dice *d)
 		if (!rep->alive || !rep->leader || w->lease_holder != r || roll(d, 4) == 0)
 			continue;
 		w->lease_ms = w->now_ms - (int64_t)roll(d, 2000);
-		rep->lease_until_ms = w->lease_ms + RENEW_DEADLINE;
+		rep->lease_until_ms = w->lease_ms + w->lease_renew_ms;
 	}
 	return true;
 }
