@@ -57,6 +57,9 @@ my $untrusted = curl("$https/hello");
 is($untrusted->{status}, 60, 'without the authority curl refuses the certificate');
 
 spit("$dir/body", 'x' x (1 << 20));
+is(curl('--tlsv1.0', '--tls-max', '1.1', '--ciphers', 'ALL:@SECLEVEL=0', '--cacert', "$dir/cert.pem", "$https/hello")->{status}, 35,
+	'TLS 1.1 is refused');
+
 my $echoed = curl('--data-binary', "\@$dir/body", "$http/echo");
 is(length $echoed->{out}, 1 << 20, 'a body of the largest size');
 $echoed = curl('-H', 'Transfer-Encoding: chunked', '--data-binary', "\@$dir/body", "$http/echo");

@@ -62,7 +62,8 @@ sub openssl_run {
 
 sub make_cert {
 	my ($name, $ca, @names) = @_;
-	my @key = ('-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-subj', "/CN=$name",
+	my @kind = $name eq 'rsa' ? 'rsa:2048' : ('ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1');
+	my @key = ('-newkey', @kind, '-nodes', '-subj', "/CN=$name",
 		'-keyout', "$dir/$name.key");
 	if (!$ca) {
 		openssl_run('req', '-x509', '-days', 30, @key, '-out', "$dir/$name.pem");
@@ -78,6 +79,7 @@ sub make_cert {
 make_cert('ca');
 make_cert('other-ca');
 make_cert('server', 'ca', 'DNS:localhost', 'IP:127.0.0.1');
+make_cert('rsa', 'ca', 'DNS:localhost', 'IP:127.0.0.1');
 make_cert('elsewhere', 'ca', 'DNS:api.example', 'DNS:www.example');
 
 sub start_peer {
@@ -114,6 +116,29 @@ is(launcher([@get, '--token-file', "$dir/token", "$url/token"])->{out}, 'Bearer 
 my $tls12 = start_peer('server', '--tls12');
 is(launcher([@get, 'https://127.0.0.1:' . $tls12->port('https') . '/version'])->{out}, "TLSv1.2\n", 'TLS 1.2');
 $tls12->stop(status => 143);
+
+# Which keys, versions and suites the two agree on; OpenSSL takes a client's order unless it's told to prefer its own, as
+# Python does.
+my $fast_aes = slurp('/proc/cpuinfo') =~ /^flags\s*:.* aes .*pclmulqdq|^flags\s*:.* pclmulqdq .*aes/m;
+my ($rsa12, $rsa13) = map { start_peer('rsa', '--client-order', @$_) } ['--tls12'], [];
+my ($ec12, $ec13) = map { start_peer('server', '--client-order', @$_) } ['--tls12'], [];
+for my $row (
+	[$rsa12, 'RSA, TLS 1.2', 'TLSv1.2', 'ECDHE-RSA-AES128-GCM-SHA256'], [$rsa13, 'RSA, TLS 1.3', 'TLSv1.3', 'TLS_AES_128_GCM_SHA256'],
+	[$ec12, 'ECDSA, TLS 1.2', 'TLSv1.2', 'ECDHE-ECDSA-AES128-GCM-SHA256'], [$ec13, 'ECDSA, TLS 1.3', 'TLSv1.3', 'TLS_AES_128_GCM_SHA256'],
+) {
+	my ($server, $what, $version, $suite) = @$row;
+	my $to = 'https://127.0.0.1:' . $server->port('https');
+	is(launcher([@get, "$to/version"])->{out}, "$version\n", "$what: reached");
+	like(launcher([@get, "$to/cipher"])->{out}, $fast_aes ? qr/^\Q$suite\E$/ : qr/CHACHA20/, '... with the suite that is fast here');
+	$server->stop(status => 143);
+}
+my $own_order = start_peer('rsa', '--tls12');
+fails('RSA-PSS in TLS 1.2', launcher([@get, 'https://127.0.0.1:' . $own_order->port('https') . '/']), 1,
+	qr/sign with RSA-PSS in TLS 1\.2/);
+$own_order->stop(status => 143);
+my $old = start_peer('rsa', '--tls11');
+fails('TLS 1.1', launcher([@get, 'https://127.0.0.1:' . $old->port('https') . '/']), 1, qr/protocol version|without TLS's goodbye|closed/);
+$old->stop(status => 143);
 
 # ---- what can be wrong out there ----
 

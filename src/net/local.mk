@@ -7,6 +7,7 @@ libnet_a_SOURCES = include/net/conn.h include/net/listen.h include/net/net.h \
 	include/net/resolve.h include/net/tls.h \
 	src/net/conn.c src/net/conn_impl.h src/net/connect.c src/net/listen.c src/net/net.c \
 	src/net/net_impl.h src/net/resolve.c src/net/tls.c src/net/tls_impl.h \
+	src/net/tls_suites.c src/net/tls_suites.h \
 	src/net/tls_session.c src/net/tls_verify.c src/net/tunnel.c src/net/tunnel.h
 libnet_a_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS) $(CARES_CFLAGS)
 net_ldadd = libnet.a $(loop_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)

@@ -17,10 +17,22 @@
 #include "core/log.h"
 #include "core/rand.h"
 #include "tls_impl.h"
+#include "tls_suites.h"
 
 #define SYSTEM_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
 #define PEM_BEGIN      "-----BEGIN CERTIFICATE-----"
 #define CA_FILE_LIMIT  (8 << 20)
+
+/* As mbedTLS has them by default, with PKCS#1 v1.5 before PSS: RSA servers that speak TLS 1.2 alone
+ * take the first that they know, and mbedTLS offers PSS but doesn't take it there, against RFC 8446
+ * 4.2.3. In TLS 1.3 nobody takes PKCS#1 (the same). */
+static const uint16_t sig_algs[] = {
+	MBEDTLS_TLS1_3_SIG_ECDSA_SECP256R1_SHA256, MBEDTLS_TLS1_3_SIG_ECDSA_SECP384R1_SHA384,
+	MBEDTLS_TLS1_3_SIG_ECDSA_SECP521R1_SHA512, MBEDTLS_TLS1_3_SIG_RSA_PKCS1_SHA256,
+	MBEDTLS_TLS1_3_SIG_RSA_PKCS1_SHA384,       MBEDTLS_TLS1_3_SIG_RSA_PKCS1_SHA512,
+	MBEDTLS_TLS1_3_SIG_RSA_PSS_RSAE_SHA256,    MBEDTLS_TLS1_3_SIG_RSA_PSS_RSAE_SHA384,
+	MBEDTLS_TLS1_3_SIG_RSA_PSS_RSAE_SHA512,    MBEDTLS_TLS1_3_SIG_NONE,
+};
 
 int tls_rng(void *arg, unsigned char *p, size_t len)
 {
@@ -171,6 +183,9 @@ static int set_defaults(struct tls_config *c, const char *const *alpn, struct er
 	mbedtls_ssl_conf_rng(&c->ssl, tls_rng, NULL);
 	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
 	mbedtls_ssl_conf_max_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_3);
+	mbedtls_ssl_conf_sig_algs(&c->ssl, sig_algs);
+	if (tls_suites())
+		mbedtls_ssl_conf_ciphersuites(&c->ssl, tls_suites());
 	/* No resumption: each connection verifies its peer, and tickets would need keys that age.
 	 */
 	mbedtls_ssl_conf_session_tickets(&c->ssl, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);

@@ -135,11 +135,26 @@ static void set_alert(struct tls_session *s, struct err *err)
 		"the peer ended it with TLS alert %u (%s)", number, text);
 }
 
+/* mbedTLS doesn't take it, and we ask for it last (tls.c, sig_algs): the server has its own mind.
+ */
+static bool is_pss_in_tls12(struct tls_session *s, int status)
+{
+	return status == MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER && !s->config->is_server &&
+	       !mbedtls_ssl_is_handshake_over(&s->ssl) &&
+	       mbedtls_ssl_get_version_number(&s->ssl) == MBEDTLS_SSL_VERSION_TLS1_2;
+}
+
 static enum io_status failed(struct tls_session *s, int status, struct err *err)
 {
 	char text[128];
 	if (s->io_errno != 0) {
 		net_err_errno(err, s->io_errno, "connection lost");
+		return IO_FAILED;
+	}
+	if (is_pss_in_tls12(s, status)) {
+		err_set(err, ERR_PROTOCOL, status,
+			"the server seems to sign with RSA-PSS in TLS 1.2, which isn't supported: "
+			"it needs TLS 1.3, a key for ECDSA, or to take its clients' preference");
 		return IO_FAILED;
 	}
 	switch (status) {

@@ -32,6 +32,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, (self.headers.get("Authorization") or "none").encode())
         elif self.path == "/version":
             self.answer(200, (self.connection.version() + "\n").encode())
+        elif self.path == "/cipher":
+            self.answer(200, (self.connection.cipher()[0] + "\n").encode())
         elif self.path == "/large":
             self.answer(200, bytes(i * 7 % 251 for i in range(1 << 20)))
         elif self.path == "/chunked":
@@ -82,12 +84,19 @@ def main():
     parser.add_argument("--key", required=True)
     parser.add_argument("--client-ca")
     parser.add_argument("--tls12", action="store_true")
+    parser.add_argument("--tls11", action="store_true")
+    parser.add_argument("--client-order", action="store_true")
     parser.add_argument("--ports-file", required=True)
     options = parser.parse_args()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(options.cert, options.key)
     if options.tls12:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
+    if options.tls11:
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    if options.client_order:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if options.client_ca:
         context.load_verify_locations(options.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
