@@ -7,6 +7,7 @@ package Scenario;
 
 use v5.36;
 use Exporter qw(import);
+use Faults ();
 use IpuTest qw(http json_decode json_encode run slurp);
 use IpuTree qw(top_srcdir);
 use JSON::PP ();
@@ -49,8 +50,9 @@ sub run_scenarios ($back, $where, %option) {
 		next if $runs->{$where} && !@words && $place++ % $of != $share - 1;
 		next if !$runs->{$where} || (@words && !(grep { index($name, $_) >= 0 } @words));
 		my $begin = time;
+		my $refusal = $ENV{IPU_FAULTS} && Faults::refusal($text);
 		$done++;
-		subtest $name => sub { run_one($back, $path, $text) };
+		subtest $name => sub { $refusal ? plan(skip_all => "no faults: $refusal") : run_one($back, $path, $text) };
 		diag(sprintf '%-28s %6.1f s', $name, time - $begin);
 	}
 	ok($done, 'there is a scenario to run');
@@ -115,9 +117,8 @@ sub start_controllers ($s, %option) {
 		@{ $option{sim} // [] });
 	$s->{back}->run_pods($option{run_pods});
 	$s->{sim} = $s->{back}->start_sim(@args);
-	push @{ $s->{programs} }, $s->{sim};
-	$s->{controllers} = [ map { $s->{back}->address . ':' . $s->{sim}->port("vipu$_") }
-		0 .. ($option{controllers} // 1) - 1 ];
+	push @{ $s->{programs} }, $s->{sim}, $s->{back}->between;
+	$s->{controllers} = [ map { $s->{back}->controller($s->{sim}, $_) } 0 .. ($option{controllers} // 1) - 1 ];
 	return;
 }
 
@@ -564,6 +565,7 @@ sub finish ($s, $went) {
 			'… and no partition of the operator\'s is left');
 		ok(!$state->{broken}, 'no IPU was ever in two partitions');
 	}
+	$s->{back}->calm;
 	$s->{operator}->stop if $s->{operator};
 	$s->unregister if $s->{webhook};
 	$_->stop for reverse @{ $s->{programs} };

@@ -178,6 +178,11 @@ sub start_sim ($self, @args) {
 		$self->address . ':0', @args ]);
 }
 
+# Nothing stands between the daemon and its peers here.
+sub between ($self) { return }
+sub calm ($self) { return }
+sub controller ($self, $sim, $number) { return $self->address . ':' . $sim->port("vipu$number") }
+
 sub request ($self, $method, $path, %option) { return http($method, "$self->{url}$path", %option) }
 
 sub kubectl ($self, $arguments, %option) {

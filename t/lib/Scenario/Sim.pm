@@ -5,8 +5,10 @@
 package Scenario::Sim;
 
 use v5.36;
+use Faults;
 use IpuTest qw(http program run slurp spit start test_dir);
 use IpuTree qw(top_srcdir);
+use Test::More;
 
 my $count = 0;
 my $ready_gate = 'test/ready';
@@ -14,7 +16,7 @@ my $ready_gate = 'test/ready';
 sub new ($class) { return bless {}, $class }
 
 sub is_real ($self) { return 0 }
-sub patience ($self) { return 1 }
+sub patience ($self) { return $self->{faults} ? 4 : 1 }
 sub poll_s ($self) { return 0.01 }
 sub address ($self) { return '127.0.0.1' }
 sub kubeconfig ($self) { return "$self->{dir}/kubeconfig" }
@@ -31,7 +33,7 @@ sub node_link ($self) { return 'lo' }
 sub shell_env ($self) { return (KUBECONFIG => $self->kubeconfig) }
 
 sub start_daemon ($self, $settings) {
-	return $self->launch('ipu-operator', env => { KUBECONFIG => $self->kubeconfig },
+	return $self->launch('ipu-operator', env => { KUBECONFIG => $self->{behind} // $self->kubeconfig },
 		args => [ map { ('--set', "$_=$settings->{$_}") } sort keys %$settings ]);
 }
 
@@ -50,7 +52,36 @@ sub start_sim ($self, @args) {
 		'--pod-start-ms', 50, '--pod-run-ms', 0, '--pod-term-ms', 50,
 		'--crd', $crd, @args ]);
 	$self->{token} = slurp("$self->{dir}/token");
+	$self->stand_between(@args);
 	return $self->{sim};
+}
+
+# Where IPU_FAULTS asks for it, the daemon reaches what it speaks to through the fault proxy; nobody else does.
+sub stand_between ($self, @args) {
+	my ($seed, $kinds) = Faults::wanted();
+	my ($controllers) = map { $args[ $_ + 1 ] } grep { $args[$_] eq '--controllers' } 0 .. $#args;
+	delete @$self{qw(faults behind)};
+	return if !defined $seed;
+	$self->{faults} = Faults->before($self->{sim}, seed => $seed, kinds => $kinds, controllers => $controllers // 1,
+		secure => scalar grep { $_ eq '--vipu-secure' } @args);
+	$self->{behind} = $self->{faults}->kubeconfig($self->kubeconfig, "$self->{dir}/behind");
+	return;
+}
+
+# What stands between, as a program that somebody has to end.
+sub between ($self) { return $self->{faults} ? $self->{faults}->program_of : () }
+
+# A controller, as the daemon reaches it.
+sub controller ($self, $sim, $number) {
+	return $self->address . ':' . ($self->{faults} // $sim)->port("vipu$number");
+}
+
+# Says what has gone wrong, and ends that: the daemon shall end in order.
+sub calm ($self) {
+	my $faults = $self->{faults} // return;
+	my $count = $faults->counts;
+	diag("IPU_FAULTS=$ENV{IPU_FAULTS}: ", join ' ', map { "$_=$count->{$_}" } sort keys %$count);
+	return $faults->calm;
 }
 
 sub request ($self, $method, $path, %option) {
