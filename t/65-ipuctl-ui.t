@@ -12,7 +12,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IO::Socket::INET;
 use IpuTest;
-use IpuTree qw(top_srcdir);
+use IpuTree qw(page_text);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -150,7 +150,7 @@ subtest 'the page' => sub {
 		[ 'page.js', 'page.js', 'text/javascript; charset=utf-8' ], [ 'icon.svg', 'icon.svg', 'image/svg+xml' ]) {
 		my ($path, $file, $type) = @$_;
 		my $got = get($ui, $path);
-		ok($got->{content} eq slurp(top_srcdir() . "/src/proxy/page/$file"), "/$path is $file, as it is");
+		ok($got->{content} eq page_text($file), "/$path is $file, as the operator serves it");
 		is($got->{headers}{'content-type'}, $type, '... its type');
 		is(get($ui, $path, 'If-None-Match' => $got->{headers}{etag})->{status}, 304, '... what is known already');
 		is(get($ui, $path, 'Accept-Encoding' => 'gzip')->{headers}{'content-encoding'}, 'gzip', '... compressed');

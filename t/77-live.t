@@ -14,7 +14,7 @@ use EventStream;
 use IO::Socket::INET ();
 use IO::Uncompress::Gunzip qw(gunzip $GunzipError);
 use IpuTest;
-use IpuTree qw(file_text top_srcdir);
+use IpuTree qw(page_text top_srcdir);
 use MetricNames qw(covers_metrics);
 use OpenApi;
 use Test::More;
@@ -119,10 +119,10 @@ sub fits_schema ($event) {
 subtest 'files' => sub {
 	my $sum = 0;
 	for my $path (sort keys %file) {
-		my $bytes = file_text("src/proxy/page/$file{$path}");
+		my $bytes = page_text($file{$path});
 		$sum += length $bytes;
 		my $plain = get($daemon, $path);
-		is($plain->{content}, $bytes, "$path: as it is");
+		is($plain->{content}, $bytes, "$path: its file, without comments and indentation");
 		is($plain->{headers}{'content-type'}, $type{$path}, '... its type');
 		is($plain->{headers}{'content-encoding'}, undef, '... and no coding');
 		my $packed = get($daemon, $path, 'Accept-Encoding' => 'gzip, deflate, br');

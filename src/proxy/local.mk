@@ -35,17 +35,21 @@ nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
 proxy_ldadd = libproxy.a $(partition_ldadd)
 
-# The page, as it is and compressed ahead of time.
-page_files = src/proxy/page/index.html src/proxy/page/page.css src/proxy/page/page.js src/proxy/page/icon.svg
+# The page's files as they are served: page.js is hours.js and page.js, one behind the other; without indentation, empty lines and
+# lines of comment (but the licence's); as they are then, and compressed ahead of time.
+page_folder = src/proxy/page
+page_files = $(page_folder)/index.html $(page_folder)/page.css $(page_folder)/hours.js $(page_folder)/page.js $(page_folder)/icon.svg
 dist_noinst_DATA = $(page_files)
 CLEANFILES += src/proxy/page_text.c
-page_bytes = gzip -9 -n -c $(srcdir)/src/proxy/page/$(1) >$@.gz && \
-	$(call c_bytes,$(srcdir)/src/proxy/page/$(1),page_$(2)) && $(call c_bytes,$@.gz,page_$(2)_gz)
-src/proxy/page_text.c: $(page_files)
+page_strip = sed -e 's/^[[:blank:]]*//' -e '/^$$/d' -e '/SPDX/b' -e '/^\/\//d' \
+	-e '/^\/\*.*\*\/$$/d' -e '/^\/\*/,/\*\/$$/d' -e '/^<!-- .*-->$$/d'
+page_bytes = (cd $(srcdir)/$(page_folder) && cat $(1)) | $(page_strip) >$@.text && gzip -9 -n -c $@.text >$@.gz && \
+	$(call c_bytes,$@.text,page_$(2)) && $(call c_bytes,$@.gz,page_$(2)_gz)
+src/proxy/page_text.c: $(page_files) src/proxy/local.mk
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
 		$(call page_bytes,index.html,html) && $(call page_bytes,page.css,css) && \
-		$(call page_bytes,page.js,js) && $(call page_bytes,icon.svg,svg); \
-	} >$@.new && rm -f $@.gz && mv $@.new $@
+		$(call page_bytes,hours.js page.js,js) && $(call page_bytes,icon.svg,svg); \
+	} >$@.new && rm -f $@.gz $@.text && mv $@.new $@
 
 check_PROGRAMS += t/unit/proxy_test
 t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/proxy_rig.h \

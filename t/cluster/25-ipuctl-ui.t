@@ -12,7 +12,7 @@ use Cluster;
 use Cluster::Rights;
 use IO::Socket::INET;
 use IpuTest;
-use IpuTree qw(file_text);
+use IpuTree qw(file_text page_text);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -96,7 +96,7 @@ sub heard ($events, $words) {
 }
 
 subtest 'the page' => sub {
-	ok(http('GET', "$url/")->{content} eq file_text('src/proxy/page/index.html'), 'HTML, ipuctl\'s own');
+	ok(http('GET', "$url/")->{content} eq page_text('index.html'), 'HTML, ipuctl\'s own');
 	my $data = http('GET', "$url/live", headers => { 'accept-encoding' => 'gzip' });
 	is($data->{headers}{'content-encoding'}, 'gzip', 'data, compressed as it was');
 	is(http('GET', "$url/live", headers => { 'if-none-match' => '"1-1"' })->{status}, 304, 'nothing new');

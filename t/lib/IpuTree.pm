@@ -12,7 +12,7 @@ use Exporter qw(import);
 use File::Basename qw(dirname);
 use File::Find qw(find);
 
-our @EXPORT_OK = qw(top_srcdir tree_files file_text layer_of);
+our @EXPORT_OK = qw(top_srcdir tree_files file_text layer_of page_text);
 
 # Where the tree is: as the build says, else beside this file.
 sub top_srcdir {
@@ -46,6 +46,15 @@ sub file_text {
 	open(my $in, '<', top_srcdir() . "/$path") or die "$path: $!\n";
 	local $/;
 	return scalar <$in>;
+}
+
+# A file of the live page as it's served (src/proxy/local.mk).
+sub page_text {
+	my ($name) = @_;
+	my $text = join '', map { file_text("src/proxy/page/$_") } $name eq 'page.js' ? 'hours.js' : (), $name;
+	$text =~ s{^[ \t]+}{}gm;
+	$text =~ s{^(?!.*SPDX)(?://.*|/\*(?:.*\*/|[^*]*(?:\n(?!.*\*/$).*)*\n.*\*/)|<!-- .*-->|)\n}{}gm;
+	return $text;
 }
 
 # The layer that a file of src/ or include/ belongs to.
