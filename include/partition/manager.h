@@ -129,6 +129,10 @@ bool partition_holds_ipus(const struct partitions *p, const struct partition_ent
  * that it failed. */
 bool partition_is_broken(const struct partitions *p, const struct partition_entry *entry);
 
+/* Wall clock: until when its owner may use an active entry's partition, by the deadline that it
+ * named or policy's; SCHEDULE_NEVER: no end is known. */
+int64_t partitions_entry_end(const struct partitions *p, const struct partition_entry *entry);
+
 /* IPUs of those in a controller's last list that aren't in the tracker: made by hand. */
 int64_t partitions_external(const struct partitions *p, const struct vipu_controller *c);
 
@@ -152,6 +156,7 @@ struct partition_waiting {
 	const char *kept_at;
 	size_t kept_domain, kept_domains;
 	uint64_t kept_mask;
+	int64_t start_ms; /* wall: when that is expected to be free; SCHEDULE_NEVER: not known */
 };
 /* Over all that wait, in the queue's order (doc/design/queue.md); fn mustn't change them. */
 typedef void partitions_waiting_fn(const struct partition_waiting *waiting, void *arg);

@@ -50,6 +50,15 @@ static int64_t end_of(const struct item *item)
 									 : SCHEDULE_NEVER;
 }
 
+int64_t partitions_entry_end(const struct partitions *p, const struct partition_entry *entry)
+{
+	const struct item *item = map_get(p->items, str_of(entry->id));
+	bool runs = entry->active_ms &&
+		    (entry->phase == PARTITION_ACTIVE || entry->phase == PARTITION_RESETTING);
+
+	return item && runs ? end_of(item) : SCHEDULE_NEVER;
+}
+
 /* ---- controllers ---- */
 
 static void find_holds(const struct partitions *p, const struct vipu_controller *c,

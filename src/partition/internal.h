@@ -38,6 +38,7 @@ struct queue_place {
 	char *kept_at;
 	size_t kept_domain;
 	uint64_t kept_mask;
+	int64_t kept_start_ms; /* wall: when it's expected to be free; SCHEDULE_NEVER */
 };
 
 struct slot {

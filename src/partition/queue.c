@@ -436,6 +436,7 @@ static void decide(struct slot *s, struct schedule *schedule, const struct gathe
 			vipu_fleet_at(s->owner->p->fleet, ret->block.controller)->name);
 		s->place.kept_domain = ret->block.domain;
 		s->place.kept_mask = ret->block.mask;
+		s->place.kept_start_ms = ret->start_ms;
 	}
 }
 
@@ -645,6 +646,7 @@ void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, vo
 		w.kept_domain = s->place.kept_domain;
 		w.kept_domains = (s->ask.ipus + VIPU_DOMAIN_IPUS - 1) / VIPU_DOMAIN_IPUS;
 		w.kept_mask = s->place.kept_mask;
+		w.start_ms = w.kept_at ? s->place.kept_start_ms : SCHEDULE_NEVER;
 		fn(&w, arg);
 	}
 }

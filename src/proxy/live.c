@@ -182,6 +182,8 @@ static void see_entry(const struct partition_entry *e, void *arg)
 	hold(l, e->ask.owner.ns, e->ask.ipus);
 	if (entry->at)
 		entry->at->used += e->ask.ipus;
+	else
+		v->elsewhere += e->ask.ipus;
 }
 
 static void free_values(struct map *m)
@@ -487,7 +489,7 @@ static void sum_up(struct live *l)
 	struct map_iter it = MAP_ITER(l->spaces);
 	int64_t values[LIVE_N_SERIES];
 
-	v->total = (struct sums){0};
+	v->total = sums_elsewhere(v->elsewhere);
 	for (size_t i = 0; i < v->n_controllers; i++) {
 		struct live_controller *at = &v->controllers[i];
 
@@ -518,7 +520,7 @@ static void render(struct live *l)
 		const struct vipu_partitions *list = &at->c->partitions;
 
 		for (size_t k = 0; k < list->n; k++)
-			if (!at->owned[k] && list->items[k].ready != VIPU_PS_REMOVED)
+			if (live_is_by_hand(at, k))
 				item_by_hand(l, at, &list->items[k]);
 	}
 	frames_end(l);
@@ -533,6 +535,7 @@ static void view_clear(struct live_view *v)
 	free(v->controllers);
 	v->controllers = NULL;
 	v->n_controllers = v->n_entries = v->n_kept = v->n_waiting = 0;
+	v->elsewhere = 0;
 }
 
 static bool is_watched(const struct live *l)
@@ -556,6 +559,7 @@ void live_look(struct live *l, bool rendering)
 	l->looks++;
 	see_controllers(l);
 	partitions_each_entry(l->partitions, see_entry, l);
+	live_see_by_hand(l);
 	sweep(l);
 	follow_entries(l);
 	if (rendering)
@@ -727,6 +731,7 @@ struct live *live_new(const struct live_config *config)
 	l->sinces = map_new();
 	l->spaces = map_new();
 	l->troubles = map_new();
+	l->broken = map_new();
 	l->steps = xcalloc(1, sizeof(*l->steps));
 	l->history = xcalloc(1, sizeof(*l->history));
 	history_init(l->history, now_ms, l->since_ms);
@@ -756,6 +761,7 @@ void live_free(struct live *l)
 	free_values(l->sinces);
 	free_values(l->spaces);
 	free_values(l->troubles);
+	free_values(l->broken);
 	free(l->view.entries);
 	free(l->view.kept);
 	free(l->steps);

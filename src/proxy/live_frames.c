@@ -149,13 +149,15 @@ void item_by_hand(struct live *l, const struct live_controller *at,
 		  const struct vipu_partition *listed)
 {
 	struct live_partition_item what = {.at = at, .listed = listed};
-	CLEANUP_FREE char *index = xasprintf("%s/%s", at->c->name, listed->id);
+	CLEANUP_FREE char *index = live_by_hand_index(at, listed);
+	const struct live_broken *broken = map_get(l->broken, str_of(index));
 	struct live_item *item = map_get(l->by_hand, str_of(index));
 
 	if (!item) {
 		item = new_item(l, LIVE_PARTITIONS);
 		put_into(l->by_hand, item, index);
 	}
+	what.error_ms = broken ? broken->wall_ms : 0;
 	see_partition(l, item, &what);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the live page's files share. live.c looks, live_render.c writes items, live_frames.c keeps
- * them and what has become different, live_steps.c and live_history.c what was.
+ * What the live page's files share. live.c looks (live_hand.c at what is made by hand),
+ * live_render.c writes items, live_frames.c keeps them and what has become different, live_steps.c
+ * and live_history.c what was.
  */
 #ifndef IPU_PROXY_LIVE_IMPL_H
 #define IPU_PROXY_LIVE_IMPL_H
@@ -180,6 +181,7 @@ struct live_view {
 	size_t n_kept, kept_cap;
 	size_t n_waiting;
 	struct sums total;
+	int64_t elsewhere; /* IPUs held where no controller of the fleet is */
 };
 
 /* A controller from look to look. Its number is its own, wherever it's configured: steps and
@@ -196,6 +198,18 @@ struct live_space { /* what a namespace holds, in `spaces` */
 	int64_t ipus;
 	uint64_t look;
 };
+
+/* ---- live_hand.c: what is made by hand ---- */
+
+/* One that is in error, in `broken`, by its index. */
+struct live_broken {
+	int64_t wall_ms; /* when this process first saw it so */
+	uint64_t look;
+};
+/* Of a controller's list. */
+bool live_is_by_hand(const struct live_controller *at, size_t listed);
+char *live_by_hand_index(const struct live_controller *at, const struct vipu_partition *listed);
+void live_see_by_hand(struct live *l); /* at a look, when it's known what is the operator's */
 
 /* ---- live.c ---- */
 
@@ -237,6 +251,7 @@ struct live_partition_item {
 	const struct live_entry *entry;      /* NULL: made by hand */
 	const struct vipu_partition *listed; /* or NULL */
 	const char *key;
+	int64_t error_ms; /* wall: made by hand, and first seen in error then; 0 */
 };
 void write_partition(struct live_out *o, const void *partition_item);
 struct live_waiting_item {
@@ -296,7 +311,7 @@ struct live {
 	uint64_t looks;
 	bool begun; /* there was one that saw entries: from then on there are steps */
 	struct live_view view;
-	struct map *known, *sinces, *spaces, *troubles;
+	struct map *known, *sinces, *spaces, *troubles, *broken;
 	unsigned last_number; /* that a controller was given */
 	uint64_t steps_from;  /* those of this look */
 	struct steps *steps;

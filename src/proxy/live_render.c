@@ -360,10 +360,13 @@ static const char *listed_state(const struct vipu_partition *p)
 					   : "active";
 }
 
+static const char by_hand_reason[] = "its controller's list has it in ERROR, without a reason";
+
 void write_partition(struct live_out *o, const void *what)
 {
 	const struct live_partition_item *item = what;
 	const struct partition_entry *e = item->entry ? item->entry->e : NULL;
+	int64_t ends_ms;
 
 	out_open(o, NULL, '{');
 	out_str(o, "key", item->key);
@@ -379,13 +382,21 @@ void write_partition(struct live_out *o, const void *what)
 		out_time(o, "since",
 			 item->entry->state == LIVE_ERROR ? item->entry->known->error_ms
 							  : e->since_ms);
+		ends_ms = partitions_entry_end(o->l->partitions, e);
+		if (ends_ms > 0 && ends_ms < SCHEDULE_NEVER)
+			out_time(o, "endsBy", ends_ms);
 		out_str(o, "namespace", e->ask.owner.ns);
 		out_owner(o, e->ask.owner.uid);
 		out_int(o, "instance", e->ask.instance);
 		if (o->l->full)
 			out_details(o, item->entry);
-	} else if (o->l->full) {
-		out_str(o, "id", item->listed->id);
+	} else {
+		if (item->error_ms)
+			out_time(o, "since", item->error_ms);
+		if (o->l->full)
+			out_str(o, "id", item->listed->id);
+		if (o->l->full && item->error_ms)
+			out_str(o, "reason", by_hand_reason);
 	}
 	out_close(o, '}');
 }
@@ -432,6 +443,15 @@ static void plain_message(const struct partition_waiting *w, int64_t used, int64
 			 w->ask->ipus == 1 ? "" : "s", words[w->why]);
 }
 
+#define MINUTE_MS       60000
+#define STARTS_SLACK_MS (SCHEDULE_SLACK_MS + MINUTE_MS)
+
+/* Whole minutes, so that what is due doesn't become another time at each look. */
+static int64_t starts_by(int64_t free_ms)
+{
+	return (free_ms + STARTS_SLACK_MS - 1) / MINUTE_MS * MINUTE_MS;
+}
+
 void write_waiting(struct live_out *o, const void *what)
 {
 	const struct live_waiting_item *item = what;
@@ -451,6 +471,8 @@ void write_waiting(struct live_out *o, const void *what)
 	out_int(o, "ipus", ask->ipus);
 	out_int(o, "priority", ask->priority);
 	out_time(o, "since", w->since_ms);
+	if (w->start_ms < SCHEDULE_NEVER - STARTS_SLACK_MS)
+		out_time(o, "startsBy", starts_by(w->start_ms));
 	out_str(o, "reason", partition_why_name(w->why));
 	if (o->l->full) {
 		out_str(o, "message", w->message);

@@ -12,6 +12,9 @@ struct sums sums_of(struct partitions *partitions, const struct vipu_controller 
 	int64_t rest;
 
 	s.external = partitions_external(partitions, c);
+	/* What is held there is known before it has said how many it has. */
+	if (s.total < s.used + s.external)
+		s.total = s.used + s.external;
 	rest = s.total - s.used - s.external;
 	if (reachable && c->configured)
 		s.left = rest < 0 ? 0 : rest < c->capacity.free_ipus ? rest : c->capacity.free_ipus;
@@ -23,6 +26,11 @@ struct sums sums_of(struct partitions *partitions, const struct vipu_controller 
 	if (s.reserved > s.left)
 		s.reserved = s.left;
 	return s;
+}
+
+struct sums sums_elsewhere(int64_t used)
+{
+	return (struct sums){.total = used, .used = used};
 }
 
 void sums_add(struct sums *all, const struct sums *one)

@@ -16,8 +16,11 @@ struct sums {
 };
 
 /* used: IPUs that entries hold there. What is asked for and isn't listed yet is used already: used,
- * external and what is left add up. */
+ * external and what is left add up. A controller has as many as it said last, and no fewer than are
+ * held there: one that hasn't answered this process yet has those. */
 struct sums sums_of(struct partitions *partitions, const struct vipu_controller *c, int64_t used);
+/* Of IPUs that entries hold where no controller is known: they are in use, so they are there. */
+struct sums sums_elsewhere(int64_t used);
 void sums_add(struct sums *all, const struct sums *one);
 
 #endif

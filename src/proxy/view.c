@@ -30,6 +30,7 @@ struct held {
 struct by_controller {
 	const struct partitions *partitions;
 	struct map *held;
+	int64_t ipus; /* all of them */
 };
 
 static void add_held(const struct partition_entry *e, void *arg)
@@ -42,8 +43,10 @@ static void add_held(const struct partition_entry *e, void *arg)
 		map_put(b->held, str_of(e->controller), h);
 	}
 	h->entries++;
-	if (partition_holds_ipus(b->partitions, e))
-		h->ipus += e->ask.ipus;
+	if (!partition_holds_ipus(b->partitions, e))
+		return;
+	h->ipus += e->ask.ipus;
+	b->ipus += e->ask.ipus;
 }
 
 static void by_controller_init(struct by_controller *b, const struct proxy *p)
@@ -94,17 +97,21 @@ static void add_used(const struct partition_entry *e, void *arg)
 	u->total += e->ask.ipus;
 }
 
-/* IPUs of the pod: of every configured controller that has ever answered. */
-static int64_t count_ipus(const struct vipu_fleet *fleet)
+/* Of every configured controller that has ever answered, what the operator doesn't hold there. */
+static int64_t count_available(const struct proxy *p)
 {
-	int64_t n = 0;
+	struct by_controller by;
+	int64_t n = 0, rest;
 
-	for (size_t i = 0; i < vipu_fleet_len(fleet); i++) {
-		const struct vipu_controller *c = vipu_fleet_at(fleet, i);
+	by_controller_init(&by, p);
+	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
+		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
 
-		if (c->configured && c->fresh_ms)
-			n += c->capacity.total_ipus;
+		rest = c->capacity.total_ipus - held_by(&by, c).ipus;
+		if (c->configured && c->fresh_ms && rest > 0)
+			n += rest;
 	}
+	free_values(by.held);
 	return n;
 }
 
@@ -121,12 +128,9 @@ static void render_stats(struct proxy *p, struct jmut_doc *doc, struct jmut *roo
 {
 	struct used used = {.partitions = p->partitions, .by_ns = map_new()};
 	struct map_iter it = MAP_ITER(used.by_ns);
-	int64_t available;
+	int64_t available = count_available(p);
 
 	partitions_each_entry(p->partitions, add_used, &used);
-	available = count_ipus(p->fleet) - used.total;
-	if (available < 0)
-		available = 0;
 	while (map_next(&it)) {
 		struct str name = str_eqz(it.key, TOTAL) ? STR(TOTAL_OF_NS) : it.key;
 
@@ -192,7 +196,7 @@ static void render_capacity(struct proxy *p, struct jmut_doc *doc, struct jmut *
 {
 	struct jmut *list = jmut_array(doc), *total = jmut_object(doc);
 	struct by_controller by;
-	struct sums all = {0};
+	struct sums all = {0}, elsewhere;
 
 	by_controller_init(&by, p);
 	for (size_t i = 0; i < vipu_fleet_len(p->fleet); i++) {
@@ -207,6 +211,8 @@ static void render_capacity(struct proxy *p, struct jmut_doc *doc, struct jmut *
 		sums_add(&all, &s);
 	}
 	free_values(by.held);
+	elsewhere = sums_elsewhere(by.ipus - all.used);
+	sums_add(&all, &elsewhere);
 	set_sums(doc, total, &all);
 	jmut_set(doc, root, "controllers", list);
 	jmut_set(doc, root, "total", total);

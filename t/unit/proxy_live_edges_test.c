@@ -5,6 +5,8 @@
  */
 #include "proxy_live_rig.h"
 
+#include "proxy/internal.h"
+
 /* ---- controllers ---- */
 
 static struct vipu_sim *second;
@@ -109,6 +111,73 @@ static void test_controllers(void)
 	ok(is_right(), "and the controller with it");
 	is_uint(viewer.n[0], 1, "one is left");
 	is_uint(viewer.snapshots, 1, "a viewer saw it all by frames");
+	live_end();
+	partitions_free(parts);
+	vipu_fleet_free(fleet);
+	vipu_sim_free(second);
+	rig_end();
+	row_end();
+}
+
+/* What is sent to `path`'s callers. */
+static const char *view_text(enum view_kind kind)
+{
+	struct proxy p = {.partitions = parts, .fleet = fleet};
+	struct err err = ERR_INIT;
+	struct str text;
+	static char z[4096];
+
+	if (view_get(&p, kind, &text, &err) < 0)
+		bail_out(err.msg);
+	snprintf(z, sizeof(z), "%.*s", (int)text.len, text.p);
+	view_forget_all(&p);
+	return z;
+}
+
+static void is_total(const char *when, const char *live_says, const char *stats_say)
+{
+	char id[LIVE_ID_SIZE];
+	CLEANUP_JSON struct json_doc *doc = snapshot(id);
+	CLEANUP_FREE char *total = text_of(json_get(json_root(doc), "total"));
+
+	ok(strncmp(total, live_says, strlen(live_says)) == 0, "%s: %s", when, total);
+	has_str(view_text(VIEW_CAPACITY), live_says + 1, "... by /capacity, too");
+	has_str(view_text(VIEW_STATS), stats_say, "... and by /stats");
+}
+
+/* 128 IPUs on the first, 64 on the second; another process begins while the first is away. */
+static void test_sums(void)
+{
+	struct vipu_sim_config config = {.agents = 16};
+	struct err err = ERR_INIT;
+
+	row_begin("sums");
+	rig_begin(32);
+	process_begin(true);
+	if (vipu_sim_new(net, &config, &second, &err) < 0)
+		bail_out(err.msg);
+	guarded = false;
+	configure_two(true, false);
+	live_begin(false);
+	ok(SOON(synced && partitions_count_fits(parts, 64) == 3), "two controllers");
+	want("wide", 128);
+	want("small", 16);
+	ok(SOON(is("wide", PARTITION_STATE_ACTIVE) && is("small", PARTITION_STATE_ACTIVE)),
+	   "something is on each");
+	live_turns(100, 10);
+	is_total("both answer",
+		 "{\"totalIPUs\":192,\"usedIPUs\":144,\"externalIPUs\":0,\"freeIPUs\":48",
+		 "\"total\":{\"used\":144,\"available\":48}");
+	live_end();
+	process_kill();
+	vipu_sim_go_down(sim);
+	process_begin(true);
+	configure_two(true, false);
+	live_begin(false);
+	ok(SOON(synced && partitions_count_fits(parts, 16) == 3), "another process");
+	is_total("the first is away",
+		 "{\"totalIPUs\":192,\"usedIPUs\":144,\"externalIPUs\":0,\"freeIPUs\":48",
+		 "\"total\":{\"used\":144,\"available\":48}");
 	live_end();
 	partitions_free(parts);
 	vipu_fleet_free(fleet);
@@ -533,7 +602,7 @@ static void test_broken(void)
 static void test_by_hand(void)
 {
 	bool exact = true;
-	char id[LIVE_ID_SIZE];
+	char id[LIVE_ID_SIZE], before[CLOCK_RFC3339_SIZE], after[CLOCK_RFC3339_SIZE];
 
 	row_begin("by hand");
 	begin_live(false);
@@ -557,6 +626,31 @@ static void test_by_hand(void)
 		}
 	}
 	ok(exact && is("uid-1", PARTITION_STATE_ACTIVE), "are four all the time");
+	live_end();
+	live_begin(true);
+	live_turns(200, 10);
+	{
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+		const struct json *p = item_where(doc, "partitions", "id", "by-hand");
+
+		ok(p && !json_get(p, "since") && !json_get(p, "reason"), "it's of no age");
+	}
+	clock_format(clock_wall_ms(), before);
+	ok(vipu_sim_break(sim, "by-hand", "a cable", false, NULL) == 0, "it breaks");
+	vipu_fleet_refresh(fleet, NULL);
+	ok(SOON((json_doc_free(snapshot(id)), strstr(last_snapshot, "\"state\":\"error\""))),
+	   "which is seen");
+	clock_advance(60000);
+	live_turns(200, 10);
+	{
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+		const struct json *p = item_where(doc, "partitions", "state", "error");
+		CLEANUP_FREE char *since = xstrdup(json_cstr(json_get(p, "since")));
+
+		clock_format(clock_wall_ms() - 60000, after);
+		ok(strcmp(since, before) >= 0 && strcmp(since, after) <= 0, "since %s", since);
+		has_str(json_cstr(json_get(p, "reason")), "in ERROR", "and why");
+	}
 	live_end();
 	end();
 }
@@ -589,6 +683,7 @@ static void test_hostile(void)
 int main(void)
 {
 	test_controllers();
+	test_sums();
 	test_moved();
 	test_nothing_yet();
 	test_large_frame();

@@ -143,6 +143,69 @@ static void test_reserved(void)
 	end_live();
 }
 
+static void want_until(const char *uid, uint32_t ipus, int64_t deadline_ms)
+{
+	struct partition_ask ask = ask_of(uid, 0, ipus);
+
+	ask.deadline_ms = deadline_ms;
+	partition_ensure(parts, &ask);
+}
+
+/* Of the only partition that has one; the head's. "": it has none. */
+static void is_due(const char *ends, const char *starts, const char *when)
+{
+	char id[LIVE_ID_SIZE];
+	CLEANUP_JSON struct json_doc *doc = snapshot(id);
+	struct json_iter it = json_iter(json_get(json_root(doc), "partitions"));
+	const struct json *head = json_item(json_get(json_root(doc), "waiting"), 0);
+	const char *seen_end = "";
+
+	while (json_next(&it))
+		if (json_get(it.value, "endsBy"))
+			seen_end = json_cstr(json_get(it.value, "endsBy"));
+	is_str(seen_end, ends, "%s: until when it's used", when);
+	is_str(json_get(head, "startsBy") ? json_cstr(json_get(head, "startsBy")) : "", starts,
+	       "... and when it's the head's turn");
+}
+
+/* "When is my turn?": deadlines say, where all that is in the way has one. */
+static void test_turn(void)
+{
+	char ends[CLOCK_RFC3339_SIZE], starts[CLOCK_RFC3339_SIZE];
+	int64_t end_ms;
+
+	row_begin("turn");
+	begin_live(false);
+	want_until("uid-1", 32, 600000);
+	ok(SOON(is("uid-1", PARTITION_STATE_ACTIVE)), "one has ten minutes");
+	end_ms = seen("uid-1").since_ms + 600000;
+	clock_format(end_ms, ends);
+	clock_format((end_ms + 60000 + 59999) / 60000 * 60000, starts);
+	live_turns(200, 10);
+	is_due(ends, "", "nobody waits");
+	want("uid-2", 64);
+	want_until("uid-4", 16, 600000);
+	ok(SOON(is_because("uid-2", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)), "all wanted");
+	live_turns(200, 10);
+	is_due(ends, starts, "one waits");
+	clock_advance(90000);
+	live_turns(200, 10);
+	is_due(ends, starts, "a while later");
+	{
+		char id[LIVE_ID_SIZE];
+		CLEANUP_JSON struct json_doc *doc = snapshot(id);
+		const struct json *w = item_where(doc, "waiting", "reason", "WaitingInQueue");
+
+		ok(w && !json_get(w, "startsBy"), "nobody knows of the second");
+	}
+	partition_release(parts, "uid-4", 0);
+	want_until("uid-1", 32, 0);
+	live_turns(200, 10);
+	is_due("", "", "no end is known any more");
+	ok(is_right(), "frames said so");
+	end_live();
+}
+
 /* ---- steps ---- */
 
 static void test_steps(void)
@@ -521,6 +584,7 @@ int main(void)
 	test_snapshot();
 	test_rhythm();
 	test_reserved();
+	test_turn();
 	test_steps();
 	test_trouble();
 	test_takeover();
