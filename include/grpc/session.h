@@ -36,7 +36,9 @@ struct h2_limits {
 	size_t body_bytes;   /* of one message's body (default 4 MiB and a frame header) */
 	unsigned streams;    /* a server's: how many the peer may have open at once (default 128) */
 	/* How many frames that carry nothing (RST_STREAM, PING, SETTINGS, PRIORITY, empty DATA,
-	 * broken ones …) may come in a burst (default 1000); a tenth of it is refilled a second. */
+	 * WINDOW_UPDATE beyond two for each DATA of ours, unknown and broken ones, those of calls
+	 * that are over …) may come in a burst (default 1000); a tenth of it is refilled a second.
+	 */
 	unsigned control_frames;
 	size_t connection_bytes; /* of all bodies being received at once (default 4 body_bytes) */
 };

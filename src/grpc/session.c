@@ -35,6 +35,7 @@ struct h2_session {
 
 	int64_t tokens_milli; /* what is left of the control frames' budget, in thousandths */
 	int64_t tokens_at_ms;
+	uint64_t windows_due; /* WINDOW_UPDATEs that answer to DATA of ours */
 	bool flooded;
 	bool dead; /* a fatal error of the library's: nothing in or out any more */
 	bool goaway_sent, goaway_received;
@@ -102,6 +103,18 @@ static void spend_control_frame(struct h2_session *s)
 }
 
 /* ---- nghttp2's callbacks: they record ---- */
+
+/* What comes for a call that we have given up is passed over by the library, however much it is. */
+static int on_begin_frame(nghttp2_session *ng, const nghttp2_frame_hd *hd, void *arg)
+{
+	struct h2_session *s = arg;
+	(void)ng;
+
+	if (s->role == H2_CLIENT && (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_DATA) &&
+	    !h2_streams_get(&s->streams, hd->stream_id))
+		spend_control_frame(s);
+	return s->flooded ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
 
 static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
@@ -239,7 +252,11 @@ static int on_frame_recv(nghttp2_session *ng, const nghttp2_frame *frame, void *
 		spend_control_frame(s);
 		on_goaway(s, &frame->goaway);
 		break;
-	case NGHTTP2_WINDOW_UPDATE: /* comes with data in the other direction */
+	case NGHTTP2_WINDOW_UPDATE:
+		if (s->windows_due > 0)
+			s->windows_due--;
+		else
+			spend_control_frame(s);
 		break;
 	default:
 		spend_control_frame(s);
@@ -261,6 +278,19 @@ static int on_invalid_frame(nghttp2_session *ng, const nghttp2_frame *frame, int
 	else if (frame->hd.stream_id == 0)
 		set_reason(s, nghttp2_strerror(lib_error));
 	return s->flooded ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* Frames of types that nobody knows are passed over (RFC 9113, 5.5), which the library would do in
+ * silence. */
+static int on_unknown_frame(nghttp2_session *ng, void **payload, const nghttp2_frame_hd *hd,
+			    void *arg)
+{
+	struct h2_session *s = arg;
+	(void)ng;
+	(void)payload;
+	(void)hd;
+	spend_control_frame(s);
+	return s->flooded ? NGHTTP2_ERR_CALLBACK_FAILURE : NGHTTP2_ERR_CANCEL;
 }
 
 static int on_error(nghttp2_session *ng, int lib_error, const char *msg, size_t len, void *arg)
@@ -350,6 +380,7 @@ static ssize_t read_body(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t l
 	if (n > 0)
 		memcpy(buf, st->out.p, n);
 	buf_consume(&st->out, n);
+	s->windows_due += 2; /* the stream's and the connection's */
 	if (st->out.len > 0)
 		return (ssize_t)n;
 	*data_flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -407,16 +438,20 @@ static void new_library_session(struct h2_session *s)
 
 	if (nghttp2_session_callbacks_new(&cb) != 0 || nghttp2_option_new(&opt) != 0)
 		abort();
+	nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
+	nghttp2_session_callbacks_set_unpack_extension_callback(cb, on_unknown_frame);
 	nghttp2_session_callbacks_set_error_callback2(cb, on_error);
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
 	nghttp2_session_callbacks_set_before_frame_send_callback(cb, before_frame_send);
 	nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
 	nghttp2_option_set_no_closed_streams(opt, 1);
+	for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
+		nghttp2_option_set_user_recv_extension_type(opt, (uint8_t)type);
 	if (s->role == H2_CLIENT)
 		rc = nghttp2_session_client_new3(&s->ng, cb, s, opt, &mem);
 	else

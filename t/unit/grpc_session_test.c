@@ -379,10 +379,11 @@ static const uint8_t block[] = {0x83, 0x86, 0x84, 0x01, 0x01, 'a'};
 
 static void test_floods(void)
 {
-	static const char *const names[] = {"rapid reset", "PING",     "SETTINGS",
-					    "empty DATA",  "PRIORITY", "PING answers"};
+	static const char *const names[] = {"rapid reset",   "PING",        "SETTINGS",
+					    "empty DATA",    "PRIORITY",    "PING answers",
+					    "WINDOW_UPDATE", "unknown type"};
 	clock_freeze(1000, 1000);
-	for (int kind = 0; kind < 6; kind++) {
+	for (int kind = 0; kind < 8; kind++) {
 		struct h2_limits limits = {.control_frames = 50, .streams = 1000};
 		struct h2_session *s = h2_session_new(H2_SERVER, &limits);
 		struct buf out = BUF_INIT(1 << 20);
@@ -415,8 +416,14 @@ static void test_floods(void)
 			case 4:
 				len = frame(at, 2, 0, 1, "\0\0\0\0\20", 5);
 				break;
-			default:
+			case 5:
 				len = frame(at, 6, 1, 0, "12345678", 8);
+				break;
+			case 6:
+				len = frame(at, 8, 0, 0, "\0\0\0\1", 4);
+				break;
+			default:
+				len = frame(at, 0x77, 0, 0, "12345678", 8);
 				break;
 			}
 			rc = h2_session_feed(s, at, len, &err);
@@ -434,6 +441,13 @@ static void test_floods(void)
 		h2_session_free(s);
 		buf_done(&out);
 	}
+	row_end();
+	clock_unfreeze();
+}
+
+static void test_slow_frames(void)
+{
+	clock_freeze(1000, 1000);
 	row_begin("slowly");
 	struct h2_limits limits = {.control_frames = 50};
 	struct h2_session *s = h2_session_new(H2_SERVER, &limits);
@@ -545,6 +559,7 @@ int main(void)
 	test_room();
 	test_limits();
 	test_floods();
+	test_slow_frames();
 	test_breaches();
 	test_memory();
 	return done_testing();
