@@ -294,6 +294,16 @@ static int take_target(struct exchange *ex, struct str target)
 		       : -1;
 }
 
+/* Bodies are taken as they are: one that would have to be unpacked first may grow without a bound.
+ */
+static bool is_encoded(const struct http_headers *headers)
+{
+	struct str coding = http_headers_get(headers, "content-encoding");
+
+	return (coding.len > 0 && !str_ieqz(coding, "identity")) ||
+	       http_headers_count(headers, "content-encoding") > 1;
+}
+
 static void on_head(struct sconn *conn)
 {
 	const struct http_head *head = http_codec_head(conn->codec);
@@ -309,6 +319,8 @@ static void on_head(struct sconn *conn)
 		refuse(conn, 501, "a method that this server doesn't know");
 	else if (bad_target)
 		refuse(conn, 400, "bad target");
+	else if (is_encoded(&ex->headers))
+		refuse(conn, 415, "the body is encoded: send it as it is");
 	else if (head->expect_continue && head->has_body)
 		exchange_continue(ex);
 }

@@ -90,6 +90,12 @@ static const struct {
 	 "GET / HTTP/1.1\r\n" H "A: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: 1\r\nA: "
 	 "1\r\n\r\n",
 	 "HTTP/1.1 431 Request Header Fields Too Large\r\n", true},
+	{"415 for an encoded body",
+	 "POST /echo HTTP/1.1\r\n" H "Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+	 "HTTP/1.1 415 Unsupported Media Type\r\n", true},
+	{"identity",
+	 "POST /echo HTTP/1.1\r\n" H "Content-Encoding: Identity\r\nContent-Length: 3\r\n\r\nabc",
+	 "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false},
 	{"501 for a method", "FROB / HTTP/1.1\r\n" H "\r\n", "HTTP/1.1 501 Not Implemented\r\n",
 	 true},
 	{"501 for a known but odd method", "MKCOL / HTTP/1.1\r\n" H "\r\n",
