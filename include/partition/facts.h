@@ -14,9 +14,9 @@
 #include "partition/plan.h"
 #include "vipu/api.h"
 
-/* Of an entry that begins here. loaded: it was read from the tracker, and the outcome of what an
- * earlier process sent for it is unknown. */
-void partition_facts_init(struct partition_facts *f, enum partition_phase phase, bool loaded);
+/* Of an entry that begins here. loaded_ms: it was read from the tracker then, and the outcome of
+ * what an earlier process sent for it is unknown; 0: it's new. */
+void partition_facts_init(struct partition_facts *f, enum partition_phase phase, int64_t loaded_ms);
 
 /* A call goes out now. */
 void partition_facts_sent(struct partition_facts *f, enum partition_step call, int64_t now_ms);

@@ -48,8 +48,9 @@ enum partition_step {
 	PARTITION_CALL_REMOVE_FORCED,
 };
 
-/* What is known about an entry. Wall-clock milliseconds. Answers and looks count from the moment
- * when the entry's present phase was recorded. */
+/* What is known about an entry. Milliseconds of this process' wall clock: never compared with
+ * another one's but for the entry's own times (partition_entry_loaded). Answers and looks count
+ * from the moment when the entry's present phase was recorded. */
 struct partition_facts {
 	int64_t now_ms;
 	bool recorded;
@@ -67,11 +68,13 @@ struct partition_facts {
 	enum partition_answer answer; /* to this phase's request */
 	int64_t answered_ms;          /* when it came */
 	bool was_unknown;             /* an earlier create of this entry has an unknown outcome */
+	int64_t unsure_ms; /* nothing of unknown outcome was sent later; 0: nothing at all */
 
 	enum partition_look status; /* GetPartitionStatus */
 	int64_t status_asked_ms;
 	enum partition_health health; /* when present; idle is HEALTHY only without an operation */
 
+	int64_t list_called_ms;     /* in this phase; 0: not yet */
 	enum partition_look listed; /* the newest complete ListPartitions */
 	int64_t listed_asked_ms;
 	uint32_t listed_ipus; /* its size there, 0: unknown */
@@ -94,6 +97,11 @@ struct partition_plan partition_plan(const struct partition_entry *entry,
  * sent may still be under way, and its settling carries on. */
 void partition_entry_stamp(struct partition_entry *entry, enum partition_phase phase, bool certain,
 			   int64_t now_ms, const struct partition_times *times);
+
+/* Of an entry that was read from the tracker by who leads now. A clock that was ahead of ours wrote
+ * it: its times are moved back until it was recorded now, which is still after all that was sent.
+ */
+void partition_entry_loaded(struct partition_entry *entry, int64_t now_ms);
 
 const char *partition_step_name(enum partition_step step);
 

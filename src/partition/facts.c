@@ -4,9 +4,11 @@
  */
 #include "partition/facts.h"
 
-void partition_facts_init(struct partition_facts *f, enum partition_phase phase, bool loaded)
+void partition_facts_init(struct partition_facts *f, enum partition_phase phase, int64_t loaded_ms)
 {
-	*f = (struct partition_facts){.was_unknown = loaded};
+	bool loaded = loaded_ms != 0;
+
+	*f = (struct partition_facts){.was_unknown = loaded, .unsure_ms = loaded_ms};
 	if (loaded && (phase == PARTITION_CREATING || phase == PARTITION_RESETTING))
 		f->answer = PARTITION_UNKNOWN;
 }
@@ -16,6 +18,8 @@ void partition_facts_sent(struct partition_facts *f, enum partition_step call, i
 	f->calling = call;
 	f->busy = true;
 	f->asked_ms = now_ms;
+	if (call == PARTITION_CALL_LIST)
+		f->list_called_ms = now_ms;
 }
 
 static enum partition_answer answer_of(const struct err *err)
@@ -32,6 +36,8 @@ static void note_answer(struct partition_facts *f, const struct err *err, int64_
 	if (f->answer == PARTITION_UNKNOWN)
 		f->was_unknown = true;
 	f->answer = answer_of(err);
+	if (f->answer == PARTITION_UNKNOWN)
+		f->unsure_ms = f->asked_ms;
 	f->answered_ms = now_ms;
 	f->status = PARTITION_UNSEEN; /* what was seen before it counts no more */
 }
@@ -114,6 +120,8 @@ void partition_facts_cut(struct partition_facts *f)
 	if (!f->busy)
 		return;
 	f->busy = false;
+	if (f->calling != PARTITION_CALL_STATUS && f->calling != PARTITION_CALL_LIST)
+		f->unsure_ms = f->asked_ms;
 	if (f->calling == PARTITION_CALL_CREATE || f->calling == PARTITION_CALL_RESET)
 		f->was_unknown = true;
 }
@@ -136,6 +144,7 @@ void partition_facts_record(struct partition_facts *f, struct partition_entry *e
 	if (takes_attempt(entry->phase, phase))
 		entry->ask.attempt = f->attempt;
 	partition_entry_stamp(entry, phase, !f->was_unknown, now_ms, times);
+	f->list_called_ms = 0;
 	f->answer = PARTITION_UNSENT;
 	f->status = PARTITION_UNSEEN;
 	f->not_before_ms = 0;

@@ -388,13 +388,16 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 {
 	struct item *item = xcalloc(1, sizeof(*item));
 	struct partitions *p = slot->owner->p;
+	int64_t now_ms = clock_wall_ms();
 	struct err err;
 
 	item->p = p;
 	item->slot = slot;
 	item->entry = entry;
 	item->backoff = (struct backoff)BACKOFF_INIT(500, 30000);
-	partition_facts_init(&item->facts, entry->phase, origin != ITEM_MADE);
+	if (origin == ITEM_READ && !p->following)
+		partition_entry_loaded(entry, now_ms);
+	partition_facts_init(&item->facts, entry->phase, origin == ITEM_MADE ? 0 : now_ms);
 	item->ipuof = ipuof_new(item);
 	item->usable = origin == ITEM_READ && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);

@@ -68,6 +68,16 @@ static struct partition_plan poll_status(const struct view *v)
 	return poll_status_every(v, v->t->poll_ms);
 }
 
+/* One that doesn't say what was asked isn't asked for again at once. */
+static struct partition_plan call_list(const struct view *v)
+{
+	int64_t next_ms = v->f->list_called_ms + v->t->poll_ms;
+
+	if (v->f->list_called_ms && v->f->now_ms < next_ms)
+		return wait_until(v->f->busy ? 0 : next_ms);
+	return call(v, PARTITION_CALL_LIST);
+}
+
 static bool in_window(const struct view *v)
 {
 	return v->f->now_ms < v->e->since_ms + v->t->window_ms;
@@ -111,7 +121,7 @@ static struct partition_plan prove_absent(const struct view *v)
 {
 	if (!status_says_absent(v))
 		return poll_status(v);
-	return call(v, PARTITION_CALL_LIST);
+	return call_list(v);
 }
 
 static bool has_other_size(const struct view *v)
@@ -137,14 +147,22 @@ static bool present_as(const struct view *v, enum partition_health health)
 	return v->f->status == PARTITION_PRESENT && v->f->health == health;
 }
 
+/* From then on nothing that was sent for it takes effect any more, removes included. */
+static int64_t quiet_ms(const struct view *v)
+{
+	int64_t end_ms = v->f->unsure_ms ? v->f->unsure_ms + v->t->call_ms + v->t->margin_ms : 0;
+
+	return end_ms > v->e->settle_ms ? end_ms : v->e->settle_ms;
+}
+
 /* A partition of another size under this name is somebody else's: it's left alone. The entry goes
  * when nothing that was sent for it can take effect any more, and it's still so. */
 static struct partition_plan plan_foreign(const struct view *v, enum partition_why why)
 {
-	if (!settled(v))
-		return wait_until(v->e->settle_ms);
-	if (v->f->busy || v->f->listed_asked_ms < v->e->settle_ms)
-		return call(v, PARTITION_CALL_LIST);
+	if (v->f->busy || v->f->now_ms < quiet_ms(v))
+		return wait_until(v->f->busy ? 0 : quiet_ms(v));
+	if (v->f->listed_asked_ms < quiet_ms(v))
+		return call_list(v);
 	return forget(why);
 }
 
@@ -191,7 +209,7 @@ static struct partition_plan plan_creating(const struct view *v)
 	if (f->answer == PARTITION_OK && f->status == PARTITION_NOT_FOUND && settled(v))
 		return prove_absent(v);
 	if (present_as(v, PARTITION_HEALTHY) && !list_follows_status(v))
-		return call(v, PARTITION_CALL_LIST);
+		return call_list(v);
 	if (f->status == PARTITION_PRESENT)
 		return poll_status(v);
 	if (unknown)
@@ -275,7 +293,7 @@ static struct partition_plan plan_leaving(const struct view *v)
 	if (f->status == PARTITION_NOT_FOUND)
 		return settled(v) ? prove_absent(v) : wait_until(v->e->settle_ms);
 	if (f->was_unknown && !v->e->active_ms && f->listed == PARTITION_UNSEEN)
-		return call(v, PARTITION_CALL_LIST);
+		return call_list(v);
 	if (present_as(v, PARTITION_LEAVING))
 		return poll_status(v);
 	if (f->answer == PARTITION_OK && f->now_ms < f->answered_ms + v->t->remove_ms)
@@ -320,6 +338,18 @@ void partition_entry_stamp(struct partition_entry *entry, enum partition_phase p
 		entry->active_ms = now_ms;
 	entry->phase = phase;
 	entry->since_ms = now_ms;
+}
+
+void partition_entry_loaded(struct partition_entry *entry, int64_t now_ms)
+{
+	int64_t ahead_ms = entry->since_ms - now_ms;
+
+	if (ahead_ms <= 0)
+		return;
+	entry->since_ms -= ahead_ms;
+	entry->settle_ms -= ahead_ms;
+	if (entry->active_ms > now_ms)
+		entry->active_ms = now_ms;
 }
 
 const char *partition_step_name(enum partition_step step)

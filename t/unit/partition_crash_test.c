@@ -128,6 +128,29 @@ static void test_left_behind(void)
 	end();
 }
 
+/* The next leader's clock is far behind the one that wrote the entries: it judges by its own. */
+static void test_clock_behind(void)
+{
+	unsigned long lists;
+
+	begin();
+	vipu_sim_inject(sim, &lost_create);
+	want("u", 4);
+	ok(WITHIN(5000, vipu_sim_len(sim) == 1), "made, and nobody was told");
+	process_kill();
+	clock_freeze(clock_mono_ms(), clock_wall_ms() - 300000);
+	lists = vipu_sim_calls(sim, VIPU_LIST_PARTITIONS);
+	process_begin(true);
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "a clock that is behind: active");
+	turns(500, 10);
+	lists = vipu_sim_calls(sim, VIPU_LIST_PARTITIONS) - lists;
+	ok(lists < 10, "%lu lists", lists);
+	partition_release_all(parts, "u");
+	ok(WITHIN(20000, is_over("u")), "then it goes");
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -142,5 +165,6 @@ int main(void)
 	test_crashes("released, the remove's reply is lost", AIM_GONE, &lost_remove, 3);
 	test_crash_loop();
 	test_left_behind();
+	test_clock_behind();
 	return done_testing();
 }

@@ -26,6 +26,59 @@ static void test_stamp(void)
 	is_int(e.settle_ms, SETTLED + 1, "settling never lies before the phase");
 }
 
+/* An entry that another process wrote, by its own clock. */
+static void test_loaded(void)
+{
+	struct partition_entry e = {.since_ms = T0, .settle_ms = SETTLED, .active_ms = T0 - 1};
+	struct partition_facts f;
+
+	partition_entry_loaded(&e, T0 + 7);
+	is_int(e.since_ms, T0, "a clock that wasn't ahead is believed");
+	is_int(e.settle_ms, SETTLED, "settling, too");
+	partition_entry_loaded(&e, T0 - 49000);
+	is_int(e.since_ms, T0 - 49000, "what was recorded in the future was recorded now");
+	is_int(e.settle_ms, SETTLED - 49000, "and settles as long after it");
+	is_int(e.active_ms, T0 - 49000, "active since now at the latest");
+	partition_facts_init(&f, PARTITION_RELEASING, T0);
+	is_int(f.unsure_ms, T0, "what an earlier process sent may still be under way");
+	partition_facts_init(&f, PARTITION_RELEASING, 0);
+	is_int(f.unsure_ms, 0, "for a new entry nothing is");
+}
+
+/* Until when what was sent may be under way. */
+static void test_unsure(void)
+{
+	static const struct {
+		enum partition_step call;
+		struct err err;
+		int64_t unsure_ms;
+	} rows[] = {
+		{PARTITION_CALL_REMOVE, {.kind = ERR_NONE}, 0},
+		{PARTITION_CALL_REMOVE, {.kind = ERR_NOT_FOUND}, 0},
+		{PARTITION_CALL_REMOVE, {.kind = ERR_DENIED}, 0},
+		{PARTITION_CALL_REMOVE, {.kind = ERR_TIMEOUT, .maybe_applied = true}, T0 + 1},
+		{PARTITION_CALL_CREATE, {.kind = ERR_TIMEOUT, .maybe_applied = true}, T0 + 1},
+		{PARTITION_CALL_STATUS, {.kind = ERR_TIMEOUT, .maybe_applied = true}, 0},
+		{PARTITION_CALL_LIST, {.kind = ERR_TIMEOUT, .maybe_applied = true}, 0},
+	};
+	struct vipu_status status = {.ready = VIPU_PS_ACTIVE};
+	struct partition_facts f;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct err *err = rows[i].err.kind ? &rows[i].err : NULL;
+
+		partition_facts_init(&f, PARTITION_RELEASING, 0);
+		partition_facts_sent(&f, rows[i].call, T0 + 1);
+		partition_facts_answered(&f, err, &status, T0 + 10001);
+		is_int(f.unsure_ms, rows[i].unsure_ms, "%s: %s", partition_step_name(rows[i].call),
+		       err ? err_kind_name(err->kind) : "done");
+	}
+	partition_facts_init(&f, PARTITION_RELEASING, 0);
+	partition_facts_sent(&f, PARTITION_CALL_REMOVE, T0 + 1);
+	partition_facts_cut(&f);
+	is_int(f.unsure_ms, T0 + 1, "a remove that is given up");
+}
+
 /* Which run an entry is for. */
 static void test_attempts(void)
 {
@@ -66,7 +119,7 @@ static void test_looks(void)
 		   lost = {.kind = ERR_TIMEOUT, .maybe_applied = true};
 	struct partition_facts f;
 
-	partition_facts_init(&f, PARTITION_RELEASING, false);
+	partition_facts_init(&f, PARTITION_RELEASING, 0);
 	partition_facts_sent(&f, PARTITION_CALL_STATUS, T0 + 1);
 	ok(!partition_facts_answered(&f, &not_found, NULL, T0 + 2), "NOT_FOUND is an answer");
 	partition_facts_sent(&f, PARTITION_CALL_STATUS, SETTLED);
@@ -80,7 +133,7 @@ static void test_looks(void)
 	is_int(f.listed, PARTITION_UNSEEN, "a later status that has it: the list counts no more");
 	partition_facts_listed(&f, &e, NULL, T0 + 10);
 	is_int(f.listed, PARTITION_NOT_FOUND, "a list after the status counts");
-	partition_facts_init(&f, PARTITION_RESETTING, false);
+	partition_facts_init(&f, PARTITION_RESETTING, 0);
 	partition_facts_sent(&f, PARTITION_CALL_RESET, T0 + 3);
 	ok(partition_facts_answered(&f, &not_found, NULL, T0 + 4), "a reset of nothing fails");
 	is_int(f.status, PARTITION_NOT_FOUND, "and is a look");
@@ -89,6 +142,8 @@ static void test_looks(void)
 int main(void)
 {
 	test_stamp();
+	test_loaded();
+	test_unsure();
 	test_attempts();
 	test_looks();
 	return done_testing();

@@ -155,7 +155,8 @@ void replica_found(struct world *w, int r, int id, const struct val *v)
 		return;
 	happened[EV_LOADED]++;
 	load_entry(w, &it->entry, v);
-	partition_facts_init(&it->facts, it->entry.phase, true);
+	partition_entry_loaded(&it->entry, clock_of(w, r));
+	partition_facts_init(&it->facts, it->entry.phase, clock_of(w, r));
 	it->usable = it->entry.phase == PARTITION_ACTIVE;
 	SAY(w, "replica %d reads %s, %s", r, w->ids[id], partition_phase_name(it->entry.phase));
 	if (s->serving == NONE && v->phase != PARTITION_RELEASING && v->phase != PARTITION_ORPHAN &&
@@ -506,7 +507,7 @@ bool replica_serve(struct world *w, int r, int slot)
 		fill_entry(w, &it->entry, &v);
 		partition_entry_stamp(&it->entry, PARTITION_CREATING, true, clock_of(w, r),
 				      &partition_times_default);
-		partition_facts_init(&it->facts, PARTITION_CREATING, false);
+		partition_facts_init(&it->facts, PARTITION_CREATING, 0);
 		s->serving = (int16_t)id;
 		tracker_put(w, r, it);
 		SAY(w, "replica %d gives uid-%d/%d %s on c%d", r, s->uid, s->instance, w->ids[id],

@@ -123,7 +123,7 @@ static const struct {
 	int64_t lasts_ms, renew_ms;
 } leases[] = {
 	{12000, 8000},
-	{3000, 2000},
+	{4000, 3000},
 	{15000, 10000},
 	{40000, 30000},
 };
@@ -250,6 +250,24 @@ static bool operation_goes_on(struct world *w, struct dice *d)
 	return true;
 }
 
+static bool sender_waits(const struct world *w, const struct call *c);
+
+/* Somebody may take a name of ours that is being made or released. What no rule covers: that it has
+ * just gone, and a remove that its sender gave up comes after that (partition-model.md). */
+static bool may_squat(const struct world *w, int id)
+{
+	const struct val *v = &w->tracker[id];
+
+	for (int i = 0; i < CALLS; i++) {
+		const struct call *c = &w->calls[i];
+
+		if (c->used && c->id == id && !c->landed && !sender_waits(w, c) &&
+		    (c->kind == PARTITION_CALL_REMOVE || c->kind == PARTITION_CALL_REMOVE_FORCED))
+			return false;
+	}
+	return v->ipus && (v->phase == PARTITION_CREATING || v->phase == PARTITION_RELEASING);
+}
+
 static bool by_hand(struct world *w, enum action action, struct dice *d)
 {
 	struct controller *c = &w->controllers[roll(d, CONTROLLERS)];
@@ -263,7 +281,7 @@ static bool by_hand(struct world *w, enum action action, struct dice *d)
 		return !part_find(c, id) && part_add(w, c, id, ipus, false);
 	case ACT_HAND_SQUAT:
 		id = (int)roll(d, (uint32_t)w->n_ids);
-		if (!w->tracker[id].ipus || w->tracker[id].phase != PARTITION_CREATING)
+		if (!may_squat(w, id))
 			return false;
 		c = &w->controllers[w->tracker[id].controller];
 		ipus = roll(d, 2) ? w->tracker[id].ipus : ipus;
