@@ -120,6 +120,23 @@ subtest 'an annotated Pod\'s life' => sub {
 	}, seconds => 30);
 };
 
+subtest 'the tracker can\'t be written' => sub {
+	my $fault = http('POST', $sim->url('admin', '/sim/api/faults'), json => { kind => 'status', status => 403, verb => 'patch',
+		resource => 'configmaps', count => 0, message => 'exceeded quota: configmaps' });
+	is($fault->{status}, 204, 'somebody\'s quota') or diag($fault->{content});
+	make_job('unwritten', ipusPerJobInstance => '1');
+	my $event;
+	wait_until('an Event about the tracker', sub {
+		($event) = grep { $_->{reason} eq 'TrackerUnwritable' && $_->{involvedObject}{kind} eq 'ConfigMap' }
+			@{ api('GET', '/api/v1/namespaces/ipu-operator/events')->{json}{items} };
+	});
+	like($event->{message}, qr/can't be written.*exceeded quota/, '… which says why');
+	http('DELETE', $sim->url('admin', '/sim/api/faults'));
+	wait_until('it goes on', sub { job_state('unwritten') eq 'Running' }, seconds => 45);
+	api('DELETE', "$jobs/unwritten", {});
+	wait_until('and goes', sub { !job_status('unwritten') }, seconds => 30);
+};
+
 subtest 'the certificate' => sub {
 	my $secret = api('GET', '/api/v1/namespaces/ipu-operator/secrets/ipu-operator-certificates')->{json};
 	is_deeply([ sort keys %{ $secret->{data} } ], [qw(ca.crt ca.key tls.crt tls.key)], 'the Secret holds it');

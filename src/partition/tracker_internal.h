@@ -23,6 +23,7 @@
 #define TRACKER_TAKEN_OVER "TrackerTakenOver" /* reasons of on_report */
 #define TRACKER_DAMAGED    "TrackerDamaged"
 #define TRACKER_SUPERSEDED "TrackerSuperseded"
+#define TRACKER_UNWRITABLE "TrackerUnwritable"
 
 /* A value, counted: what is wanted and what is there are mostly the same one. */
 struct text {

@@ -423,6 +423,18 @@ static void count_write(struct shard *s, const struct err *err)
 		       NULL, (double)(clock_mono_us() - s->sent_us) / 1e6);
 }
 
+/* The first time: until it can be written again nothing is asked of a controller. Where nobody
+ * answers at all, nobody would take the Event either, and readiness says so. */
+static void tell_unwritable(struct shard *s, const struct err *err)
+{
+	if (s->err.kind == ERR_NONE && err->kind != ERR_UNAVAILABLE)
+		tracker_report(
+			s->t, TRACKER_UNWRITABLE, s->name,
+			"ConfigMap %s/%s can't be written, and no partition is made, reset or "
+			"removed meanwhile: %.200s",
+			s->t->ns, s->name, err->msg);
+}
+
 static void write_failed(struct shard *s, const struct err *err)
 {
 	if (err->maybe_applied)
@@ -433,10 +445,12 @@ static void write_failed(struct shard *s, const struct err *err)
 	/* Somebody else was faster: look, then write what is still missing; but not at the
 	 * network's speed, if that goes on (or the namespace isn't there). */
 	if ((err->kind == ERR_CONFLICT || err->kind == ERR_EXISTS || err->kind == ERR_NOT_FOUND) &&
-	    ++s->lost <= LOST_AT_ONCE)
+	    ++s->lost <= LOST_AT_ONCE) {
 		tracker_look_soon(s->t);
-	else
-		shard_retry_later(s, err);
+		return;
+	}
+	tell_unwritable(s, err);
+	shard_retry_later(s, err);
 }
 
 static void on_write(void *arg, const struct err *err, const struct kube_response *response)

@@ -476,6 +476,38 @@ static void test_take_over_meddled(void)
 	close_row();
 }
 
+/* What a person sees of writes that fail: the first one of each bad time. */
+static void test_unwritable(void)
+{
+	static const char fault[] = "{\"verb\":\"patch\",\"resource\":\"configmaps\",\"count\":0,"
+				    "\"kind\":\"status\",\"status\":%d,\"message\":\"no room\"}";
+	static const struct {
+		int status;
+		bool reported;
+	} rows[] = {{403, true}, {500, true}, {409, true}, {503, false}};
+	struct keeper *k;
+	char z[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		open_row("a write is refused");
+		k = lead();
+		ok(WITHIN(1000, k->synced), "it leads");
+		snprintf(z, sizeof(z), fault, rows[i].status);
+		inject_api(z);
+		put(k, "one", "u", "{\"v\":1}");
+		WITHIN(60000, false);
+		is_int(k->reports, rows[i].reported, "%d: reported once", rows[i].status);
+		if (rows[i].reported) {
+			is_str(k->reason, "TrackerUnwritable", "as that");
+			has_str(k->report, "no room", "with the API server's words");
+		}
+		sim_api_clear_faults(api);
+		ok(WITHIN(60000, is_stored("one", "{\"v\":1}")), "it goes on");
+		keeper_free(k);
+		close_row();
+	}
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -493,5 +525,6 @@ int main(void)
 	test_late_create();
 	test_take_over();
 	test_take_over_meddled();
+	test_unwritable();
 	return done_testing();
 }
