@@ -3,25 +3,24 @@
 #
 # What starting processes in workers costs, by ipu-launcher and by a script that calls kubectl exec, in
 # the same Pods on three real nodes: mpirun -np 8 over 4 workers, one command, 64 commands at once, and
-# the memory of those that stay open. Not part of make check; from the build folder, as root:
+# the memory of those that stay open. From the build folder, as root:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/remote.pl [--runs=7] [--open=64]
+#     TOP_BUILDDIR=$PWD ../t/bench/remote.pl [--runs=7] [--open=64] [--json=FILE]
 #
-# needs what t/cluster needs. Prints for each: the median, then all runs in order of size.
+# needs what t/cluster needs.
 
 use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib", "$FindBin::Bin/../cluster/lib";
-use Getopt::Long qw(GetOptions);
+use Bench qw(figure finish options);
 use IpuTest qw(run spit test_dir wait_until);
 use Scenario;
 use Scenario::Mpi qw(create_launcher_job);
 use Scenario::Real;
 use Test::More;
 
-my %opt = (runs => 7, open => 64);
-GetOptions(\%opt, map { "$_=i" } keys %opt) or die "see the beginning of $0\n";
+my $opt = options(2400, runs => 7, open => 64);
 
 # Runs in the launcher. Ours and theirs take turns, so that a busy machine is as busy for both.
 my $script = <<'END';
@@ -49,8 +48,8 @@ for agent in "$ours" "$theirs"; do
 	wait
 done
 END
-$script =~ s/RUNS/$opt{runs}/g;
-$script =~ s/OPEN/$opt{open}/g;
+$script =~ s/RUNS/$opt->{runs}/g;
+$script =~ s/OPEN/$opt->{open}/g;
 
 my $back = Scenario::Real->new('nodes');
 my $s = bless { back => $back, programs => [], controllers => [] }, 'Scenario';
@@ -71,11 +70,20 @@ for my $line (split /\n/, $result->{out}) {
 	push @{ $seen{"$what $agent"} }, $first;
 	push @{ $seen{"$what-cpu $agent"} }, $cpu[0] + $cpu[1] if @cpu;
 }
-for my $what (sort keys %seen) {
-	my @all = sort { $a <=> $b } @{ $seen{$what} };
-	my $rest = @all > $opt{runs} ? "(" . @all . " processes, $all[0] to $all[-1])" : "(@all)";
-	say sprintf '%-32s %9.3f  %s', $what, $all[ @all / 2 ], $rest;
+sub of ($what, $agent, $per = 1) { return [ map { $_ / $per } @{ $seen{"$what $agent"} // die "nothing of $what $agent\n" } ] }
+sub ratio ($what) { my ($ours, $theirs) = (of($what, 'kubeexec.sh'), of($what, 'kubectl.sh')); return [ map { $ours->[$_] / $theirs->[$_] } 0 .. $#$ours ] }
+
+for my $agent (qw(kubeexec.sh kubectl.sh)) {
+	my $is_ours = $agent eq 'kubeexec.sh';
+	my $name = $is_ours ? 'ipu-launcher' : 'kubectl';
+	my @bar = $is_ours ? (bar => '<= 0.5') : ();
+	figure("mpirun -np 8 over 4 workers, by $name", 's', of('mpirun', $agent), id => "remote-mpirun-$name");
+	figure("one command, by $name", 's', of('at-once-1', $agent), id => "remote-one-$name");
+	figure("$opt->{open} at once, by $name", 's', of("at-once-$opt->{open}", $agent), id => "remote-many-$name");
+	figure('… CPU of the near ends', 's', of("at-once-$opt->{open}-cpu", $agent), @bar, id => "remote-cpu-$name");
+	figure('… resident memory of one that stays open', 'MB', of('Rss:', $agent, 1000), $is_ours ? (bar => '<= 2.5') : (), id => "remote-memory-$name");
 }
+figure('mpirun: ipu-launcher / kubectl', 'times', ratio('mpirun'), bar => '< 1', id => 'remote-mpirun-ratio');
 $s->finish(1);
 $back->down;
-done_testing;
+finish();

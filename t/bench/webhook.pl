@@ -1,17 +1,15 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a review costs: wrk against the webhooks of ipu-operator, over TLS, reviews of an IPUJob and of an
-# annotated Pod on connections that are kept, then with a connection each; and what memory becomes of it.
-# Only the new job asks the API server: what is kept of its answers for seconds, and with --tried the
-# simulator's dry run of two Pods each time. Not part of make check; from the build folder:
+# What a review costs: the webhooks of ipu-operator, over TLS, reviews of an IPUJob and of an annotated Pod on connections that are kept;
+# and what memory becomes of it. Only the new job asks the API server: what is kept of its answers for seconds, and with --tried=1 the
+# simulator's dry run of two Pods each time. From the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/webhook.pl [--connections=4] [--seconds=5] [--runs=5] [--soak=1000000] [--tried=1]
-#         [--fifo=10] [--pause=0]
+#     TOP_BUILDDIR=$PWD ../t/bench/webhook.pl [--connections=4] [--seconds=3] [--runs=5] [--soak=1000000] [--tried=1]
+#         [--fifo=10] [--pause=0] [--json=FILE]
 #
-# needs wrk, taskset and two processors: the operator is on the first, wrk on the second, and the
-# simulator, idle by then, wherever there is room. Prints median and spread of the rates, of the 99th
-# percentile as wrk sees it (of all that there can be, then of 2,000 a second), and of the operator's processor time, which a busy machine falsifies less.
+# needs two processors: the operator is on the first, the load (t/tools/bench_load.c) on the second, and the simulator, idle by then,
+# wherever there is room. Reviews for a second of the operator's processor, the rate by the clock, and the 99th percentile of 2,000 a second.
 # With --fifo=N (root) both go before everything else on the machine (SCHED_FIFO), so that it's they that are
 # measured; whatever else runs there stands still meanwhile.
 # With --soak=N, N reviews of all kinds afterwards, --seconds of them at a time with --pause seconds between,
@@ -21,25 +19,17 @@ use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Getopt::Long qw(GetOptions);
+use Bench qw(cpu_s figure finish note on_first on_second options resident_kb start_operator start_sim tool_on wait_ready);
 use IpuTest;
 use Test::More;
 use Time::HiRes qw(time);
 
-my %opt = (connections => 4, seconds => 5, runs => 5, soak => 0, tried => 0, fifo => 0, pause => 0);
-GetOptions(\%opt, map { "$_=i" } keys %opt) or die "see the beginning of $0\n";
-watchdog(120 + 6 * $opt{runs} * ($opt{seconds} + 5) + $opt{soak} / 500 * (1 + $opt{pause}));
-
-my %tool = map { $_ => program_or_skip($_) } qw(wrk taskset chrt);
-my @first = $opt{fifo} ? ($tool{chrt}, '-f', $opt{fifo}) : ();
+my $opt = options(3600, connections => 4, seconds => 3, runs => 5, soak => 0, tried => 0, fifo => 0, pause => 0);
+my @first = $opt->{fifo} ? (program_or_skip('chrt'), '-f', $opt->{fifo}) : ();
 my $dir = test_dir();
-my $sim = start('ipu-sim', args => ['--dir', "$dir/sim"]);
-my $daemon = start('ipu-operator', path => $tool{taskset}, args => [qw(-c 0), @first, program('ipu-operator'), '--roles', 'webhook',
-	'--kubeconfig', "$dir/sim/kubeconfig", (map { ('--set', "$_=127.0.0.1:0") }
-	qw(webhook.listen health.listen metrics.listen)),
-	map { ('--set', $_) } 'operatorNamespace=default', 'webhook.drainSeconds=0', 'webhook.dryRunPods=' . ($opt{tried} ? 'true' : 'false'),
-	'launcher.image=registry/launcher']);
-wait_until('the operator', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });
+my $sim = start_sim();
+my $daemon = start_operator($sim, roles => 'webhook', before => \@first, set => { 'webhook.dryRunPods' => $opt->{tried} ? 'true' : 'false' });
+wait_ready($daemon);
 
 # ---- reviews ----
 
@@ -82,69 +72,40 @@ my %case = (
 	'an annotated Pod' => ['/mutate-v1-pod', review('', 'v1', 'pods', $pod)],
 );
 
-# ---- wrk ----
+# ---- load ----
 
-sub cpu_ticks { return eval { my @f = split / /, slurp('/proc/' . $daemon->pid . '/stat') =~ s/^.*\) //sr; $f[11] + $f[12] } }
-sub resident_kb { return slurp('/proc/' . $daemon->pid . '/status') =~ /^VmRSS:\s+(\d+)/m ? $1 : 0 }
-sub load { return (split / /, slurp('/proc/loadavg'))[0] }
-
-sub wrk ($name, $seconds, $connections, %more) {
+sub load ($name, $connections, @more) {
 	my ($path, $body) = @{ $case{$name} };
-	my $script = spit("$dir/wrk.lua", qq{wrk.method = "POST"\nwrk.body = [==[$body]==]\n}
-		. qq{wrk.headers["Content-Type"] = "application/json"\n} . ($more{delay} ? "function delay() return $more{delay} end\n" : '')
-		. ($more{close} ? qq{wrk.headers["Connection"] = "close"\n} : ''));
-	my $before = cpu_ticks();
-	my $done = run([$tool{taskset}, qw(-c 1), @first, $tool{wrk}, '-t1', "-c$connections", "-d$seconds", '--latency', '-s', $script,
-		'https://localhost:' . $daemon->port('webhook') . "$path?timeout=10s"], seconds => 60 + $seconds);
-	$done->{status} == 0 or die "wrk: $done->{err}\n";
-	my $out = $done->{out};
-	die "$name: $out\n" if $out =~ /Non-2xx/ || ($out =~ /Socket errors/ && !$more{close});
-	my ($requests) = $out =~ /^\s*(\d+) requests in/m;
-	my ($rate) = $out =~ m{^Requests/sec:\s+([\d.]+)}m;
-	my ($p99, $unit) = $out =~ /^\s*99%\s+([\d.]+)(us|ms|s)\b/m;
-	$p99 *= { us => 0.001, ms => 1, s => 1000 }->{$unit};
-	return { rate => $rate, p99 => $p99, cpu => $requests * 100 / ((cpu_ticks() - $before) || 1), n => $requests };
+	my $before = cpu_s($daemon->pid);
+	my $said = tool_on([ on_second(), @first ], 'load', '--body=' . spit("$dir/review.json", $body), "--connections=$connections",
+		"--seconds=$opt->{seconds}", @more, 'https://127.0.0.1:' . $daemon->port('webhook') . "$path?timeout=10s");
+	$said->{cpu} = (cpu_s($daemon->pid) - $before) * $said->{seconds} / ($said->{seconds} + $said->{warm_seconds});
+	return $said;
 }
 
-sub show ($name, $runs, $key, $unit) {
-	my @sorted = sort { $a <=> $b } map { $_->{$key} } @$runs;
-	printf "  %-44s median %8.2f, from %8.2f to %8.2f\n", $unit, $sorted[ $#sorted / 2 ], @sorted[ 0, -1 ];
-	return;
+for my $name ($opt->{runs} ? sort keys %case : ()) {
+	note(sprintf '%s: %d bytes', $name, length $case{$name}[1]);
+	my $id = 'webhook-' . $name =~ tr/ /-/r;
+	my @runs = map { load($name, $opt->{connections}) } 1 .. $opt->{runs};
+	figure("reviews, $name: for a second of its core", 'reviews', [ map { $_->{requests} / $_->{cpu} } @runs ], bar => '>= 2000', id => $id);
+	figure('… by the clock', '/s', [ map { $_->{requests} / $_->{seconds} } @runs ], id => "$id-wall");
+	# 16 connections, each with its beat.
+	@runs = map { load($name, 16, '--rate=2000') } 1 .. $opt->{runs};
+	figure('… 99th percentile of 2,000 a second', 'ms', [ map { $_->{p99_us} / 1000 } @runs ], bar => '<= 5', id => "$id-p99");
+	figure('… and median', 'ms', [ map { $_->{p50_us} / 1000 } @runs ], id => "$id-p50");
 }
-
-printf "load %s, %d runs of %d s\n", load(), $opt{runs}, $opt{seconds};
-for my $name ($opt{runs} ? sort keys %case : ()) {
-	printf "%s, %d bytes, %d connections that are kept:\n", $name, length $case{$name}[1], $opt{connections};
-	my @runs = map { wrk($name, $opt{seconds}, $opt{connections}) } 1 .. $opt{runs};
-	show($name, \@runs, 'rate', 'reviews/s');
-	show($name, \@runs, 'p99', '99th percentile, ms');
-	show($name, \@runs, 'cpu', 'reviews for a second of its processor');
-	# 16 connections, each waits for 7 ms between two.
-	@runs = map { wrk($name, $opt{seconds}, 16, delay => 7) } 1 .. $opt{runs};
-	show($name, \@runs, 'rate', 'reviews/s, no more');
-	show($name, \@runs, 'p99', '99th percentile, ms');
-}
-if ($opt{runs}) {
-	my $name = 'defaults of a job';
-	printf "%s, a TLS handshake each:\n", $name;
-	my @runs = map { wrk($name, $opt{seconds}, $opt{connections}, close => 1) } 1 .. $opt{runs};
-	show($name, \@runs, 'rate', 'handshakes/s');
-	show($name, \@runs, 'cpu', 'handshakes for a second of its processor');
-}
-if ($opt{soak}) {
+if ($opt->{soak}) {
 	my ($n, $begin) = (0, time);
 	my @names = sort keys %case;
-	printf "memory: %d kB at the beginning\n", resident_kb();
-	for (my ($i, $next) = (0, 0); $n < $opt{soak}; $i++) {
-		$n += wrk($names[ $i % @names ], $opt{seconds}, $opt{connections})->{n};
-		if ($n >= $next || $n >= $opt{soak}) {
-			printf "memory: %d kB after %d reviews, %.0f s, load %s\n", resident_kb(), $n, time - $begin, load();
-			$next += $opt{soak} / 10;
+	note(sprintf 'memory: %d kB at the beginning', resident_kb($daemon->pid));
+	for (my ($i, $next) = (0, 0); $n < $opt->{soak}; $i++) {
+		$n += load($names[ $i % @names ], $opt->{connections})->{requests};
+		if ($n >= $next || $n >= $opt->{soak}) {
+			note(sprintf 'memory: %d kB after %d reviews, %.0f s', resident_kb($daemon->pid), $n, time - $begin);
+			$next += $opt->{soak} / 10;
 		}
-		sleep $opt{pause};
+		sleep $opt->{pause};
 	}
+	figure("memory after $n reviews", 'MB', [ resident_kb($daemon->pid) / 1000 ], id => 'webhook-memory');
 }
-$daemon->stop(status => 0);
-$sim->stop(status => 0);
-ok(1, 'measured');
-done_testing();
+finish($daemon, $sim);

@@ -1,0 +1,39 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# How the proxy's cost grows with partitions and with controllers (with jobs: memory.pl; with watchers: viewers.pl). From the build folder:
+#
+#     TOP_BUILDDIR=$PWD ../t/bench/growth.pl [--partitions=10,100,1000] [--controllers=1,4,16,64] [--json=FILE]
+
+use v5.36;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Bench qw(cpu_s figure finish options partitions resident_kb start_operator start_proxy start_sim wait_ready);
+use IpuTest qw(http wait_until);
+use Test::More;
+
+my $opt = options(600, partitions => '10,100,1000', controllers => '1,4,16,64', runs => 1);
+
+for my $n (split /,/, $opt->{partitions}) {
+	my $sim = start_sim(controllers => 4, agents => 1 + int($n / 12), create_ms => 1);
+	my $proxy = start_proxy($sim, beside => 1);
+	my ($daemon, $begin) = ($proxy->{daemon}, Time::HiRes::time());
+	my ($cpu, $kb) = (cpu_s($daemon->pid), resident_kb($daemon->pid));
+	partitions($proxy, 1 .. $n);
+	figure("$n partitions, asked for one after the other: time", 's', [ Time::HiRes::time() - $begin ], id => "partitions-time-$n", series => 'partitions: time', n => $n);
+	figure('… CPU of the operator', 's', [ cpu_s($daemon->pid) - $cpu ], id => "partitions-cpu-$n", series => 'partitions: CPU', n => $n);
+	figure('… memory', 'MB', [ (resident_kb($daemon->pid) - $kb) / 1000 ], id => "partitions-memory-$n", series => 'partitions: memory', n => $n);
+	$_->stop(status => 0) for $daemon, $sim;
+}
+for my $n (split /,/, $opt->{controllers}) {
+	my $sim = start_sim(controllers => $n);
+	my $daemon = start_operator($sim, beside => 1, roles => 'proxy');
+	wait_ready($daemon);
+	my $ipus = 64 * $n;
+	wait_until('all controllers', sub { $ipus == (http('GET', $daemon->url('proxy', '/stats'))->{json}{total}{available} // 0) });
+	figure("$n controllers: CPU until all are known", 's', [ cpu_s($daemon->pid) ], id => "controllers-cpu-$n", series => 'controllers: CPU until known', n => $n);
+	figure('… memory', 'MB', [ resident_kb($daemon->pid) / 1000 ], id => "controllers-memory-$n", series => 'controllers: memory', n => $n);
+	$_->stop(status => 0) for $daemon, $sim;
+}
+finish();

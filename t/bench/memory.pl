@@ -1,0 +1,97 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# The operator's resident memory: idle, with 5,000 Pods and 1,000 ConfigMaps that have nothing to do with it, and with jobs that run,
+# 10, 100, 1,000 and 10,000 of them with two workers each; and what a job more costs in memory and processor time. From the build folder:
+#
+#     TOP_BUILDDIR=$PWD ../t/bench/memory.pl [--jobs=10,100,1000,10000] [--pods=5000] [--maps=1000] [--json=FILE]
+#
+# on ipu-sim. All roles but node are in one process, connected; each job is as `kubectl apply` and an API server leave it
+# (managedFields, last-applied), and has its partition. It takes about a minute.
+
+use v5.36;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Bench qw(cpu_s figure finish job note options resident_kb start_operator start_sim tool tool_end tool_path wait_ready write_requests);
+use IpuTest qw(http start wait_until);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $opt = options(900, jobs => '10,100,1000,10000', pods => 5000, maps => 1000, runs => 1);
+my ($workers, $path) = (2, '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+my @steps = split /,/, $opt->{jobs};
+my $controllers = 1 + int($steps[-1] * $workers / 1000);
+my %sim_opt = (nodes => 1 + int($steps[-1] * $workers / 100), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
+my ($sim, $daemon);
+
+# Of resident memory, what it settles at: the same twice in a row.
+sub settled () {
+	my ($last, $same) = (0, 0);
+	return wait_until('its memory to settle', sub {
+		my $now = resident_kb($daemon->pid);
+		$same = $now == $last ? $same + 1 : 0;
+		$last = $now;
+		return $same == 10 && $now;
+	}, seconds => 60) / 1000;
+}
+
+sub begin (%more) {
+	$sim = start_sim(%sim_opt, %more);
+	run_operator();
+	return settled();
+}
+
+sub run_operator () {
+	$daemon = start_operator($sim, beside => 1, roles => 'controller,proxy,webhook', set => { 'webhook.dryRunPods' => 'false' });
+	wait_ready($daemon);
+	wait_until('all controllers', sub { http('GET', $daemon->url('proxy', '/stats'))->{json}{total}{available} });
+	return;
+}
+
+sub end () { $_->stop(status => 0) for $daemon, $sim; return }
+
+sub container () { return { name => 'main', image => 'registry.example/other:1', env => [ map { { name => "SETTING_$_", value => "value $_" } } 1 .. 8 ] } }
+
+# ---- what has nothing to do with it ----
+
+my (@idle, @unrelated);
+for my $run (1 .. $opt->{runs}) {
+	my $idle = begin();
+	push @idle, $idle;
+	tool('api', "--kubeconfig=$sim->{kubeconfig}", write_requests('unrelated',
+		map({ [ POST => '/api/v1/namespaces/default/pods', { apiVersion => 'v1', kind => 'Pod', metadata => { name => "other-$_", labels => { app => 'other' } },
+			spec => { containers => [ container() ] } } ] } 1 .. $opt->{pods}),
+		map { [ POST => '/api/v1/namespaces/default/configmaps', { apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => "other-$_" },
+			data => { settings => 'x' x 2000 } } ] } 1 .. $opt->{maps}));
+	push @unrelated, settled() - $idle;
+	end();
+}
+figure('resident memory, idle, all roles, connected', 'MB', \@idle, bar => '<= 8', id => 'memory-idle');
+figure("growth by $opt->{pods} unrelated Pods and $opt->{maps} ConfigMaps", 'MB', \@unrelated, bar => '< 1', id => 'memory-unrelated');
+
+# ---- jobs ----
+
+for my $jobs (@steps) {
+	my $idle = begin(controllers => $controllers);
+	my $cpu = cpu_s($daemon->pid);
+	my $file = write_requests('jobs', map { [ POST => $path, job("training-$_", ipus => $workers, workers => $workers, kept => 1) ] } 1 .. $jobs);
+	my $begin = time;
+	my $eyes = start('bench-api', path => tool_path('api'), ports => 0, args => [ "--kubeconfig=$sim->{kubeconfig}", '--connections=4',
+		"--until=ipujobs:status.launcherStatus=Running:$jobs", $file ]);
+	my $took = tool_end($eyes)->{seen_at} - $begin;
+	$cpu = cpu_s($daemon->pid) - $cpu;
+	my $all = settled();
+	my $pods = $jobs * $workers;
+	my $is_last = $jobs == 10_000;
+	figure("memory with $jobs jobs and $pods Pods, all Running", 'MB', [$all], $is_last ? (bar => '<= 60') : (), id => "memory-$jobs", series => 'jobs: memory', n => $jobs);
+	$daemon->stop(status => 0);
+	run_operator();
+	wait_until('it to know all', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_jobs\{state="Running"\} $jobs$/m });
+	figure('… and of one that finds them there', 'MB', [ settled() ], $is_last ? (bar => '<= 60') : (), id => "memory-found-$jobs");
+	figure("… for a job and its $workers Pods", 'bytes', [ ($all - $idle) * 1e6 / $jobs ], id => "memory-job-$jobs") if $jobs >= 100;
+	figure("… CPU of the operator for each, until they run", 'ms', [ 1000 * $cpu / $jobs ], id => "cpu-job-$jobs", series => 'jobs: CPU for each', n => $jobs);
+	figure('… time for each', 'ms', [ 1000 * $took / $jobs ], id => "time-job-$jobs", series => 'jobs: time for each', n => $jobs);
+	end();
+}
+finish();
