@@ -53,7 +53,7 @@ my $made_of = <<'END';
 	for (const element of document.querySelectorAll('*')) {
 		found.add(element.localName);
 		for (const { name, value } of element.attributes)
-			if (/^on|^(src|srcdoc|href|action|formaction|style|xlink:href|data|ping|manifest)$/i.test(name))
+			if (!(name === 'style' && /^(--(at|n): -?\d+; ?)+$/.test(value)) && /^on|^(src|srcdoc|href|action|formaction|style|xlink:href|data|ping|manifest)$/i.test(name))
 				found.add(`${element.localName} ${name}=${value}`);
 	}
 	return [...found].sort();

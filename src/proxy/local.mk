@@ -36,20 +36,19 @@ nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
 proxy_ldadd = libproxy.a $(partition_ldadd)
 
-# The page's files as they are served: page.js is hours.js and page.js, one behind the other; without indentation, empty lines and
-# lines of comment (but the licence's); as they are then, and compressed ahead of time.
+# The page's files as they are served, and these compressed ahead of time: page.js is hours.js, queue.js and page.js, one behind
+# the other; what *.sed says is left out.
 page_folder = src/proxy/page
-page_files = $(page_folder)/index.html $(page_folder)/page.css $(page_folder)/hours.js $(page_folder)/page.js $(page_folder)/icon.svg
+page_files = $(page_folder)/index.html $(page_folder)/page.css $(page_folder)/hours.js $(page_folder)/queue.js \
+	$(page_folder)/page.js $(page_folder)/icon.svg $(page_folder)/html.sed $(page_folder)/css.sed $(page_folder)/js.sed
 dist_noinst_DATA = $(page_files)
 CLEANFILES += src/proxy/page_text.c
-page_strip = sed -e 's/^[[:blank:]]*//' -e '/^$$/d' -e '/SPDX/b' -e '/^\/\//d' \
-	-e '/^\/\*.*\*\/$$/d' -e '/^\/\*/,/\*\/$$/d' -e '/^<!-- .*-->$$/d'
-page_bytes = (cd $(srcdir)/$(page_folder) && cat $(1)) | $(page_strip) >$@.text && gzip -9 -n -c $@.text >$@.gz && \
-	$(call c_bytes,$@.text,page_$(2)) && $(call c_bytes,$@.gz,page_$(2)_gz)
+page_bytes = (cd $(srcdir)/$(page_folder) && cat $(2) | sed -f $(1).sed) >$@.text && gzip -9 -n -c $@.text >$@.gz && \
+	$(call c_bytes,$@.text,page_$(3)) && $(call c_bytes,$@.gz,page_$(3)_gz)
 src/proxy/page_text.c: $(page_files) src/proxy/local.mk
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
-		$(call page_bytes,index.html,html) && $(call page_bytes,page.css,css) && \
-		$(call page_bytes,hours.js page.js,js) && $(call page_bytes,icon.svg,svg); \
+		$(call page_bytes,html,index.html,html) && $(call page_bytes,css,page.css,css) && \
+		$(call page_bytes,js,hours.js queue.js page.js,js) && $(call page_bytes,html,icon.svg,svg); \
 	} >$@.new && rm -f $@.gz $@.text && mv $@.new $@
 
 check_PROGRAMS += t/unit/proxy_test

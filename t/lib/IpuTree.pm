@@ -51,10 +51,13 @@ sub file_text {
 # A file of the live page as it's served (src/proxy/local.mk).
 sub page_text {
 	my ($name) = @_;
-	my $text = join '', map { file_text("src/proxy/page/$_") } $name eq 'page.js' ? 'hours.js' : (), $name;
-	$text =~ s{^[ \t]+}{}gm;
-	$text =~ s{^(?!.*SPDX)(?://.*|/\*(?:.*\*/|[^*]*(?:\n(?!.*\*/$).*)*\n.*\*/)|<!-- .*-->|)\n}{}gm;
-	return $text;
+	my ($kind) = map { s/svg/html/r } $name =~ /(\w+)$/;
+	my @files = ($name eq 'page.js' ? qw(hours.js queue.js) : (), $name);
+	my $folder = top_srcdir() . '/src/proxy/page';
+	open(my $in, '-|', 'sh', '-c', 'cd "$1" && shift && sed=$1 && shift && cat "$@" | sed -f "$sed"', 'sh', $folder, "$kind.sed", @files)
+		or die "sed: $!\n";
+	local $/;
+	return scalar <$in>;
 }
 
 # The layer that a file of src/ or include/ belongs to.

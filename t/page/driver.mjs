@@ -140,7 +140,8 @@ const of_page = {
 		: page.screenshot({ path, fullPage: full, animations: 'disabled', caret: 'hide', scale: 'css' }),
 	axe: judge,
 	size: (page, { width, height }) => page.setViewportSize({ width, height }),
-	media: (page, { dark, reduced }) => page.emulateMedia({
+	media: (page, { dark, reduced, forced }) => page.emulateMedia({
+		...(forced === undefined ? {} : { forcedColors: forced ? 'active' : 'none' }),
 		...(dark === undefined ? {} : { colorScheme: dark ? 'dark' : 'light' }),
 		...(reduced === undefined ? {} : { reducedMotion: reduced ? 'reduce' : 'no-preference' }),
 	}),

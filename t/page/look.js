@@ -10,6 +10,9 @@ globalThis.look = {
 	text: selector => look.words(look.one(selector)),
 	shown: element => Boolean(element) && element.checkVisibility({ visibilityProperty: true }) && element.getClientRects().length > 0,
 
+	// Whether something that is known isn't drawn yet: a large change takes some frames.
+	busy: () => look.one('main').getAttribute('aria-busy') === 'true',
+
 	connection: () => look.one('[data-connection]')?.dataset.connection ?? '',
 
 	// The numbers at the top: {used: 12, …}; a text that isn't a number alone stays a text.

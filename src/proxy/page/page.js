@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The live page (doc/design/page.md): keeps what live and live/events say, and shows it. What has
-// changed is drawn once in the next animation frame: nodes are kept by key, and written to only
-// where something is another one. Strings become text, never markup.
+// changed is drawn in animation frames, a few ms in each: nodes are kept by key, and written to only
+// where something is another one. Strings become text, never markup. hours.js and queue.js are
+// served in front of it, as one module with it.
 
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (selector) => document.querySelector(selector);
@@ -28,23 +29,27 @@ function fill(node, attributes, children = []) {
 const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const draw = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-// Keeps parent's children in step with items: one node a key, made once, moved only where it must be.
-function keep(parent, items, keyOf, create, update) {
+// Keeps parent's children in step with items: one node a key, made once, moved only where it must be. Makes and moves
+// at most so many; returns whether there is more to do.
+function keep(parent, items, keyOf, create, update, most = Infinity) {
 	const old = parent.kept ?? new Map();
 	const kept = parent.kept = new Map();
 	for (const item of items) {
 		const key = keyOf(item);
-		kept.set(key, old.get(key) ?? create(item));
+		if (old.has(key)) kept.set(key, old.get(key));
 		old.delete(key);
 	}
 	for (const node of old.values()) node.remove();
 	let at = parent.firstChild;
 	for (const item of items) {
-		const node = kept.get(keyOf(item));
+		const key = keyOf(item), node = kept.get(key) ?? (most > 0 && create(item));
+		if (node !== at && most-- <= 0) return true;
+		kept.set(key, node);
 		update(node, item);
 		if (node === at) at = at.nextSibling;
 		else parent.insertBefore(node, at);
 	}
+	return false;
 }
 
 // A table's rows: each is its key, then the cells' texts; the first cell is the row's heading.
@@ -93,13 +98,13 @@ function tick() {
 // ---- what is known ----
 
 // Which parts of the page show what a change has.
-const SHOWN = {total: ["racks"], put: ["racks", "queue", "usage"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
+const SHOWN = {total: ["totals"], put: ["grid", "queue", "usage", "table"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
 const KINDS = ["controllers", "partitions", "waiting"];
 const pod = {known: false, total: {}, order: [], steps: [], usage: [], history: {period: 60, end: "", points: []},
 	controllers: new Map(), partitions: new Map(), waiting: new Map()};
 let names = new Map(), limits = ""; // by owner's key and namespace; what may not be seen
-const dirty = {partitions: new Set(), parts: new Set()}; // keys, and parts of the page
-let planned = false;
+const dirty = {racks: new Set(), partitions: new Set(), parts: new Set()}; // keys, and parts of the page
+let planned = false, byController = new Map();
 
 function plan(...parts) {
 	for (const part of parts) dirty.parts.add(part);
@@ -107,7 +112,20 @@ function plan(...parts) {
 	planned = true;
 }
 
-const touchAll = () => [...pod.partitions.keys()].forEach((key) => dirty.partitions.add(key));
+// All that is drawn of some partitions (those of others: racks alone).
+function touch(keys) {
+	for (const key of keys) {
+		const p = pod.partitions.get(key);
+		dirty.partitions.add(key);
+		if (p) dirty.racks.add(p.controller);
+	}
+}
+
+function touchAll() {
+	touch(pod.partitions.keys());
+	for (const key of pod.controllers.keys()) dirty.racks.add(key);
+}
+const regroup = () => { byController = Map.groupBy(pod.partitions.values(), (p) => p.controller); };
 
 function heardTime(iso) {
 	const t = Date.parse(iso);
@@ -121,7 +139,8 @@ function takeSnapshot({controllers, partitions, waiting, ...rest}) {
 	for (const kind of KINDS) pod[kind] = new Map(kinds[kind].map((item) => [item.key, item]));
 	touchAll();
 	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
-	if (!pod.known && rest.history.points.length < 60) $("[name=hours]").checked = hours = 1;
+	regroup();
+	if (!pod.known) fitRange(rest.history.points.length);
 	Object.assign(pod, rest, {known: true, order: [...pod.waiting.keys()]});
 	plan(...Object.values(SHOWN).flat(), "about");
 }
@@ -129,11 +148,15 @@ function takeSnapshot({controllers, partitions, waiting, ...rest}) {
 // A change's drops, then its puts, then the queue's order.
 function takeChange({time, drop = {}, put = {}, ...rest}) {
 	heardTime(time);
+	const moved = [...drop.partitions ?? [], ...(put.partitions ?? []).map((p) => p.key)];
+	touch(moved);
 	for (const kind of KINDS) {
 		for (const key of drop[kind] ?? []) pod[kind].delete(key);
 		for (const item of put[kind] ?? []) pod[kind].set(item.key, item);
 	}
-	for (const key of [...drop.partitions ?? [], ...(put.partitions ?? []).map((p) => p.key)]) dirty.partitions.add(key);
+	touch(moved);
+	if (moved.length) regroup();
+	for (const c of pod.controllers.values()) if (put.controllers?.includes(c) || c.reserved?.length) dirty.racks.add(c.key);
 	pod.order = [...new Set([...rest.order ?? [], ...pod.order, ...pod.waiting.keys()])].filter((key) => pod.waiting.has(key));
 	pod.total = rest.total ?? pod.total;
 	pod.usage = rest.usage ?? pod.usage;
@@ -141,7 +164,7 @@ function takeChange({time, drop = {}, put = {}, ...rest}) {
 	if (rest.steps) pod.steps = [...pod.steps, ...rest.steps.filter((step) => step.n > last)].slice(-200);
 	if (rest.points && rest.points.end !== end)
 		pod.history = {period, end: rest.points.end, points: [...points, ...rest.points.points].slice(-86400 / period)};
-	for (const part of [...Object.keys(rest), "put"]) plan(...(SHOWN[part] ?? []));
+	for (const part of [...Object.keys(rest), "put"]) plan(...(SHOWN[part] ?? []), "totals");
 }
 
 // Who it is, as far as is known: "team-a/train", or the namespace and the key's beginning.
@@ -226,19 +249,22 @@ const largestOf = (item) => Math.max(0, ...Object.keys(item.fits ?? {}).filter((
 
 const racksInOrder = () => [...pod.controllers.values()].sort((a, b) => a.number - b.number);
 
-function drawRacks() {
+// Which racks there are; what is in them is drawn by and by.
+function drawGrid() {
 	const racks = racksInOrder();
-	const byController = Map.groupBy(pod.partitions.values(), (p) => p.controller);
-	for (const key of byController.keys()) if (!pod.controllers.has(key)) racks.push({key, lost: "their controller is not known"});
-	keep(grid, racks, (c) => c.key, rackNode, (node, c) => updateRack(node, c, byController.get(c.key) ?? []));
-	for (const key of dirty.partitions) updateBlocks(key);
-	dirty.partitions.clear();
-	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.focused && document.activeElement === document.body);
+	for (const key of byController.keys()) if (!pod.controllers.has(key)) racks.push({key});
+	keep(grid, racks, (c) => c.key, rackNode, () => {});
 	set(grid, "class", racks.length < 5 ? "few" : racks.length < 10 ? "some" : null);
 	sayEmpty(racks);
 }
 
+function drawRack(key) {
+	const node = grid.kept.get(key);
+	if (node) updateRack(node, pod.controllers.get(key) ?? {key, lost: "their controller is not known"}, byController.get(key) ?? []);
+}
+
 function rackNode(c) {
+	dirty.racks.add(c.key);
 	return make("article", {class: "rack", "data-controller": c.key}, make("h3", {}, make("span"), make("small")), make("p", {class: "marks"}),
 		make("p", {class: "rack-fit"}), make("div", {class: "domains"}), make("div", {class: "foot"}, make("p"), make("div", {class: "chips"})));
 }
@@ -253,6 +279,7 @@ function updateRack(node, c, partitions) {
 	fill(node, {"data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, nonode: c.noReadyNode, inexact: !c.lost && !c.exact}).join(" ")});
 	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
 	say(title.lastChild, calledOf(c));
+	set(node, "aria-label", c.lost ? "Elsewhere" : fullNameOf(c));
 	say(fit, c.lost ? "" : n ? `${n} × ${wanted}` : `no ${wanted}`);
 	set(fit, "class", n ? "rack-fit yes" : "rack-fit");
 	set(say(marks, [errors && `${errors} in error`, ...marksOf(c)].filter(Boolean).join(" · ")), "class", errors ? "marks bad" : "marks");
@@ -317,7 +344,7 @@ function measure() {
 	if (fitting === unit) return;
 	grid.style.setProperty("--unit", `${unit = fitting}px`);
 	touchAll();
-	plan("racks");
+	plan();
 }
 
 // A block's words, as long as there's room for them.
@@ -417,27 +444,35 @@ let chosen = "", lastChosen; // the key, and what was known of it last
 
 function choose(key) {
 	const panel = $("#details"), inside = panel.contains(document.activeElement);
-	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", null);
+	for (const node of openers()) set(node, "aria-expanded", null);
+	const from = openers()[0];
 	set(panel, "data-details", (chosen = key) || null).hidden = !key;
-	if (key) showDetails();
-	else if (inside) current?.focus();
+	if (!key) return void (inside && from?.focus());
+	showDetails();
+	set(panel, "class", null);
+	const block = openers()[0]?.getBoundingClientRect(), over = panel.getBoundingClientRect();
+	if (block && block.bottom > over.top && block.left < over.right && block.right > over.left) set(panel, "class", "high");
 }
+
+// What stands for the one that is chosen: its blocks, or its row's button.
+const openers = () => blocks.get(chosen) ?? [...$$("#waiting button")].filter((node) => node.closest("li").dataset.waiting === chosen);
 
 const podsOf = (p) => p.pods ?? (seen(p)?.pods ?? []).filter((one) => (one.instance ?? p.instance ?? 0) === (p.instance ?? 0));
 
 function showDetails() {
-	const here = pod.partitions.get(chosen), p = lastChosen = here ?? lastChosen;
+	const here = pod.partitions.get(chosen) ?? pod.waiting.get(chosen), p = lastChosen = here ?? lastChosen;
 	if (!p) return;
-	for (const node of blocks.get(chosen) ?? []) set(node, "aria-expanded", "true");
+	for (const node of openers()) set(node, "aria-expanded", "true");
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? seen(p)?.kind;
-	const rows = [["Owner", [kind, who(p)].join(" ")],
+	const rows = p.message !== undefined ? waitingRows(p, here) : [["Owner", [kind, who(p)].join(" ")],
 		["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
 		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && seen(p)?.message], ["Since", exact(new Date(p.since))],
+		["Ends", p.external || !/active|resetting/.test(p.state) ? "" : p.endsBy ? `by ${exact(new Date(p.endsBy))} at the latest` : "no known end"],
 		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${ipus(p.ipus)}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
-	title.hidden = ul.hidden = p.external === true;
+	title.hidden = ul.hidden = p.external === true || p.message !== undefined;
 	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
@@ -489,82 +524,6 @@ function sayEmpty(racks) {
 		: "No V-IPU controller is configured. Name one (in the chart: vipuControllers), and its rack stands here.");
 }
 
-// ---- queue, namespaces, steps ----
-
-const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota"};
-const reasonOf = (word) => REASONS[word] ?? word.replace(/([a-z])([A-Z])/g, "$1 $2");
-
-const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
-const sayTag = (node, item) => set(say(node, item.namespace ? shadeOf(item.namespace).tag : ""), "class", `tag ${item.namespace ? colourOf(item) : "nobody"}`);
-
-function queueRow(item) {
-	return make("li", {"data-waiting": item.key}, make("b", {class: "position"}),
-		make("p", {class: "who"}, tagNode(), make("span")), make("b", {class: "size"}),
-		make("p", {class: "why"}, make("b"), " – ", make("small", {class: "unseen"}), make("span")),
-		make("p", {class: "quota", hidden: ""}, make("span", {class: "meter", "aria-hidden": "true"}, make("i")), make("span")),
-		make("p", {class: "ahead"}, make("span"), " · waits ", make("time")));
-}
-
-function drawQueue() {
-	const items = pod.order.map((key) => pod.waiting.get(key)), kept = new Map();
-	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
-		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0), free = Math.min(size, c.reservedIPUs);
-		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${free} free, ${size - free} still in use`});
-	}
-	let heads = items.filter((item) => kept.has(item.key)), ahead = 0, position = 0;
-	keep($("#waiting"), items, (item) => item.key, queueRow, (node, item) => {
-		const [place, owner, size, why, quota, last] = node.children;
-		fill(node, {"data-position": ++position, "data-reason": item.reason});
-		say(place, String(position));
-		say(sayTag(owner.firstChild, item).nextSibling, who(item));
-		say(size, ipus(item.ipus));
-		say(why.firstChild, item.reason === "WaitingInQueue" && heads.length === 1 && heads[0] !== item
-			? `Kept for ${items.indexOf(heads[0]) + 1}, ${who(heads[0])}` : reasonOf(item.reason));
-		const words = (!item.name && seen(item)?.message) || item.message || "no more is known";
-		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
-		say(why.children[1], known);
-		say(why.lastChild, words.slice(known.length));
-		quota.hidden = !item.quota;
-		if (item.quota) {
-			say(quota.lastChild, `${item.quota.used} of ${ipus(item.quota.limit)} in use`);
-			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
-		}
-		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
-		say(last.firstChild, [/^(Quota|Policy)/.test(item.reason) ? "" : line, kept.get(item.key)?.where, `priority ${item.priority}`].filter(Boolean).join(" · "));
-		sayTime(last.lastChild, item.since, true);
-		ahead += item.ipus;
-	});
-	$("#queue-empty").hidden = items.length > 0;
-}
-
-function drawUsage() {
-	const rows = new Map(pod.usage.map(({namespace, ipuHours}) => [namespace, {namespace, hours: ipuHours, ipus: 0}]));
-	for (const {namespace, ipus} of pod.partitions.values()) {
-		if (namespace === undefined) continue;
-		if (!rows.has(namespace)) rows.set(namespace, {namespace, hours: 0, ipus: 0});
-		rows.get(namespace).ipus += ipus;
-	}
-	const sorted = [...rows.values()].sort((a, b) => (a.namespace === "") - (b.namespace === "") || b.hours - a.hours || (a.namespace < b.namespace ? -1 : 1));
-	keep($("#usage"), sorted, (row) => row.namespace, (row) => make("tr", {"data-usage": row.namespace},
-		make("th", {scope: "row"}, tagNode(), make("span")), make("td", {class: "n"}), make("td", {class: "n"})), (node, row) => {
-		const [name, size, share] = node.children;
-		say(sayTag(name.firstChild, row).nextSibling, row.namespace || "all others");
-		say(size, row.namespace ? String(row.ipus) : "");
-		say(share, row.hours.toFixed(row.hours < 1 ? 2 : row.hours < 100 ? 1 : 0));
-	});
-	$("#usage").parentNode.hidden = !($("#usage-empty").hidden = sorted.length > 0);
-}
-
-function drawSteps() {
-	keep($("#happened"), [...pod.steps].reverse(), (step) => step.n, (step) => make("li", {"data-step": step.n}, make("time"),
-		make("b", {class: `step ${step.step}`}, step.step), make("span"), make("small")), (node, step) => {
-		sayTime(node.firstChild, step.time, false);
-		say(node.children[2], who(step));
-		say(node.lastChild, [ipus(step.ipus), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
-	});
-	$("#steps-empty").hidden = pod.steps.length > 0;
-}
-
 // ---- the whole of it ----
 
 function tableOfRacks() {
@@ -578,39 +537,62 @@ function tableOfRacks() {
 function sayAbout() {
 	const t = new Date(pod.since), whole = now() - t > 86400000;
 	for (const node of $$("[data-since]"))
-		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}, when this process started`), "title", exact(t));
+		set(say(node, whole ? "in the last 24 hours" : `since ${clock(t)}, when this process started`), "title", `${exact(t)}; another replica, which may answer after a reload, has its own`);
 	say($("#about"), `ipu-operator ${pod.version} · ${pod.mode === "full" ? "jobs and Pods are named"
 		: names.size ? `jobs that you may see are named${limits && `; ${limits}`}` : "owners are keys; ipuctl ui names those that you may see"}`);
 }
 
+// In this order; the sums are last, when all that they are of is drawn.
+const PARTS = [["queue", drawQueue], ["usage", drawUsage], ["steps", drawSteps], ["about", sayAbout], ["hours", drawHours], ["table", drawTable], ["totals", drawSums]];
+const DRAW_MS = 3; // a frame; what is left then is drawn in the next one
+
+function drawTable() {
+	if (!$("#racks-table").hidden) tableOfRacks();
+}
+
+function drawSums() {
+	if (!current?.isConnected) comeTo(grid.querySelector(".block"), current?.focused && document.activeElement === document.body);
+	drawTotals();
+	drawPicker();
+	if (pointed === null) $("#chart svg")?.onpointerleave();
+	if (pod.history.points.length < 15) drawHours();
+}
+
+// One thing that is to be drawn: false where there is none. The rest of a part with many rows goes to the next frame.
+function drawNext(rest) {
+	if (dirty.parts.delete("grid")) return drawGrid(), true;
+	for (const [keys, drawOne] of [[dirty.racks, drawRack], [dirty.partitions, updateBlocks]])
+		for (const key of keys) return keys.delete(key), drawOne(key), true;
+	const part = PARTS.find(([name]) => dirty.parts.delete(name));
+	if (part?.[1]()) rest.add(part[0]);
+	return Boolean(part);
+}
+
 function redraw() {
-	const {parts} = dirty;
+	const end = performance.now() + DRAW_MS, rest = new Set();
 	planned = false;
-	dirty.parts = new Set();
 	if (!pod.known) return;
-	if (parts.has("racks")) {
-		drawTotals();
-		drawPicker();
-		drawRacks();
-		if (!$("#racks-table").hidden) tableOfRacks();
-	}
-	for (const [part, drawPart] of [["queue", drawQueue], ["usage", drawUsage], ["steps", drawSteps], ["about", sayAbout]]) if (parts.has(part)) drawPart();
-	if (parts.has("hours")) drawHours();
-	else if (parts.has("racks") && pointed === null) $("#chart svg")?.onpointerleave();
+	while (drawNext(rest))
+		if (performance.now() > end) break;
+	for (const name of rest) dirty.parts.add(name);
+	const more = dirty.racks.size + dirty.partitions.size + dirty.parts.size > 0;
+	set($("main"), "aria-busy", more);
+	if (more) plan();
 }
 
 function listenToControls() {
 	document.addEventListener("change", ({target}) => {
 		if (target.name === "size") history.replaceState(null, "", `#${wanted = Number(target.value)}`);
-		else hours = Number(target.value);
-		plan("racks", "hours");
+		else range = Number(target.value);
+		for (const key of pod.controllers.keys()) dirty.racks.add(key);
+		plan("totals", "hours");
 	});
 	for (const button of $$("button[data-table]")) button.addEventListener("click", () => {
 		const shown = button.getAttribute("aria-pressed") !== "true", name = button.dataset.table;
 		set(button, "aria-pressed", shown);
 		$(`#${name}-table`).hidden = !shown;
 		$(name === "racks" ? "#grid" : "#chart").hidden = shown;
-		plan(name);
+		plan(name === "racks" ? "table" : name);
 	});
 	new ResizeObserver(() => plan("hours")).observe($("#chart"));
 	new ResizeObserver(measure).observe(grid);
@@ -715,7 +697,7 @@ async function learnNames() {
 		names = new Map(told.items.map((item) => [item.owner + item.namespace, item]));
 		limits = told.limited ?? "";
 		touchAll();
-		plan("racks", "queue", "steps", "about");
+		plan("queue", "steps", "about", "table", "totals");
 	}
 }
 
@@ -727,6 +709,7 @@ function comeBack() {
 }
 
 listenToBlocks();
+listenToQueue();
 listenToControls();
 document.addEventListener("visibilitychange", comeBack);
 addEventListener("online", comeBack);
