@@ -25,6 +25,12 @@ struct job_timing {
 				    * workers; 0: not waited for */
 };
 
+/* A Pod that was there, on this partition and for this run, and has gone. */
+struct job_lost {
+	uint32_t instance, run;
+	char partition[PARTITION_ID_MAX + 1];
+};
+
 struct job_view {
 	const struct job *job;
 	const struct job_timing *timing;
@@ -32,6 +38,9 @@ struct job_view {
 	/* All Pods whose name or owner is the job's, in any order. */
 	const struct job_pod *const *pods;
 	size_t n_pods;
+	/* What is known of Pods that have gone, of an instance the last one: by this process. */
+	const struct job_lost *lost;
+	size_t n_lost;
 	/* All ConfigMaps with the job's label, in any order. */
 	const struct job_files *const *files;
 	size_t n_files;

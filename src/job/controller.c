@@ -41,6 +41,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		free(ctx->uid);
 		free(ctx->trouble);
 		ctx->trouble = NULL;
+		ctx->n_lost = 0;
 		ctx->told_wait = NULL;
 		ctx->warned = ctx->claimed = ctx->told_group = false;
 		ctx->support = (struct job_supported){0};
@@ -61,6 +62,7 @@ static void free_ctx(struct job_ctx *ctx)
 	free(ctx->key);
 	free(ctx->uid);
 	free(ctx->trouble);
+	free(ctx->lost);
 	free(ctx);
 }
 
@@ -188,6 +190,8 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.now_ms = clock_wall_ms(),
 		.pods = pods.items,
 		.n_pods = pods.n,
+		.lost = ctx->lost,
+		.n_lost = ctx->n_lost,
 		.files = files,
 		.n_files = n_files,
 		.group_known = job_groups_known(ctx->c->groups),
@@ -358,6 +362,33 @@ static void tell_of_pod(struct job_controller *c, struct str key, const struct j
 		job_count_failed(ctx, is);
 }
 
+/* It was there, and isn't: where nobody saw it in deletion, its absence alone would say that it was
+ * never made. */
+static void note_lost(struct job_controller *c, struct str key, const struct job_pod *pod)
+{
+	struct job_ctx *ctx = map_get(c->ctxs, key);
+	const struct job_item *item = kube_store_get(c->jobs, key);
+	const struct job_instance *mem;
+	size_t i = 0;
+
+	if (!ctx || !item || !pod->partition || pod->gated || !pod->owner_uid ||
+	    strcmp(pod->owner_uid, item->job->uid) != 0 || strcmp(ctx->uid, item->job->uid) != 0 ||
+	    pod->instance < 0 || (size_t)pod->instance >= count_places(item->job))
+		return;
+	mem = job_memory(item->job, (uint32_t)pod->instance);
+	if (mem->complete || mem->over)
+		return; /* what follows from that is known without it */
+	while (i < ctx->n_lost && ctx->lost[i].instance != pod->instance)
+		i++;
+	if (i == ctx->n_lost)
+		ctx->lost = xrealloc(ctx->lost, ++ctx->n_lost * sizeof(*ctx->lost));
+	ctx->lost[i] = (struct job_lost){
+		.instance = (uint32_t)pod->instance,
+		.run = mem->run,
+	};
+	snprintf(ctx->lost[i].partition, sizeof(ctx->lost[i].partition), "%s", pod->partition);
+}
+
 static void on_pod_change(void *arg, struct str key, const void *old, const void *item)
 {
 	struct job_controller *c = arg;
@@ -367,6 +398,8 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 	(void)key;
 	if (c->started)
 		tell_of_pod(c, job_key, was, is);
+	if (was && (!is || strcmp(was->uid, is->uid) != 0))
+		note_lost(c, str_of(was->job_key), was);
 	/* A label that somebody changed takes it from one job to another. */
 	if (was && is && strcmp(was->job_key, is->job_key) != 0)
 		kube_workqueue_add(c->queue, str_of(was->job_key));

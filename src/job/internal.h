@@ -60,7 +60,9 @@ struct job_ctx {
 	/* Monotonic: counts of Pods alone aren't written before, and the time to the next of them.
 	 */
 	int64_t counts_at_ms, counts_wait_ms;
-	bool warned; /* of the template */
+	bool warned;           /* of the template */
+	struct job_lost *lost; /* owned: Pods that have gone, of each instance the last one */
+	size_t n_lost;
 	struct job_supported support;
 	bool told_group;              /* that there is nobody for its schedulingPolicy */
 	bool claimed;                 /* of a job that another operator ran: its partitions */

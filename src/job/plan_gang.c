@@ -174,6 +174,18 @@ static void look_at_gang(struct work *w, struct gang *g)
 	}
 }
 
+static void look_at_lost(struct work *w)
+{
+	for (size_t i = 0; i < w->v->n_lost; i++) {
+		const struct job_lost *lost = &w->v->lost[i];
+		struct gang *g = lost->instance < w->n ? &w->gangs[lost->instance] : NULL;
+
+		if (g && g->mem->run == lost->run && g->part->id &&
+		    strcmp(g->part->id, lost->partition) == 0)
+			g->lost = true;
+	}
+}
+
 void job_plan_gangs(struct work *w)
 {
 	size_t workers = w->n * w->job->workers;
@@ -192,6 +204,7 @@ void job_plan_gangs(struct work *w)
 		g->workers = w->places + i * w->job->workers;
 		look_at_gang(w, g);
 	}
+	look_at_lost(w);
 }
 
 void job_plan_gangs_done(struct work *w)

@@ -26,6 +26,7 @@ struct gang { /* one instance, and its Pods */
 	const struct job_pod *preempted;     /* Kueue takes its place away */
 	uint32_t gated, queued;              /* workers behind our gate; behind Kueue's */
 	const struct job_pod *conflict, *on; /* on: may run, and says on which partition */
+	bool lost;     /* a Pod of this run was on this partition, and has gone */
 	bool outdated; /* a Pod is made from another template than the job has now */
 	bool running_now;
 };

@@ -597,6 +597,13 @@ static void plan_leaving(struct work *w, struct gang *g)
 		job_run_renew(g, false, "a Pod of it was deleted before all of them were there");
 }
 
+/* The same, and nobody saw it in deletion. */
+static bool has_lost(const struct gang *g)
+{
+	return !g->mem->complete && g->lost && g->part->state == PARTITION_STATE_ACTIVE &&
+	       job_plan_is_for_this_run(g);
+}
+
 static void plan_living(struct work *w, struct gang *g)
 {
 	if (g->conflict) {
@@ -605,6 +612,12 @@ static void plan_living(struct work *w, struct gang *g)
 	}
 	if (!g->mem->complete && g->leaving && !g->stuck) {
 		plan_leaving(w, g);
+		return;
+	}
+	if (has_lost(g)) {
+		job_plan_wait(w, NULL, PARTITION_WHY_NONE,
+			      "a Pod has gone before all of them were there");
+		job_run_renew(g, false, "a Pod of it was deleted before all of them were there");
 		return;
 	}
 	if (find_end(w, g) || find_time_out(w, g) || find_move(w, g))

@@ -59,6 +59,7 @@ struct world {
 	const char *problem;
 	const char *trouble;
 	bool taken; /* that is that somebody has a name */
+	bool lost;  /* a Pod of the first instance's run has gone from its partition */
 	struct wpart parts[MAX_INSTANCES];
 	struct wpod pods[MAX_PODS]; /* by number */
 	bool by_file;
@@ -74,6 +75,7 @@ struct sight {
 	uint32_t surplus[MAX_INSTANCES];
 	struct job_pod pods[MAX_PODS];
 	const struct job_pod *listed[MAX_PODS];
+	struct job_lost lost;
 	struct job_files files[MAX_INSTANCES];
 	const struct job_files *listed_files[MAX_INSTANCES];
 	char file_names[MAX_INSTANCES][32];
@@ -280,6 +282,10 @@ static inline void look(const struct world *w, struct sight *s)
 	s->view.surplus = s->surplus;
 	s->view.older = w->older;
 	s->view.trouble = w->trouble;
+	s->lost.run = w->status.n_instances ? w->status.instances[0].run : 0;
+	memcpy(s->lost.partition, s->ids[0], strlen(s->ids[0]) + 1);
+	s->view.lost = &s->lost;
+	s->view.n_lost = w->lost;
 	s->view.trouble_event = w->taken ? "NameConflict" : w->trouble ? "PodRefused" : NULL;
 }
 

@@ -41,6 +41,7 @@ static void read_job_word(struct world *w, const char *text)
 		{"deadline", &w->deadline},
 		{"ttl", &w->ttl},
 		{"foreign", &w->foreign},
+		{"lost", &w->lost},
 	};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
