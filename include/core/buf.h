@@ -7,6 +7,7 @@
 #define IPU_CORE_BUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,11 +20,18 @@ struct buf {
 	size_t limit; /* most bytes that it may hold */
 	char *base;   /* the allocation, private */
 	size_t cap;   /* its size, private */
+	size_t dirty; /* bytes of it that were written since it was wiped last, private */
+	/* What it holds is wiped before the memory is given away or back: when the buffer is
+	 * cleared, consumed to its end, moved or done. Set before the first byte; kept by buf_done.
+	 */
+	bool secret;
 };
 
-#define BUF_INIT(limit_bytes) {.limit = (limit_bytes)}
+#define BUF_INIT(limit_bytes)   {.limit = (limit_bytes)}
+#define BUF_SECRET(limit_bytes) {.limit = (limit_bytes), .secret = true}
 
 void buf_init(struct buf *b, size_t limit_bytes);
+void buf_init_secret(struct buf *b, size_t limit_bytes);
 void buf_done(struct buf *b);  /* frees; the buffer is empty and usable afterwards */
 void buf_clear(struct buf *b); /* empty, memory kept */
 

@@ -37,6 +37,11 @@ enum json_type {
  * ERR_LIMIT. Strict RFC 8259: UTF-8 is checked, trailing bytes are an error; of a key that comes
  * twice in one object, readers see the first. */
 int json_parse(struct str s, struct json_doc **ret, struct err *err);
+/* The same, and what the document holds is wiped when it's freed. (Of the launcher's back-end, what
+ * libfyaml itself holds meanwhile isn't.) */
+int json_parse_secret(struct str s, struct json_doc **ret, struct err *err);
+/* Overwrites a string where it stands, in a document that was parsed; nothing for others. */
+void json_blank(const struct json *v);
 void json_doc_free(struct json_doc *doc); /* NULL is fine */
 void json_doc_freep(struct json_doc **doc);
 #define CLEANUP_JSON __attribute__((cleanup(json_doc_freep)))
@@ -79,7 +84,8 @@ struct jmut_doc; /* owns all its values; arena: what is replaced in it goes with
 struct jmut;     /* NULL stands for "not there" */
 
 struct jmut_doc *jmut_doc_new(void);
-void jmut_doc_free(struct jmut_doc *doc); /* NULL is fine */
+struct jmut_doc *jmut_doc_new_secret(void); /* wiped when it's freed */
+void jmut_doc_free(struct jmut_doc *doc);   /* NULL is fine */
 void jmut_doc_freep(struct jmut_doc **doc);
 #define CLEANUP_JMUT __attribute__((cleanup(jmut_doc_freep)))
 struct jmut *jmut_root(const struct jmut_doc *doc);

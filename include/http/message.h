@@ -89,6 +89,9 @@ unsigned http_headers_retry_after_ms(const struct http_headers *h);
 /* The token of the only Authorization field; STR_NULL where there is none, or it isn't a bearer's
  * (RFC 6750, 2.1). */
 struct str http_headers_bearer(const struct http_headers *h);
+/* The other way round, a field's value: "Bearer TOKEN", terminated, in memory of its own and
+ * nowhere else; the caller wipes and frees it. */
+char *http_bearer(struct str token);
 
 /* ERR_INVALID as http_headers_add says. */
 int http_header_check(struct str name, struct str value, struct err *err);

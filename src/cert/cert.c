@@ -202,7 +202,7 @@ static void start(struct cert *c, enum doing doing, struct kube_request *req)
 
 static void write_secret(struct cert *c)
 {
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new_secret();
 	struct jmut *root = jmut_object(doc), *meta = jmut_need_object(doc, root, "metadata");
 	struct kube_request req = {.json = root};
 

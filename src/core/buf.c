@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/fault.h"
+#include "core/str.h"
 
 #define MIN_CAP 256
 
@@ -18,14 +19,30 @@ void buf_init(struct buf *b, size_t limit_bytes)
 	*b = (struct buf)BUF_INIT(limit_bytes);
 }
 
+void buf_init_secret(struct buf *b, size_t limit_bytes)
+{
+	*b = (struct buf)BUF_SECRET(limit_bytes);
+}
+
+/* Only what was written: a buffer of 64 KB that carries 300 bytes at a time costs no more than
+ * they do. */
+static void wipe(struct buf *b)
+{
+	if (b->secret)
+		str_wipe(b->base, b->dirty);
+	b->dirty = 0;
+}
+
 void buf_done(struct buf *b)
 {
+	wipe(b);
 	free(b->base);
-	buf_init(b, b->limit);
+	*b = (struct buf){.limit = b->limit, .secret = b->secret};
 }
 
 void buf_clear(struct buf *b)
 {
+	wipe(b);
 	b->p = b->base;
 	b->len = 0;
 }
@@ -54,9 +71,11 @@ int buf_reserve(struct buf *b, size_t len, char **ret_p, struct err *err)
 				return err_set(err, ERR_LIMIT, 0, "no memory for %zu bytes", cap);
 			if (b->len)
 				memcpy(base, b->p, b->len);
+			wipe(b);
 			free(b->base);
 			b->base = base;
 			b->cap = cap;
+			b->dirty = b->len;
 		}
 		b->p = b->base;
 	}
@@ -67,6 +86,9 @@ int buf_reserve(struct buf *b, size_t len, char **ret_p, struct err *err)
 void buf_commit(struct buf *b, size_t len)
 {
 	b->len += len;
+	size_t end = (size_t)(b->p - b->base) + b->len;
+	if (end > b->dirty)
+		b->dirty = end;
 }
 
 int buf_append(struct buf *b, const void *p, size_t len, struct err *err)
@@ -114,12 +136,16 @@ int buf_vprintf(struct buf *b, struct err *err, const char *fmt, va_list ap)
 		if (large) {
 			vsnprintf(large, (size_t)n + 1, fmt, again);
 			r = buf_append(b, large, (size_t)n, err);
+			if (b->secret)
+				str_wipe(large, (size_t)n);
 			free(large);
 		} else {
 			err_set(err, ERR_LIMIT, 0, "no memory for %d bytes", n);
 		}
 	}
 	va_end(again);
+	if (b->secret)
+		str_wipe(small, sizeof(small));
 	return r;
 }
 
@@ -138,9 +164,11 @@ char *buf_steal(struct buf *b, size_t *ret_len)
 	size_t len = b->len;
 	char *p;
 
-	if (b->base && b->p == b->base) {
+	/* Shrinking may move it, and leave a copy behind. */
+	if (b->base && b->p == b->base && !b->secret) {
 		p = xrealloc(b->base, len + 1);
 		b->base = NULL;
+		b->dirty = 0;
 	} else {
 		p = xrealloc(NULL, len + 1);
 		if (len)

@@ -30,6 +30,12 @@ int json_impl_invalid(struct str s, size_t pos, struct err *err, const char *wha
 	return err_set(err, ERR_INVALID, 0, "line %zu, column %zu: %s", line, column, what);
 }
 
+void json_blank(const struct json *v)
+{
+	struct str s = json_str(v);
+	str_wipe((char *)(uintptr_t)s.p, s.len);
+}
+
 int json_impl_too_deep(struct err *err)
 {
 	return err_set(err, ERR_LIMIT, 0, "nested deeper than %d levels", JSON_MAX_DEPTH);

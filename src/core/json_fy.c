@@ -6,6 +6,7 @@
  */
 #include "core/json_fy.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,8 @@ void json_fy_free(struct fy_json_doc *doc)
 	while (doc->chunks) {
 		struct fy_json_chunk *c = doc->chunks;
 		doc->chunks = c->next;
+		if (doc->secret)
+			str_wipe(c, malloc_usable_size(c));
 		free(c);
 	}
 	free(doc);
@@ -253,9 +256,22 @@ bool json_next(struct json_iter *it)
 
 /* ---- building ---- */
 
+static struct jmut_doc *doc_new(bool secret)
+{
+	struct fy_json_doc *doc = xcalloc(1, sizeof(*doc));
+
+	doc->secret = secret;
+	return (struct jmut_doc *)doc;
+}
+
 struct jmut_doc *jmut_doc_new(void)
 {
-	return xcalloc(1, sizeof(struct fy_json_doc));
+	return doc_new(false);
+}
+
+struct jmut_doc *jmut_doc_new_secret(void)
+{
+	return doc_new(true);
 }
 
 void jmut_doc_free(struct jmut_doc *doc)

@@ -39,6 +39,7 @@ struct fy_json_doc {
 	char *free;
 	size_t left;
 	bool may_fail; /* a peer decides how much it needs: NULL instead of the end */
+	bool secret;   /* wiped behind */
 };
 
 /* They return NULL without memory, if the document may fail; else they end the process. */

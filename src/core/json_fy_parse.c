@@ -260,7 +260,7 @@ static int check_bytes(struct str s, struct err *err)
 	return 0;
 }
 
-int json_parse(struct str s, struct json_doc **ret, struct err *err)
+static int parse_doc(struct str s, bool secret, struct json_doc **ret, struct err *err)
 {
 	struct parser *p;
 	int r;
@@ -275,12 +275,13 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 	p = xcalloc(1, sizeof(*p));
 	p->err = err;
 	buf_init(&p->text, SIZE_MAX);
+	p->text.secret = secret;
 	p->doc = fault_realloc(NULL, sizeof(*p->doc));
 	if (!p->doc) {
 		free(p);
 		return no_memory(err);
 	}
-	*p->doc = (struct fy_json_doc){.may_fail = true};
+	*p->doc = (struct fy_json_doc){.may_fail = true, .secret = secret};
 	r = parse_events(p, s);
 	if (r == 0 && !p->doc->root)
 		r = json_impl_invalid(s, 0, err, "the document is empty");
@@ -291,4 +292,14 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 	buf_done(&p->text);
 	free(p);
 	return r;
+}
+
+int json_parse(struct str s, struct json_doc **ret, struct err *err)
+{
+	return parse_doc(s, false, ret, err);
+}
+
+int json_parse_secret(struct str s, struct json_doc **ret, struct err *err)
+{
+	return parse_doc(s, true, ret, err);
 }

@@ -9,6 +9,7 @@
 #include "core/json_impl.h"
 
 #include <float.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -93,6 +94,35 @@ static void alc_free(void *ctx, void *p)
 
 static const yyjson_alc counted_alc = {alc_malloc, alc_realloc, alc_free, NULL};
 
+/* The same for what holds secrets. yyjson says at no free how much it is. */
+static void secret_free(void *ctx, void *p)
+{
+	(void)ctx;
+	if (p)
+		str_wipe(p, malloc_usable_size(p));
+	free(p);
+}
+
+static void *secret_realloc(void *ctx, void *p, size_t old_size, size_t size)
+{
+	void *moved = alc_malloc(ctx, size);
+	if (moved) {
+		memcpy(moved, p, old_size < size ? old_size : size);
+		secret_free(ctx, p);
+	}
+	return moved;
+}
+
+static void *small_malloc(void *ctx, size_t size)
+{
+	(void)ctx;
+	return malloc(size);
+}
+
+static const yyjson_alc secret_alc = {alc_malloc, secret_realloc, secret_free, NULL};
+/* A document that is built grows by pieces, and never moves any. */
+static const yyjson_alc secret_mut_alc = {small_malloc, secret_realloc, secret_free, NULL};
+
 static bool is_container(yyjson_val *v)
 {
 	return yyjson_is_arr(v) || yyjson_is_obj(v);
@@ -119,7 +149,7 @@ static bool is_too_deep(yyjson_doc *doc)
 	return false;
 }
 
-int json_parse(struct str s, struct json_doc **ret, struct err *err)
+static int parse(struct str s, const yyjson_alc *alc, struct json_doc **ret, struct err *err)
 {
 	yyjson_read_err why;
 	char *p = (char *)(uintptr_t)s.p; /* only read, without YYJSON_READ_INSITU */
@@ -127,7 +157,7 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 
 	if (s.len == 0)
 		return json_impl_invalid(s, 0, err, "the document is empty");
-	doc = yyjson_read_opts(p, s.len, YYJSON_READ_BIGNUM_AS_RAW, &counted_alc, &why);
+	doc = yyjson_read_opts(p, s.len, YYJSON_READ_BIGNUM_AS_RAW, alc, &why);
 	if (!doc) {
 		if (why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
 			return err_set(err, ERR_LIMIT, 0, "no memory to parse %zu bytes", s.len);
@@ -139,6 +169,16 @@ int json_parse(struct str s, struct json_doc **ret, struct err *err)
 	}
 	*ret = (struct json_doc *)doc;
 	return 0;
+}
+
+int json_parse(struct str s, struct json_doc **ret, struct err *err)
+{
+	return parse(s, &counted_alc, ret, err);
+}
+
+int json_parse_secret(struct str s, struct json_doc **ret, struct err *err)
+{
+	return parse(s, &secret_alc, ret, err);
 }
 
 void json_doc_free(struct json_doc *doc)
@@ -291,6 +331,11 @@ bool json_next(struct json_iter *it)
 struct jmut_doc *jmut_doc_new(void)
 {
 	return json_impl_check(yyjson_mut_doc_new(NULL));
+}
+
+struct jmut_doc *jmut_doc_new_secret(void)
+{
+	return json_impl_check(yyjson_mut_doc_new(&secret_mut_alc));
 }
 
 void jmut_doc_free(struct jmut_doc *doc)
@@ -453,15 +498,17 @@ int json_write(const struct json *v, enum json_write_flags flags, struct buf *ou
 							 : YYJSON_WRITE_NOFLAG;
 	yyjson_write_err why;
 	size_t len = 0;
-	CLEANUP_FREE char *text = NULL;
+	const yyjson_alc *alc = out->secret ? &secret_alc : &counted_alc;
 
 	if (!v)
 		return err_set(err, ERR_INVALID, 0, "there is no JSON value to write");
-	text = is_view(v) ? yyjson_mut_val_write_opts(mut_of(v), yy_flags, &counted_alc, &len, &why)
-			  : yyjson_val_write_opts(val_of(v), yy_flags, &counted_alc, &len, &why);
+	char *text = is_view(v) ? yyjson_mut_val_write_opts(mut_of(v), yy_flags, alc, &len, &why)
+				: yyjson_val_write_opts(val_of(v), yy_flags, alc, &len, &why);
 	if (!text && why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION)
 		return err_set(err, ERR_LIMIT, 0, "no memory to write a JSON document");
 	if (!text)
 		return err_set(err, ERR_INTERNAL, 0, "JSON can't be written: %s", why.msg);
-	return buf_append(out, text, len, err);
+	int rc = buf_append(out, text, len, err);
+	alc->free(NULL, text);
+	return rc;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -95,6 +97,15 @@ static int with_config(const struct options *o, struct config *c)
 	return status;
 }
 
+/* What it knows of tokens and keys is nobody else's: no dump of it, and nobody of the same user
+ * reads its memory. Before anything is read; who is forked inherits it, until it executes another
+ * program. */
+static void keep_memory_private(void)
+{
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+}
+
 int main(int argc, char **argv)
 {
 	const char *page = getenv("IPU_CLOCK_PAGE");
@@ -103,6 +114,7 @@ int main(int argc, char **argv)
 	struct err err;
 	int status = 0;
 
+	keep_memory_private();
 	if (options_parse(argc, argv, &o, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);
 	fault_set(getenv("IPU_FAULT"));

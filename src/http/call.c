@@ -195,7 +195,7 @@ static int write_request(struct call *call, const struct http_request *req, stru
 	else if (req->method == HTTP_METHOD_POST || req->method == HTTP_METHOD_PUT ||
 		 req->method == HTTP_METHOD_PATCH)
 		length = 0;
-	buf_init(&call->request, MAX_REQUEST_BYTES);
+	buf_init_secret(&call->request, MAX_REQUEST_BYTES); /* Authorization */
 	rc = http_write_request(&call->request, req->method, req->target, call->pool->authority,
 				headers, n, length, err);
 	if (rc == 0)

@@ -279,7 +279,7 @@ struct http_codec *http_codec_new(enum http_codec_role role, const struct http_l
 	http_headers_init(&c->head.headers, c->limits.max_headers, c->limits.max_head_bytes);
 	buf_init(&c->line, c->limits.max_head_bytes);
 	buf_init(&c->name, c->limits.max_head_bytes);
-	buf_init(&c->value, c->limits.max_head_bytes);
+	buf_init_secret(&c->value, c->limits.max_head_bytes);
 	return c;
 }
 

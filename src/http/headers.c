@@ -18,7 +18,8 @@ void http_headers_init(struct http_headers *h, size_t max_fields, size_t max_byt
 	*h = (struct http_headers){0};
 	h->max_fields = max_fields ? max_fields : HTTP_MAX_HEADERS;
 	/* Two NULs a field come on top of what the limit counts. */
-	buf_init(&h->text, (max_bytes ? max_bytes : HTTP_MAX_HEAD_BYTES) + 2 * h->max_fields);
+	buf_init_secret(&h->text,
+			(max_bytes ? max_bytes : HTTP_MAX_HEAD_BYTES) + 2 * h->max_fields);
 }
 
 void http_headers_done(struct http_headers *h)
@@ -167,6 +168,17 @@ struct str http_headers_bearer(const struct http_headers *h)
 			return STR_NULL;
 	}
 	return token.len ? token : STR_NULL;
+}
+
+char *http_bearer(struct str token)
+{
+	static const char scheme[] = "Bearer ";
+	char *z = xcalloc(1, sizeof(scheme) + token.len);
+
+	memcpy(z, scheme, sizeof(scheme) - 1);
+	if (token.len > 0)
+		memcpy(z + sizeof(scheme) - 1, token.p, token.len);
+	return z;
 }
 
 bool http_headers_has_tag(const struct http_headers *h, const char *etag)

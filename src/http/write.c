@@ -45,7 +45,7 @@ int http_write_request(struct buf *out, enum http_method method, struct str targ
 		       const char *host, const struct http_header *headers, size_t n_headers,
 		       int64_t content_length, struct err *err)
 {
-	struct buf part = BUF_INIT(out->limit);
+	struct buf part = BUF_SECRET(out->limit);
 	int rc;
 
 	if (check_target(target, err) < 0)

@@ -47,9 +47,6 @@ static void connecting_free(void *p)
 {
 	struct connecting *c = p;
 	http_codec_free(c->codec);
-	/* The request holds a token. */
-	if (c->request.base)
-		str_wipe(c->request.base, c->request.cap);
 	buf_done(&c->request);
 	buf_done(&c->body);
 	for (size_t i = 0; i < c->n_protocols; i++)
@@ -402,7 +399,7 @@ struct op *ws_connect_start(struct net *net, struct scope *scope, const struct w
 	c->opts = req->opts;
 	c->codec = http_codec_new(HTTP_CODEC_RESPONSES, NULL);
 	http_codec_expect(c->codec, HTTP_METHOD_GET);
-	buf_init(&c->request, MAX_REQUEST_BYTES);
+	buf_init_secret(&c->request, MAX_REQUEST_BYTES);
 	buf_init(&c->body, MAX_REFUSAL_BYTES);
 	loop_timer_init(&c->timer, c->loop, on_timer, c);
 	loop_work_init(&c->refuse, c->loop, on_refuse, c);

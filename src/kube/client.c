@@ -208,6 +208,7 @@ struct call {
 	struct buf body;
 	int status;
 	bool is_path, reads;
+	const struct kube_resource *of; /* NULL: a path */
 	const char *verb, *resource;
 	kube_call_fn *cb;
 	void *arg;
@@ -271,7 +272,7 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 		return;
 	}
 	r.raw = buf_str(&c->body);
-	if (str_trim(r.raw).len > 0 && json_parse(r.raw, &doc, &why) < 0 && !c->is_path) {
+	if (str_trim(r.raw).len > 0 && kube_parse(c->of, r.raw, &doc, &why) < 0 && !c->is_path) {
 		why.kind = ERR_PROTOCOL;
 		err_wrap(&why, "the API server's answer isn't JSON");
 		why.maybe_applied = !c->reads;
@@ -299,6 +300,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 		   struct kube_xfer_req *ret, struct err *err)
 {
 	struct buf target = BUF_INIT(MAX_TARGET), body = BUF_INIT(KUBE_MAX_REQUEST_BYTES);
+	body.secret = kube_is_secret(r->resource);
 	size_t len;
 	if (kube_path_build(client->config->prefix, r, &target, err) < 0 ||
 	    write_body(r, &body, err) < 0) {
@@ -313,6 +315,7 @@ static int prepare(struct kube_client *client, const struct kube_request *r,
 		.target = buf_steal(&target, &len),
 		.content_type = body.len > 0 ? content_type(r) : NULL,
 		.reads = only_reads(r),
+		.secret = kube_is_secret(r->resource),
 		.urgent = r->urgent,
 		.no_retry = r->no_retry,
 		.slow = r->verb == KUBE_LIST || r->dry_run,
@@ -337,7 +340,9 @@ struct op *kube_call_start(struct kube_client *client, const struct kube_request
 	c->resource = resource_name(r);
 	c->is_path = r->path && r->path[0];
 	c->reads = only_reads(r);
+	c->of = r->resource;
 	buf_init(&c->body, r->max_response_bytes ? r->max_response_bytes : KUBE_MAX_RESPONSE_BYTES);
+	c->body.secret = kube_is_secret(r->resource);
 	scope_init(&c->scope);
 	loop_work_init(&c->work, client->loop, on_early, c);
 	op_begin(&c->op, scope, on_cancel);

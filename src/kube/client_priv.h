@@ -5,6 +5,7 @@
 #ifndef IPU_KUBE_CLIENT_PRIV_H
 #define IPU_KUBE_CLIENT_PRIV_H
 
+#include "core/json.h"
 #include "core/metrics.h"
 #include "http/client.h"
 #include "kube/client.h"
@@ -36,5 +37,10 @@ struct kube_client {
 	struct kube_client_metrics metrics;
 	struct kube_reach own_reach, *reach;
 };
+
+/* Of a Secret or a TokenReview: what is sent and what comes of it is wiped. NULL is fine. */
+bool kube_is_secret(const struct kube_resource *r);
+/* json_parse, or json_parse_secret of those. */
+int kube_parse(const struct kube_resource *r, struct str s, struct json_doc **ret, struct err *err);
 
 #endif

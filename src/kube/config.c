@@ -58,7 +58,7 @@ int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_
 		   struct err *err)
 {
 	/* Room for the reservation that meets the end of the file. */
-	struct buf b = BUF_INIT(KUBE_FILE_MAX_BYTES + 4096);
+	struct buf b = BUF_SECRET(KUBE_FILE_MAX_BYTES + 4096);
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)

@@ -12,6 +12,7 @@
 #include "core/list.h"
 #include "core/log.h"
 #include "exec_config.h"
+#include "http/message.h"
 #include "loop/backoff.h"
 
 #define RETRY_STAT_MS 5000  /* after a file that couldn't be read */
@@ -143,7 +144,7 @@ static int read_token(struct kube_cred *c, char **ret, uint64_t *ret_stamp, stru
 	if (token.p && !is_token(token))
 		rc = err_set(err, ERR_INVALID, 0, "%s holds no token", m->path ? m->path : "token");
 	else if (token.p)
-		*ret = xasprintf("Bearer %.*s", STR_ARG(token));
+		*ret = http_bearer(token);
 	if (bytes)
 		str_wipe(bytes, len);
 	return rc;

@@ -100,7 +100,7 @@ static int start(const struct kube_exec_config *exec, struct run *r)
 {
 	int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, why = 0;
 	*r = (struct run){.pid = -1, .pidfd = -1, .out = -1, .err = -1};
-	buf_init(&r->out_buf, KUBE_EXEC_MAX_OUTPUT_BYTES);
+	buf_init_secret(&r->out_buf, KUBE_EXEC_MAX_OUTPUT_BYTES);
 	if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 || pipe2(report, O_CLOEXEC) < 0)
 		why = errno;
 	if (why == 0 && (r->pid = fork()) < 0)
@@ -235,8 +235,6 @@ static void serve_run(int sock, const struct kube_exec_config *exec, uint32_t se
 	bool sent = write_all(sock, &reply, sizeof(reply)) &&
 		    write_all(sock, r.out_buf.p, reply.out_len) &&
 		    write_all(sock, r.err_tail, reply.err_len);
-	if (r.out_buf.len > 0)
-		str_wipe(r.out_buf.p, r.out_buf.len);
 	run_done(&r);
 	if (!sent)
 		_exit(0);

@@ -214,7 +214,7 @@ int kube_exec_credential_parse(const struct kube_exec_config *exec, struct str o
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct kube_exec_credential cred = {.token = NULL};
 	struct err why = ERR_INIT;
-	if (json_parse(str_trim(output), &doc, &why) < 0 ||
+	if (json_parse_secret(str_trim(output), &doc, &why) < 0 ||
 	    read_credential(exec, json_root(doc), &cred, &why) < 0) {
 		why.kind = ERR_INVALID;
 		err_copy(err, &why);

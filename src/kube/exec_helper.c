@@ -67,16 +67,9 @@ int kube_exec_helper_fork(const struct kube_config *config, struct kube_exec_hel
 	h->sock = pair[0];
 	h->pid = pid;
 	list_init(&h->runs);
-	buf_init(&h->in, KUBE_EXEC_MAX_OUTPUT_BYTES + KUBE_EXEC_STDERR_BYTES + 65536);
+	buf_init_secret(&h->in, KUBE_EXEC_MAX_OUTPUT_BYTES + KUBE_EXEC_STDERR_BYTES + 65536);
 	*ret = h;
 	return 0;
-}
-
-static void wipe_input(struct kube_exec_helper *h)
-{
-	if (h->in.len > 0)
-		str_wipe(h->in.p, h->in.len);
-	buf_done(&h->in);
 }
 
 static void close_socket(struct kube_exec_helper *h)
@@ -97,7 +90,7 @@ void kube_exec_helper_free(struct kube_exec_helper *h)
 	close_socket(h); /* the helper sees that, takes its plugin along and ends */
 	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	wipe_input(h);
+	buf_done(&h->in);
 	free(h);
 }
 
@@ -233,7 +226,7 @@ static bool take_reply(struct kube_exec_helper *h)
 		finish(r, well ? NULL : &err, out);
 		break;
 	}
-	str_wipe(h->in.p, whole);
+	str_wipe(h->in.p, whole); /* others may be behind it */
 	buf_consume(&h->in, whole);
 	next_run(h);
 	return true;

@@ -86,7 +86,7 @@ static void take_object(struct lister *l, const struct kube_piece *piece)
 		err_set(&err, ERR_LIMIT, 0, "the %s is larger than %zu bytes and is passed over",
 			l->opts.resource->kind, l->opts.max_object_bytes);
 		bad_object(l, piece, &err);
-	} else if (json_parse(piece->bytes, &doc, &err) < 0) {
+	} else if (kube_parse(l->opts.resource, piece->bytes, &doc, &err) < 0) {
 		err_wrap(&err, "the %s can't be read", l->opts.resource->kind);
 		bad_object(l, piece, &err);
 	} else {
@@ -232,6 +232,7 @@ struct op *kube_list_start(struct kube_client *client, const struct kube_list_op
 	l->ops = ops;
 	l->arg = arg;
 	kube_items_init(&l->items, l->opts.max_object_bytes);
+	l->items.buf.secret = kube_is_secret(opts->resource);
 	scope_init(&l->scope);
 	op_begin(&l->op, scope, on_cancel);
 	loop_work_init(&l->work, client->loop, ask_for_page, l);

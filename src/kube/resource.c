@@ -5,6 +5,8 @@
  */
 #include "kube/client.h"
 
+#include "client_priv.h"
+
 #include <stdio.h>
 
 #include "http/message.h"
@@ -134,4 +136,14 @@ const char *kube_verb_name(enum kube_verb verb)
 		[KUBE_UPDATE] = "update", [KUBE_PATCH] = "patch", [KUBE_DELETE] = "delete",
 	};
 	return names[verb];
+}
+
+bool kube_is_secret(const struct kube_resource *r)
+{
+	return r == &KUBE_SECRETS || r == &KUBE_TOKENREVIEWS;
+}
+
+int kube_parse(const struct kube_resource *r, struct str s, struct json_doc **ret, struct err *err)
+{
+	return kube_is_secret(r) ? json_parse_secret(s, ret, err) : json_parse(s, ret, err);
 }

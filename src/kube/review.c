@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/list.h"
 #include "core/map.h"
+#include "client_priv.h"
 
 #define KEY_SIZE     32
 #define MAX_ANSWER   ((size_t)256 << 10)
@@ -216,11 +217,14 @@ static void on_reviewed(void *arg, const struct err *err, const struct kube_resp
 	if (err) {
 		e->err = *err;
 		not_known(&e->err, "the token couldn't be reviewed");
-	} else if (json_parse(response->raw, &e->doc, &why) < 0) {
+	} else if (kube_parse(&KUBE_TOKENREVIEWS, response->raw, &e->doc, &why) < 0) {
 		e->err = why;
 	} else if (judge(e, json_root(e->doc), &why) < 0) {
 		e->err = why;
 	}
+	/* The answer says whose token it is, and says the token, too. */
+	if (e->doc)
+		json_blank(json_at(json_root(e->doc), "spec", "token", NULL));
 	wake(e);
 	if (e->err.kind == ERR_NONE)
 		e->until_ms = clock_mono_ms() + r->cache_ms;
@@ -232,7 +236,7 @@ static void on_reviewed(void *arg, const struct err *err, const struct kube_resp
 
 static void ask(struct entry *e, struct str token)
 {
-	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new_secret();
 	struct kube_reviewer *r = e->reviewer;
 	struct jmut *root = jmut_object(doc), *spec = jmut_object(doc), *list = jmut_array(doc);
 	struct kube_request req = {

@@ -105,7 +105,7 @@ void kube_items_init(struct kube_items *it, size_t max_object_bytes)
 void kube_items_done(struct kube_items *it)
 {
 	buf_done(&it->buf);
-	*it = (struct kube_items){.buf = BUF_INIT(it->buf.limit), .state = BEFORE};
+	*it = (struct kube_items){.buf = it->buf, .state = BEFORE};
 }
 
 static bool is_space(char c)

@@ -428,7 +428,7 @@ static void on_stream_body(void *arg, struct str chunk)
 				"the %s's event is larger than %zu bytes and is passed over",
 				w->opts.resource->kind, w->opts.max_object_bytes);
 			bad_line(w, &piece, &err);
-		} else if (json_parse(piece.bytes, &doc, &err) < 0) {
+		} else if (kube_parse(w->opts.resource, piece.bytes, &doc, &err) < 0) {
 			err_wrap(&err, "the %s's event can't be read", w->opts.resource->kind);
 			bad_line(w, &piece, &err);
 		} else {
@@ -606,6 +606,7 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	w->heard_ms = -1;
 	/* The object's envelope comes on top: {"type":"MODIFIED","object":…}. */
 	kube_lines_init(&w->lines, w->opts.max_object_bytes + 64);
+	w->lines.buf.secret = kube_is_secret(opts->resource);
 	scope_init(&w->scope);
 	w->reread = (struct backoff)BACKOFF_INIT(500, REREAD_MAX_MS);
 	/* It always has something to do; a stream may be silent for a while. */

@@ -53,6 +53,8 @@ static void xfer_free(void *p)
 {
 	struct xfer *x = p;
 	free(x->req.target);
+	if (x->req.secret)
+		str_wipe(x->req.body, x->req.body_len);
 	free(x->req.body);
 	buf_done(&x->refusal);
 	free(x);

@@ -25,6 +25,7 @@ struct kube_xfer_req {
 	bool reads;     /* the request changes nothing */
 	bool streaming; /* a watch: a connection of its own */
 	bool urgent;    /* doesn't wait behind others */
+	bool secret;    /* the body is wiped */
 	bool no_retry;
 	bool slow;               /* it may take its time, whether the server is well or not */
 	unsigned deadline_ms;    /* of all attempts; streaming: until the answer begins */

@@ -184,7 +184,7 @@ static void end_of_input(struct net_conn *conn)
 static void do_read(struct net_conn *conn)
 {
 	struct err err = ERR_INIT;
-	size_t budget = READ_BUDGET_BYTES, len;
+	size_t budget = READ_BUDGET_BYTES, len, most = 0;
 	conn->read_wait = 0;
 	if (conn->offer && conn->reading) {
 		conn->offer = false;
@@ -200,6 +200,7 @@ static void do_read(struct net_conn *conn)
 		if (status == IO_OK) {
 			conn->last_io_ms = clock_mono_ms();
 			budget -= len < budget ? len : budget;
+			most = len > most ? len : most;
 			deliver(conn, scratch, len);
 			/* A short read emptied the socket; TLS may hold more. */
 			if (!conn->tls && len < sizeof(scratch) && !is_done(conn)) {
@@ -218,6 +219,7 @@ static void do_read(struct net_conn *conn)
 			break;
 		}
 	}
+	str_wipe(scratch, most);
 	if (!is_done(conn))
 		watch(conn);
 }
@@ -524,8 +526,9 @@ struct net_conn *net_conn_of_fd(struct net *net, int fd)
 	loop_work_init(&conn->read_work, net->loop, on_read_work, conn);
 	loop_work_init(&conn->write_work, net->loop, on_write_work, conn);
 	loop_timer_init(&conn->timer, net->loop, on_timer, conn);
-	buf_init(&conn->in, LEFT_OVER_BYTES + READ_CHUNK_BYTES);
-	buf_init(&conn->out, LIMIT_BYTES);
+	/* Tokens and keys pass here; who reads them wipes them, and so do we. */
+	buf_init_secret(&conn->in, LEFT_OVER_BYTES + READ_CHUNK_BYTES);
+	buf_init_secret(&conn->out, LIMIT_BYTES);
 	conn->low_bytes = LOW_BYTES;
 	conn->high_bytes = HIGH_BYTES;
 	conn->stall_ms = STALL_MS;

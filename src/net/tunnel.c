@@ -94,7 +94,7 @@ void tunnel_start(struct tunnel *t, struct net_conn *conn, const char *target,
 {
 	static const struct net_conn_handler handler = {
 		.on_data = on_data, .on_eof = on_eof, .on_error = on_error};
-	struct buf request = BUF_INIT(MAX_HEAD_BYTES);
+	struct buf request = BUF_SECRET(MAX_HEAD_BYTES);
 	bool has_key = proxy->authorization != NULL;
 	struct err err = ERR_INIT;
 

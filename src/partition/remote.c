@@ -697,7 +697,7 @@ void partition_remote_free(struct partition_remote *r)
 	map_free(r->keys);
 	http_client_free(r->http);
 	tls_config_unref(r->origin.tls);
-	free(r->authorization);
+	partition_remote_drop_token(r);
 	free(r->host);
 	free(r->server_name);
 	free(r->token_file);

@@ -229,6 +229,14 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 
 /* ---- requests ---- */
 
+void partition_remote_drop_token(struct partition_remote *r)
+{
+	if (r->authorization)
+		str_wipe(r->authorization, strlen(r->authorization));
+	free(r->authorization);
+	r->authorization = NULL;
+}
+
 static void read_token(struct partition_remote *r)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -243,9 +251,10 @@ static void read_token(struct partition_remote *r)
 		r->err = err;
 		return;
 	}
-	free(r->authorization);
-	r->authorization = xasprintf("Bearer %.*s", STR_ARG(str_trim((struct str){token, len})));
+	partition_remote_drop_token(r);
+	r->authorization = http_bearer(str_trim((struct str){token, len}));
 	r->token_read_ms = now_ms;
+	str_wipe(token, len);
 	free(token);
 }
 

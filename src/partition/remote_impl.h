@@ -103,5 +103,6 @@ void seat_forget_status(struct seat *seat);
 
 /* Starts the one request that is due for this seat, if there is one. */
 void seat_step(struct seat *seat);
+void partition_remote_drop_token(struct partition_remote *r); /* wiped */
 
 #endif

@@ -17,7 +17,9 @@
 #define jmut_deln fy_jmut_deln
 #define jmut_doc_free fy_jmut_doc_free
 #define jmut_doc_freep fy_jmut_doc_freep
+#define json_blank fy_json_blank
 #define jmut_doc_new fy_jmut_doc_new
+#define jmut_doc_new_secret fy_jmut_doc_new_secret
 #define jmut_get fy_jmut_get
 #define jmut_getn fy_jmut_getn
 #define jmut_insert fy_jmut_insert
@@ -66,6 +68,7 @@
 #define json_len fy_json_len
 #define json_next fy_json_next
 #define json_parse fy_json_parse
+#define json_parse_secret fy_json_parse_secret
 #define json_real fy_json_real
 #define json_root fy_json_root
 #define json_str fy_json_str
