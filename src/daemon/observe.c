@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <dirent.h>
+#include <errno.h>
 
 #include "core/clock.h"
 #include "core/metrics.h"
@@ -50,13 +51,13 @@ static void collect_jobs(const struct daemon *d)
 	collect_pods(d);
 }
 
-static unsigned count_fds(void)
+static unsigned count_fds(const struct rlimit *limit)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	unsigned n = 0;
 
-	if (!dir)
-		return 0;
+	if (!dir) /* it takes one: there is none left */
+		return errno == EMFILE ? (unsigned)limit->rlim_cur : 0;
 	while (readdir(dir))
 		n++;
 	closedir(dir);
@@ -85,9 +86,10 @@ static void collect_process(void)
 
 		metric_add(m.cpu, NULL, seconds - metric_value(m.cpu, NULL));
 	}
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		metric_set(m.max_fds, NULL, (double)limit.rlim_cur);
-	metric_set(m.fds, NULL, count_fds());
+		metric_set(m.fds, NULL, count_fds(&limit));
+	}
 }
 
 static void collect(void *arg)

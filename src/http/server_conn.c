@@ -334,8 +334,10 @@ static void on_body(struct sconn *conn, struct str piece)
 		return;
 	if (most && piece.len > most - server->bodies_bytes) {
 		refuse(conn, 503, "too much is being received at once: try again");
-	} else if (buf_append_str(&conn->reading->body, piece, NULL) < 0) {
+	} else if (piece.len > conn->reading->body.limit - conn->reading->body.len) {
 		refuse(conn, 413, "the body is too large");
+	} else if (buf_append_str(&conn->reading->body, piece, NULL) < 0) {
+		refuse(conn, 503, "no memory for the body: try again");
 	} else {
 		conn->reading->counted += piece.len;
 		server->bodies_bytes += piece.len;
