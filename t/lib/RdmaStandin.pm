@@ -10,6 +10,7 @@ use v5.36;
 use Fcntl qw(O_NONBLOCK O_WRONLY);
 use File::Path qw(make_path);
 use IpuTest qw(program spit slurp wait_until);
+use POSIX qw(mkfifo);
 
 sub new ($class, $folder) {
 	make_path("$folder/sys");
@@ -18,8 +19,12 @@ sub new ($class, $folder) {
 	return $self;
 }
 
-# The description, from now on: the stand-in reads it with every call.
+# The description, from now on: the stand-in reads it with every call. Its FIFOs are made here, since a program
+# that is confined (doc/design/confinement.md) couldn't.
 sub machine ($self, $text) {
+	for my $path (map { "$self->{file}.$_.events" } $text =~ /^device (\S+)/mg) {
+		-p $path or mkfifo($path, 0666) && chmod(0666, $path) or die "$path: $!\n";
+	}
 	rename(spit("$self->{file}.new", $text), $self->{file}) or die "$self->{file}: $!\n";
 	return $self;
 }

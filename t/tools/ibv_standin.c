@@ -20,11 +20,11 @@
  * file is there. Another instance is another device that has the same name. "fail" makes a function
  * return this error, always or the NTH time that the process calls it: ibv_open_device EIO.
  *
- * Events: while a device is open, IBV_STANDIN.NAME.events is a FIFO with a reader. An event is one
- * write of 32 bytes, a word and a number padded with blanks: "port_err 1", "port_active 1",
- * "gid_change 1", "lid_change 1", "pkey_change 1", "sm_change 1", "client_reregister 1",
- * "device_fatal 0"; "gone 0" is the end of them, as when a card is pulled. One reader a FIFO: a
- * second process that has the device open would take half of the events.
+ * Events: while a device is open, IBV_STANDIN.NAME.events, which must be there, is a FIFO with a
+ * reader. An event is one write of 32 bytes, a word and a number padded with blanks: "port_err 1",
+ * "port_active 1", "gid_change 1", "lid_change 1", "pkey_change 1", "sm_change 1",
+ * "client_reregister 1", "device_fatal 0"; "gone 0" is the end of them, as when a card is pulled.
+ * One reader a FIFO: a second process that has the device open would take half of the events.
  *
  * Uses that libibverbs would punish end the process with a message: an event that wasn't
  * acknowledged when its device is closed, a closed context, opening what would wait for udev.
@@ -39,7 +39,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -511,8 +510,6 @@ static int fifo_open(const char *device)
 	int fd;
 
 	snprintf(path, sizeof(path), "%s.%s.events", file_path(), device);
-	if (mkfifo(path, 0666) < 0 && errno != EEXIST)
-		die("%s: %s", path, strerror(errno));
 	/* For writing too: it has no end then. Blocking, as the kernel's descriptor is. */
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
