@@ -71,6 +71,7 @@ struct config {
 	char *webhook_failure_policy;
 	long webhook_timeout_s;
 	long webhook_drain_s;
+	char *seccomp;        /* "enforce", "log" or "off" */
 	long stop_s;          /* 0: as the process was started */
 	char *advertise_ipus; /* "none", "whole" or "share" */
 	bool advertise_on_control_plane;

@@ -143,6 +143,7 @@ const struct key config_keys[] = {
 	{"node.silentSeconds", KEY_NUMBER, AT(node_silent_s), "900", 0, 86400, NULL},
 	{"node.root", KEY_TEXT, AT(node_root), "", 0, 0, NULL},
 	{"node.cniFolder", KEY_TEXT, AT(node_cni), "", 0, 0, NULL},
+	{"seccomp", KEY_CHOICE, AT(seccomp), "enforce", 0, 0, "enforce|log|off"},
 	{"stopSeconds", KEY_NUMBER, AT(stop_s), "0", 0, 300, NULL},
 	{"limits.connections", KEY_NUMBER, AT(connections), "1024", 1, 65536, NULL},
 	{"limits.requestHeaderBytes", KEY_NUMBER, AT(header_bytes), "16384", 1024, 1048576, NULL},

@@ -464,6 +464,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 	loop_set_slow_turn_ms(d->loop, (unsigned)config->slow_turn_ms);
 	reload_start(d);
 	notify_start(d->notify);
+	d->guard = guard_new(d->loop, config);
 	*ret = d;
 	return 0;
 fail:
@@ -490,6 +491,7 @@ void daemon_free(struct daemon *d)
 		loop_signal_stop(&d->sighup);
 	if (d->stop_timer.loop)
 		loop_timer_stop(&d->stop_timer);
+	guard_free(d->guard);
 	notify_free(d->notify);
 	observe_stop(d);
 	health_stop(d);

@@ -110,6 +110,7 @@ struct daemon {
 	struct scrape *scrape;               /* NULL without metrics.secure */
 	struct observe_fleet *observe_fleet; /* NULL without the role proxy */
 	struct node_role *node;              /* NULL without the role */
+	struct guard *guard;
 	struct health *health;
 	struct http_server *server;
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
@@ -237,6 +238,12 @@ struct nodes *advert_nodes(const struct daemon *d); /* NULL: it watches none */
 /* Leading has changed; before the partition layer is made anew. */
 void heed_led(struct daemon *d);
 void heed_stop(struct daemon *d);
+
+/* ---- guard.c ---- */
+
+/* From now on the process is confined (core/confine.h), as the configuration says. */
+struct guard *guard_new(struct loop *loop, const struct config *c);
+void guard_free(struct guard *g); /* the confinement stays; NULL is fine */
 
 /* ---- reload.c ---- */
 

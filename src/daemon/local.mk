@@ -17,6 +17,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/options.c \
 	src/daemon/daemon.c \
 	src/daemon/config_keys.h \
+	src/daemon/guard.c \
 	src/daemon/lead.c \
 	src/daemon/logging.c \
 	src/daemon/advice.c \
@@ -37,6 +38,8 @@ sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c
 ipu_operator_LDADD = $(daemon_ldadd)
 
-check_PROGRAMS += t/unit/daemon_config_test
+check_PROGRAMS += t/unit/daemon_config_test t/unit/daemon_guard_test
+t_unit_daemon_guard_test_SOURCES = t/unit/daemon_guard_test.c t/unit/tap.h
+t_unit_daemon_guard_test_LDADD = $(daemon_ldadd)
 t_unit_daemon_config_test_SOURCES = t/unit/daemon_config_test.c t/unit/tap.h
 t_unit_daemon_config_test_LDADD = $(daemon_ldadd)

@@ -298,6 +298,10 @@ sub _refuse_sanitizer_report {
 		Test::More::fail("$self->{name} is clean for the sanitizers");
 		Test::More::diag($err);
 	}
+	if ($err =~ /^(.*the seccomp filter has refused.*)$/m) {
+		Test::More::fail("$self->{name} makes no system call that its filter refuses");
+		Test::More::diag($1);
+	}
 	return;
 }
 

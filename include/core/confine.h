@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process's own seccomp filter: from then on, only the system calls of confine.c's list, for
+ * good, and no memory that is written and executed. Uses err.
+ */
+#ifndef IPU_CORE_CONFINE_H
+#define IPU_CORE_CONFINE_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+
+enum confine_mode {
+	CONFINE_OFF,
+	CONFINE_LOG,     /* other calls are made, and the kernel's audit log names them */
+	CONFINE_ENFORCE, /* other calls fail with EPERM, and are counted */
+};
+
+/* Takes privileges by execve(2) away too (no_new_privs). Children inherit it; what was forked
+ * before is free. heard: called after each refused call, in a signal's handler, with what is
+ * allowed there; NULL: nobody. Errors: ERR_UNSUPPORTED, ERR_IO; then nothing is filtered. */
+typedef void confine_heard_fn(void *arg);
+int confine_start(enum confine_mode mode, confine_heard_fn *heard, void *arg, struct err *err);
+
+/* How often the call of that number was refused; all greater ones count as the last one. */
+#define CONFINE_CALLS 512
+unsigned long confine_refused(unsigned call);
+unsigned long confine_refused_in_all(void);
+void confine_hush(void); /* nobody is called any more */
+
+#endif
