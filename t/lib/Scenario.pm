@@ -35,7 +35,7 @@ my $tracker_name = 'ipu-partitions-tracker';
 # ---- the files ----
 
 # The scenarios of t/scenarios that say that they run there ("sim", "nodes", "scale", "split", "networks"), in the order of
-# their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words. Each is a
+# their names. With IPU_SCENARIO=WORD[,WORD…] only those whose file name holds one of the words (=NAME: is that). Each is a
 # subtest. Options: share, [N, OF]: every OF-th of them, from the N-th on; all that are named, in the first share. only, a list
 # of names: those, wherever they run otherwise.
 sub run_scenarios ($back, $where, %option) {
@@ -48,7 +48,7 @@ sub run_scenarios ($back, $where, %option) {
 		my $runs = runs_on($name, $text);
 		$runs = { $where => (grep { $_ eq $name } @{ $option{only} }) ? 1 : 0 } if $option{only};
 		next if $runs->{$where} && !@words && $place++ % $of != $share - 1;
-		next if !$runs->{$where} || (@words && !(grep { index($name, $_) >= 0 } @words));
+		next if !$runs->{$where} || (@words && !(grep { /^=/ ? $_ eq "=$name" : index($name, $_) >= 0 } @words));
 		my $begin = time;
 		my $refusal = $ENV{IPU_FAULTS} && Faults::refusal($text);
 		$done++;

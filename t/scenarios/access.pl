@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because an access review that fails refuses, and each answer is looked at
 #
 # Nobody gets more through an IPUJob than through Pods of his own: the webhook asks the API server
 # whether the requester may create Pods, and exec into them, whether the namespace's Pod Security

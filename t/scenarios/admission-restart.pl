@@ -3,6 +3,7 @@
 # A new version is rolled out, one replica after the other, while jobs are made all the time, as the chart has
 # it: behind a Service, only caBundle is the operator's. failurePolicy Fail refuses nothing meanwhile.
 # Runs: both (sim, scale)
+# Faults: no, because an access review that fails refuses, and nobody may be refused here
 
 use v5.36;
 use IpuTest qw(spit test_dir wait_until);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because requests are counted
 #
 # Annotated Pods from their creation to their end: partition, ConfigMap, gate, node selector; what that costs the API
 # server (doc/design/annotated-pods.md, "Writes"); and their IPUs come back however they end.

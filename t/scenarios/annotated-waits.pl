@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because who refuses a connection must be the controller itself
 #
 # Annotated Pods that have to wait: what is said at the Pod, who is first, deletion while they wait, V-IPU controllers
 # that are away, that are emptied, or whose nodes the Pod doesn't want.

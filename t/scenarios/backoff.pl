@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because times are measured
 #
 # The time between restarts grows, and is remembered by the job, not by the process: an operator that is killed
 # meanwhile neither hurries nor begins anew. When the limit is used up, the job fails, and says so.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because each Event is looked at, and bad luck has more of them
 #
 # The listing of the MACVLAN guide as it stands: partition, Pod, Running, Completed, partition given
 # back; what a person sees of it in between.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because an access review that fails refuses, and what is made here is made once
 #
 # RDMA without the host's network: jobs' Pods and annotated ones get the network, the device and IPC_LOCK by the
 # operator's configuration, what templates say for themselves stays, and nothing is privileged. What Pod Security

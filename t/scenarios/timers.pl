@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because times are measured
 #
 # What happens to a job when its time has come, and neither earlier nor much later, also when the operator was away:
 # activeDeadlineSeconds, ttlSecondsAfterFinished, interactive.ttl.

@@ -1,0 +1,25 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# Six more scenarios behind the fault proxy, beside 86-faults.t.
+
+use v5.36;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTest qw(program_or_skip watchdog);
+use Scenario qw(run_scenarios);
+use Scenario::Sim;
+use Test::More;
+
+plan(skip_all => 'the scenarios that IPU_SCENARIO names are in 60-scenarios.t') if $ENV{IPU_SCENARIO};
+watchdog(600);
+program_or_skip('kubectl');
+
+# Scenarios and their seeds: IPU_FAULTS=SEED IPU_SCENARIO=NAME for 60-scenarios.t plays one alone.
+my @plays = ([ 'stuck', 12 ], [ 'lost-node', 8 ], [ 'malformed', 9 ], [ 'launcher-script', 10 ], [ 'template', 11 ], [ 'annotated-init', 7 ]);
+for my $play (@plays) {
+	my ($name, $seed) = @$play;
+	local $ENV{IPU_FAULTS} = $seed;
+	run_scenarios(Scenario::Sim->new, 'sim', only => [$name]);
+}
+done_testing;
