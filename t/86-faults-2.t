@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# Six more scenarios behind the fault proxy, beside 86-faults.t.
+# More scenarios behind the fault proxy, beside 86-faults.t.
 
 use v5.36;
 use FindBin;
@@ -16,7 +16,7 @@ watchdog(600);
 program_or_skip('kubectl');
 
 # Scenarios and their seeds: IPU_FAULTS=SEED IPU_SCENARIO=NAME for 60-scenarios.t plays one alone.
-my @plays = ([ 'stuck', 12 ], [ 'lost-node', 8 ], [ 'malformed', 9 ], [ 'launcher-script', 10 ], [ 'template', 11 ], [ 'annotated-init', 7 ]);
+my @plays = ([ 'bad-luck', 12 ], [ 'lost-node', 8 ], [ 'launcher-script', 10 ], [ 'template', 11 ], [ 'annotated-init', 7 ]);
 for my $play (@plays) {
 	my ($name, $seed) = @$play;
 	local $ENV{IPU_FAULTS} = $seed;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# Six scenarios of t/scenarios with the fault proxy between the daemon and its peers, each by a seed (doc/design/faults.md):
-# they end as they do without. 86-faults-2.t has six more, to run beside this one.
+# Scenarios of t/scenarios with the fault proxy between the daemon and its peers, each by a seed (doc/design/faults.md):
+# they end as they do without. 86-faults-2.t has more, to run beside this one.
 
 use v5.36;
 use FindBin;

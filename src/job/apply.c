@@ -299,6 +299,42 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	return same;
 }
 
+static void forget_unsure(struct job_ctx *ctx)
+{
+	job_status_done(&ctx->unsure);
+	job_status_done(&ctx->unsure_before);
+	ctx->has_unsure = false;
+}
+
+static void note_unsure(struct job_ctx *ctx, const struct job_call *call)
+{
+	forget_unsure(ctx);
+	job_status_copy(&ctx->unsure, &call->status);
+	job_status_copy(&ctx->unsure_before, &call->before);
+	ctx->has_unsure = true;
+}
+
+/* A write has taken effect although its answer was lost: that is measured and told as ever, for
+ * the next plan has nothing to change any more. */
+static void settle_unsure(struct job_ctx *ctx, const struct job *job)
+{
+	if (!ctx->has_unsure || job_status_equal(&job->status, &ctx->unsure_before))
+		return;
+	if (job_status_equal(&job->status, &ctx->unsure)) {
+		job_measure_status(job, &ctx->unsure_before, &ctx->unsure);
+		job_tell_status(ctx, job, &ctx->unsure_before, &ctx->unsure);
+	}
+	forget_unsure(ctx);
+}
+
+void job_apply_forget(struct job_ctx *ctx)
+{
+	job_status_done(&ctx->sent);
+	job_status_done(&ctx->kept);
+	ctx->has_kept = false;
+	forget_unsure(ctx);
+}
+
 static void on_job_patched(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct job_call *call = arg;
@@ -309,8 +345,12 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 		job_measure_status(job, &call->before, &call->status);
 		job_tell_status(ctx, job, &call->before, &call->status);
 	}
-	if (!err && call->has_status)
+	if (!err && call->has_status) {
+		forget_unsure(ctx);
 		note_kept(ctx, &call->status, response->json);
+	}
+	if (err && call->has_status)
+		note_unsure(ctx, call);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	/* Then it's the Event that says so: some of what a stored object lacks is asked for in
@@ -492,6 +532,7 @@ static void write_status(struct job_ctx *ctx, const struct job *job,
 void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
 	       const struct partition_status *partitions)
 {
+	settle_unsure(ctx, item->job);
 	for (size_t i = 0; i < plan->n_actions; i++)
 		apply_action(ctx, item, &plan->actions[i], partitions);
 	if (plan->has_status)

@@ -45,9 +45,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		ctx->told_wait = NULL;
 		ctx->warned = ctx->claimed = ctx->told_group = false;
 		ctx->support = (struct job_supported){0};
-		job_status_done(&ctx->sent);
-		job_status_done(&ctx->kept);
-		ctx->has_kept = false;
+		job_apply_forget(ctx);
 	}
 	ctx->uid = xstrdup(job->uid);
 	return ctx;
@@ -57,8 +55,7 @@ static void free_ctx(struct job_ctx *ctx)
 {
 	job_apply_cancel(ctx);
 	job_told_free(ctx);
-	job_status_done(&ctx->sent);
-	job_status_done(&ctx->kept);
+	job_apply_forget(ctx);
 	free(ctx->key);
 	free(ctx->uid);
 	free(ctx->trouble);

@@ -74,6 +74,10 @@ struct job_ctx {
 	 */
 	bool has_kept;
 	struct job_status sent, kept;
+	/* The last status whose write wasn't answered, and what was there before: it may have taken
+	 * effect. */
+	bool has_unsure;
+	struct job_status unsure, unsure_before;
 
 	unsigned calls;      /* of the present pass, not yet answered */
 	struct list pending; /* what they belong to (apply.c) */
@@ -99,6 +103,8 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 	       const struct partition_status *partitions);
 /* Gives up the calls that are under way. */
 void job_apply_cancel(struct job_ctx *ctx);
+/* What was remembered of statuses that were sent. */
+void job_apply_forget(struct job_ctx *ctx);
 
 /* ---- support_write.c ---- */
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because it has to be ready at each moment
 #
 # Jobs that no API server with our CRD would take, stored all the same, as by an older CRD: each is told
 # what is wrong with it, can be mended or deleted, and disturbs nobody.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because times are looked at
 #
 # A partition that can't be removed: the job that is deleted waits, says so, and goes on by itself when it can.
 # Who can't wait says so by an annotation; the partition is removed later.

@@ -619,6 +619,34 @@ static void test_lost_answers(void)
 	}
 }
 
+/* What was written takes effect, and the answer is lost: it's told and counted all the same, once.
+ */
+static void test_lost_tellings(void)
+{
+	row_begin("a suspension");
+	begin();
+	inject_api("{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":6,\"kind\":\"lose\"}");
+	make_job("j", ",\"suspend\":true");
+	ok(WITHIN(200000, is_job("j", "Suspended")), "Suspended");
+	ok(WITHIN(60000, n_events("JobSuspended") == 1), "told");
+	sim_api_clear_faults(api);
+	edit_job("j", "{\"spec\":{\"suspend\":false}}");
+	ok(WITHIN(200000, is_job("j", "Completed")), "Completed");
+	WITHIN(60000, false);
+	is_uint(n_events("JobSuspended"), 1, "once");
+	is_uint(n_events("JobCompleted"), 1, "and so is what follows");
+	end();
+
+	row_begin("an end");
+	begin();
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	inject_api("{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":0,\"kind\":\"lose\"}");
+	ok(WITHIN(200000, is_job("j", "Completed")), "Completed");
+	ok(WITHIN(60000, n_events("JobCompleted") == 1), "told");
+	end();
+}
+
 /* A CRD of an older release drops fields of the status: they aren't written for ever. */
 static void test_older_crd(void)
 {
@@ -791,6 +819,7 @@ int main(void)
 	test_refusals();
 	test_launcher_refused();
 	test_lost_answers();
+	test_lost_tellings();
 	test_older_crd();
 	test_crashes();
 	test_namespace();
