@@ -79,6 +79,25 @@ subtest 'the life of a job' => sub {
 	$page->is_clean('no fault');
 };
 
+subtest 'nothing jumps' => sub {
+	$page->get('scrollTo(0, 0); look.watch()');
+	my @jobs = map { "jumps-$_" } 1 .. 6;
+	for my $job (@jobs) {
+		$s->create_job($job, ipus => 16); # from the third on they wait
+		$page->wait_for('it to be seen', qq{look.partitions().length + look.waiting().length > 0 && look.words(look.one("main")).includes("$job")});
+	}
+	for my $job (@jobs) {
+		$s->wait_job($job, 'Running');
+		wait_block($job, 'active');
+		$s->end_pod($job);
+		$s->wait_job($job, 'Completed');
+	}
+	$page->wait_for('all to be free', 'look.totals().free === 32 && look.partitions().length === 0');
+	my $moved = $page->get('look.moved');
+	cmp_ok($moved, '<', 0.01, sprintf 'layout shifts of %.4f while six jobs come, wait and go', $moved) or diag(join "\n", @{ $page->get('look.movers') });
+	$page->is_clean('no fault');
+};
+
 subtest 'by hand, broken, away' => sub {
 	$s->tell_vipu('partitions', { id => 'by-hand', size => 4 }, 1);
 	my $shown = $page->wait_for('what was made by hand', 'look.partitions()[0]');

@@ -92,7 +92,7 @@ sub controller ($number, $used) {
 sub partition ($number, $controller, $first, $ipus, $state = 'active') {
 	my $team = qw(speech vision graphs chem)[$number % 4];
 	return { key => "p$number", controller => "c$controller", ipus => $ipus, state => $state, external => json_bool(0), since => time_of(-$number),
-		places => [ { domain => 0, mask => mask($first, $ipus) } ], namespace => $team, owner => sprintf('%016x', 0xabc0 + $number), instance => 0,
+		endsBy => time_of(3600), places => [ { domain => 0, mask => mask($first, $ipus) } ], namespace => $team, owner => sprintf('%016x', 0xabc0 + $number), instance => 0,
 		id => "ipu-$number", kind => 'IPUJob', name => "train-$number", reason => 'as asked', pods => [ { name => "train-$number-worker-0", phase => 'Running', node => "node$number" } ] };
 }
 
@@ -106,7 +106,7 @@ sub snapshot (%option) {
 	return { id => 'e1-1', mode => 'full', version => "1.0.0-test", time => time_of(0), since => time_of(-3600),
 		total => { totalIPUs => $total, usedIPUs => $used, externalIPUs => 0, freeIPUs => $total - $used, reservedIPUs => 0, largest => 64 - $each * $ipus, waiting => 1, fits => fits($total - $used) },
 		controllers => [ map { controller($_, $each * $ipus) } 1 .. $controllers ], partitions => \@partitions,
-		waiting => [ { key => '00000000000000aa/0', namespace => 'speech', owner => '00000000000000aa', instance => 0, ipus => 16, priority => 5, since => time_of(-60),
+		waiting => [ { key => '00000000000000aa/0', namespace => 'speech', owner => '00000000000000aa', instance => 0, ipus => 16, priority => 5, since => time_of(-60), startsBy => time_of(1200),
 			reason => 'Quota', message => 'its namespace has as much as it may', quota => { limit => 16, used => 16 }, kind => 'IPUJob', name => 'asks' } ],
 		steps => [ { n => 1, time => time_of(-5), step => 'made', namespace => 'vision', owner => '00000000000000bb', instance => 0, ipus => 4, controller => 'c1',
 			kind => 'IPUJob', name => 'was-made', id => 'ipu-was-made', message => 'made in 2 s' } ],

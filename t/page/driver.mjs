@@ -110,13 +110,13 @@ async function grid_of({ path, columns = 8, rows = 6 }) {
 	}
 }
 
-// What axe-core has to say, a line a finding, those first that keep people out.
-async function judge(page, { rules }) {
+// What axe-core has to say, a line a finding, those first that keep people out; unsure: what it can't decide.
+async function judge(page, { rules, unsure = false }) {
 	await page.evaluate(axe);
 	const result = await page.evaluate(options => globalThis.axe.run(document, options),
-		{ resultTypes: ['violations'], rules: rules ?? {} });
-	return result.violations.map(({ id, impact, help, nodes }) => ({
-		id, impact, help,
+		{ resultTypes: ['violations', 'incomplete'], rules: rules ?? {} });
+	return result[unsure ? 'incomplete' : 'violations'].map(({ id, impact, help, nodes }) => ({
+		id, impact, help, targets: nodes.map(node => node.target.join(' ')),
 		nodes: nodes.slice(0, 5).map(node => `${node.target.join(' ')}: ${node.failureSummary.split('\n').slice(1).join('; ').trim()}`),
 	}));
 }

@@ -67,6 +67,8 @@ globalThis.look = {
 	watch: () => {
 		look.states = {};
 		look.shifts = [];
+		look.moved = 0; // the sum of Chromium's layout shifts (CLS without its windows)
+		look.movers = [];
 		const note = element => {
 			const { partition, state } = element.dataset ?? {};
 			if (partition && look.states[partition]?.at(-1) !== state)
@@ -80,6 +82,9 @@ globalThis.look = {
 					[node, ...node.querySelectorAll('[data-partition]')].forEach(note);
 		})).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state', 'data-partition'] });
 		new PerformanceObserver(list => list.getEntries().filter(entry => !entry.hadRecentInput).forEach(entry => {
+			look.moved += entry.value;
+			for (const { node } of entry.sources)
+				look.movers.push(`${entry.value.toFixed(4)} ${node?.localName ?? node?.nodeName} ${node?.id ?? ''} in ${node?.parentElement?.closest('[id]')?.id}: ${look.words(node)?.slice(0, 40)}`);
 			for (const { node, previousRect, currentRect } of entry.sources)
 				if (/^(section|header|main|form|h2)$/.test(node?.localName))
 					look.shifts.push(`${node.localName} ${node.id}: ${Math.round(currentRect.top - previousRect.top)} px`);

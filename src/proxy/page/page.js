@@ -509,7 +509,11 @@ function drawTotals() {
 	const numbers = {waiting: pod.total.waiting};
 	for (const name of ["used", "external", "reserved", "free", "total"]) numbers[name] = pod.total[`${name}IPUs`];
 	for (const node of $$("[data-total]")) say(node, String(numbers[node.dataset.total]));
-	for (const part of $("#bar").children) part.style.width = `${100 * (numbers[part.className] - (part.className === "free" ? numbers.reserved : 0)) / numbers.total}%`;
+	let from = 0; // each lies over those in front of it, so that none has another size
+	for (const part of $("#bar").children) {
+		part.style.transform = `translateX(${100 * from / Math.max(1, numbers.total)}%)`;
+		from += numbers[part.className];
+	}
 	const open = racksInOrder().filter(takes).reduce((sum, c) => sum + c.freeIPUs - c.reservedIPUs, 0);
 	say($("#open"), open === numbers.free ? "" : ` · ${open} to have now`);
 	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);

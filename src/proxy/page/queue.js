@@ -15,7 +15,7 @@ function turnOf(item) {
 const wordsOf = (item) => (!item.name && seen(item)?.message) || item.message || "no more is known";
 const waitingRows = (item, here) => [["Owner", [item.kind ?? seen(item)?.kind, who(item)].join(" ")], ["Owner's key", item.owner], ["Size", ipus(item.ipus)],
 	["Place", here ? `${pod.order.indexOf(item.key) + 1} of ${pod.order.length}` : "it waits no more"], ["Waits since", exact(new Date(item.since))],
-	["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}`], ["Its turn", here && turnOf(item)],
+	["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}`], ["Its turn", here && turnOf(item)], ["Kept", here && keptBlocks().get(item.key)?.where],
 	["Quota", item.quota && `${item.quota.used} of ${ipus(item.quota.limit)} in use`], ["Priority", String(item.priority)]].filter((row) => row[1]);
 
 const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
@@ -31,12 +31,18 @@ function queueRow(item) {
 
 const ROWS_AT_ONCE = 12; // that are made or moved in a frame: a whole namespace's jobs may go at once
 
-function drawQueue() {
-	const items = pod.order.map((key) => pod.waiting.get(key)), kept = new Map();
+// The blocks that are kept for some, by their keys: how large, and in words.
+function keptBlocks() {
+	const kept = new Map();
 	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
 		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0), free = Math.min(size, c.reservedIPUs);
 		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${free} free, ${size - free} still in use`});
 	}
+	return kept;
+}
+
+function drawQueue() {
+	const items = pod.order.map((key) => pod.waiting.get(key)), kept = keptBlocks();
 	let heads = items.filter((item) => kept.has(item.key)), ahead = 0, position = 0;
 	const list = $("#waiting"), said = new Map();
 	list.style.setProperty("--n", items.length);
