@@ -41,6 +41,7 @@ my $noded = { 'node.enabled' => $yes };
 my $daemons = 'DaemonSet/ipu-operator-node spec template';
 my $daemon = "$daemons spec containers ipu-operator";
 my @peer = ({ podSelector => { matchLabels => { a => 'b' } } });
+my $ours = { podSelector => { matchLabels => { 'app.kubernetes.io/name' => 'ipu-operator', 'app.kubernetes.io/instance' => 'rel' } } };
 
 # A value that isn't $v, of its kind.
 sub other ($v) {
@@ -79,6 +80,7 @@ my %effect = (
 	'global.launcherImagePullPolicy' => [ 'Never', "$config launcher imagePullPolicy" => 'Never' ],
 
 	'controller.replicas' => [ 2, "$C spec replicas" => 2, 'PodDisruptionBudget/ipu-operator-controller-manager spec maxUnavailable' => 1,
+		'PodDisruptionBudget/ipu-operator-controller-manager spec unhealthyPodEvictionPolicy' => 'AlwaysAllow',
 		"$cp topologySpreadConstraints 0 topologyKey" => 'kubernetes.io/hostname',
 		"$cp topologySpreadConstraints 0 matchLabelKeys" => ['pod-template-hash'] ],
 	'controller.hostNetwork' => [ $yes, "$cp hostNetwork" => $yes, "$cp dnsPolicy" => 'ClusterFirstWithHostNet',
@@ -91,7 +93,8 @@ my %effect = (
 	'controller.rbac.create' => [ $no, 'ClusterRole/ipu-operator-controller-manager' => undef ],
 	'vipuProxy.rbac.create' => [ $no, 'ClusterRole/ipu-operator-vipu-proxy' => undef ],
 
-	'vipuProxy.replicas' => [ 3, "$P spec replicas" => 3, 'PodDisruptionBudget/ipu-operator-vipu-proxy spec maxUnavailable' => 1 ],
+	'vipuProxy.replicas' => [ 3, "$P spec replicas" => 3, 'PodDisruptionBudget/ipu-operator-vipu-proxy spec maxUnavailable' => 1,
+		'PodDisruptionBudget/ipu-operator-vipu-proxy spec unhealthyPodEvictionPolicy' => 'AlwaysAllow' ],
 	'vipuProxy.proxyPort' => [ 9080, "$config proxy listen" => ':9080', "$pc ports http containerPort" => 9080 ],
 	'vipuProxy.proxyReadTimeoutSeconds' => [ 31, "$config proxy readTimeoutSeconds" => 31 ],
 	'vipuProxy.proxyWriteTimeoutSeconds' => [ 32, "$config proxy writeTimeoutSeconds" => 32 ],
@@ -172,7 +175,7 @@ my %effect = (
 		"$cp volumes scheduler-clients" => undef ],
 	'extendedScheduler.clientNames' => [ [qw(a b)], { 'extendedScheduler.enabled' => $yes, 'extendedScheduler.clientCASecret' => 'clients' },
 		"$config scheduler clientNames" => 'a,b' ],
-	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
+	'node.enabled' => [ $yes, "$daemons spec hostNetwork" => $yes, "$daemons spec enableServiceLinks" => $no, "$daemon args 0" => '--roles=node', "$daemon securityContext privileged" => $yes,
 		"$daemon env NODE_NAME valueFrom fieldRef fieldPath" => 'spec.nodeName',
 		"$daemons spec volumes" => sub ($list) { join(' ', sort map { $_->{hostPath} ? $_->{hostPath}{path} : () } @$list) eq '/dev/infiniband /proc /sys' },
 		'ConfigMap/ipu-operator-node-config data operator.yaml' => sub ($t) { $t =~ m{^node:\n  root: /host$}m },
@@ -206,8 +209,8 @@ my %effect = (
 	'networkPolicy.enabled' => [ $yes, 'NetworkPolicy/ipu-operator-vipu-proxy spec policyTypes' => ['Ingress'] ],
 	'networkPolicy.apiServerCidrs' => [ ['10.0.0.0/24'], $policy,
 		'NetworkPolicy/ipu-operator-controller-manager spec ingress 0 from 0 ipBlock cidr' => '10.0.0.0/24' ],
-	'networkPolicy.partitionsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 1 from' => [@peer] ],
-	'networkPolicy.statisticsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 0 from' => [@peer] ],
+	'networkPolicy.partitionsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 1 from' => [ @peer, $ours ] ],
+	'networkPolicy.statisticsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 0 from' => [ @peer, $ours ] ],
 	'networkPolicy.metricsFrom' => [ [@peer], $policy, 'NetworkPolicy/ipu-operator-controller-manager spec ingress 1 from' => [@peer] ],
 	'networkPolicy.egress' => [ [ { to => [@peer] } ], $policy,
 		'NetworkPolicy/ipu-operator-controller-manager spec egress 0 to' => [@peer] ],
@@ -430,6 +433,7 @@ sub is_sound ($objects, $what, %other) {
 		my @bad = grep { !$spec->{securityContext}{runAsNonRoot} || $spec->{securityContext}{seccompProfile}{type} ne 'RuntimeDefault'
 			|| $_->{securityContext}{allowPrivilegeEscalation} || "@{ $_->{securityContext}{capabilities}{drop} }" ne 'ALL'
 			|| !$_->{securityContext}{readOnlyRootFilesystem} } @{ $spec->{containers} };
+		is($spec->{enableServiceLinks}, $no, "$what: $name gets no variables of a Service ipuoperator-…, which stand for no key");
 		is(scalar @bad, 0, "$what: $name is as Pod Security's level restricted wants it");
 		for my $volume (@{ $spec->{volumes} // [] }) {
 			ok($objects->{"ConfigMap/$volume->{configMap}{name}"}, "$what: $name: $volume->{name}") if $volume->{configMap};

@@ -51,6 +51,8 @@ spec:
       {{- end }}
       serviceAccountName: {{ .account }}
       automountServiceAccountToken: true
+      {{- /* Of a Service ipuoperator-… they'd look like the configuration's, and be refused. */}}
+      enableServiceLinks: false
       {{- if $hostNetwork }}
       hostNetwork: true
       {{- end }}
@@ -214,6 +216,7 @@ spec:
 {{- . }}
 {{ end -}}
 restartPolicy: Never
+enableServiceLinks: false
 securityContext:
   {{- include "ipu-operator.podSecurityContext" .Values.controller.podSecurityContext | nindent 2 }}
 {{- with .Values.controller.nodeSelector }}
