@@ -94,7 +94,7 @@ t_unit_job_launcher_test_SOURCES = t/unit/job_launcher_test.c t/unit/tap.h
 t_unit_job_launcher_test_LDADD = $(job_ldadd)
 t_unit_job_pod_test_LDADD = $(job_ldadd)
 t_unit_job_rdma_test_LDADD = $(job_ldadd)
-t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/partition_rig.h \
+t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/job_controller_rig.h t/unit/partition_rig.h \
 	t/unit/tap.h
 t_unit_job_controller_test_LDADD = $(sim_ldadd)
 t_unit_job_rollout_test_SOURCES = t/unit/job_rollout_test.c t/unit/tap.h
