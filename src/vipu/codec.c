@@ -258,7 +258,7 @@ static void view_create(struct held_request *held, struct vipu_create *c)
 	c->allocation_id = need->allocation_id;
 	held->ipus = wire_get_ipus(need->ipus, need->n_ipus);
 	c->ipus = held->ipus;
-	c->n_ipus = need->n_ipus;
+	c->n_ipus = held->ipus ? need->n_ipus : 0;
 }
 
 static void view_request(struct held_request *held, struct vipu_request *r)

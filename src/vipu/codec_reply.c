@@ -9,26 +9,42 @@
 
 #include <stdlib.h>
 
+#include "core/fault.h"
+
 struct unpacked {
 	struct wire_budget budget;
 	ProtobufCMessage *msg;
-	bool bad_text;
+	bool bad_text, no_memory;
 };
 
 static int begin(struct unpacked *u, const ProtobufCMessageDescriptor *type, struct str bytes,
 		 struct err *err)
 {
-	u->bad_text = false;
+	u->bad_text = u->no_memory = false;
 	u->msg = wire_unpack(&u->budget, type, bytes, err);
 	return u->msg ? 0 : -1;
 }
 
-/* Frees the message; -1 if a string in it was bad. */
+/* As many as the peer sent, and one more; without memory none, which finish() tells. */
+static void *take_array(struct unpacked *u, size_t *n, size_t size)
+{
+	void *p = fault_realloc(NULL, (*n + 1) * size);
+
+	if (p)
+		return memset(p, 0, (*n + 1) * size);
+	u->no_memory = true;
+	*n = 0;
+	return NULL;
+}
+
+/* Frees the message; -1 if a string in it was bad, or memory was out. */
 static int finish(struct unpacked *u, struct err *err)
 {
 	const ProtobufCMessageDescriptor *type = u->msg->descriptor;
 
 	protobuf_c_message_free_unpacked(u->msg, &u->budget.allocator);
+	if (u->no_memory)
+		return err_set(err, ERR_LIMIT, 0, "no memory for the %s", type->short_name);
 	return u->bad_text ? wire_bad_text(type, err) : 0;
 }
 
@@ -42,9 +58,9 @@ void wire_put_ipu(Virmgrpc__PartitionIpu *to, const struct vipu_ipu *from)
 
 struct vipu_ipu *wire_get_ipus(Virmgrpc__PartitionIpu *const *from, size_t n)
 {
-	struct vipu_ipu *ipus = n > 0 ? xcalloc(n, sizeof(*ipus)) : NULL;
+	struct vipu_ipu *ipus = n > 0 ? fault_realloc(NULL, n * sizeof(*ipus)) : NULL;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; ipus && i < n; i++)
 		ipus[i] = (struct vipu_ipu){
 			.domain_topology_id = from[i]->ipulink_domain_topology_id,
 			.domain_routing_id = from[i]->ipulink_domain_routing_id,
@@ -86,9 +102,10 @@ int vipu_decode_created(struct str bytes, char **ret, struct err *err)
 	return 0;
 }
 
-static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, bool *bad)
+static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, struct unpacked *u)
 {
 	Virmgrpc__PartitionSpec none, *spec = msg->spec;
+	bool *bad = &u->bad_text;
 
 	if (!spec) {
 		virmgrpc__partition_spec__init(&none);
@@ -100,7 +117,6 @@ static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, b
 		.allocation_id = wire_take(&spec->allocation_id, bad),
 		.ipuof_server_version = wire_take(&msg->ipuof_server_version, bad),
 		.ipus = wire_get_ipus(spec->ipus, spec->n_ipus),
-		.n_ipus = spec->n_ipus,
 		.ready = (enum vipu_ready)msg->ready_state,
 		.routing = (enum vipu_routing)spec->ipulink_routing_type,
 		.gw_routing = (enum vipu_gw_routing)spec->gw_routing_type,
@@ -110,6 +126,8 @@ static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, b
 		.replicas = spec->num_replicas,
 		.reconfigurable = spec->reconfigurable,
 	};
+	p->n_ipus = p->ipus ? spec->n_ipus : 0;
+	u->no_memory = u->no_memory || p->n_ipus < spec->n_ipus;
 }
 
 int vipu_decode_partitions(struct str bytes, struct vipu_partitions *ret, struct err *err)
@@ -120,10 +138,10 @@ int vipu_decode_partitions(struct str bytes, struct vipu_partitions *ret, struct
 	if (begin(&u, &virmgrpc__list_partitions_reply__descriptor, bytes, err) < 0)
 		return -1;
 	Virmgrpc__ListPartitionsReply *msg = (void *)u.msg;
-	got.items = xcalloc(msg->n_partitions + 1, sizeof(*got.items));
 	got.n = msg->n_partitions;
+	got.items = take_array(&u, &got.n, sizeof(*got.items));
 	for (size_t i = 0; i < got.n; i++)
-		take_partition(&got.items[i], msg->partitions[i], &u.bad_text);
+		take_partition(&got.items[i], msg->partitions[i], &u);
 	if (finish(&u, err) < 0) {
 		vipu_partitions_done(&got);
 		return -1;
@@ -134,17 +152,18 @@ int vipu_decode_partitions(struct str bytes, struct vipu_partitions *ret, struct
 }
 
 static void take_agent(struct vipu_agent *agent, Virmgrpc__ListIPUAttributesReply__Entry *msg,
-		       bool *bad)
+		       struct unpacked *u)
 {
+	bool *bad = &u->bad_text;
 	agent->name = wire_take(&msg->agent, bad);
 	agent->n_ipus = msg->n_ipu_attributes;
-	agent->ipus = xcalloc(agent->n_ipus + 1, sizeof(*agent->ipus));
+	agent->ipus = take_array(u, &agent->n_ipus, sizeof(*agent->ipus));
 	for (size_t i = 0; i < agent->n_ipus; i++) {
 		struct vipu_ipu_attributes *ipu = &agent->ipus[i];
 		Virmgrpc__ListIPUAttributesReply__Attributes *value = msg->ipu_attributes[i]->value;
 		ipu->id = msg->ipu_attributes[i]->key;
 		ipu->n_pairs = value ? value->n_attributes : 0;
-		ipu->pairs = xcalloc(ipu->n_pairs + 1, sizeof(*ipu->pairs));
+		ipu->pairs = take_array(u, &ipu->n_pairs, sizeof(*ipu->pairs));
 		for (size_t k = 0; k < ipu->n_pairs; k++) {
 			ipu->pairs[k].key = wire_take(&value->attributes[k]->key, bad);
 			ipu->pairs[k].value = wire_take(&value->attributes[k]->value, bad);
@@ -161,9 +180,9 @@ int vipu_decode_agents(struct str bytes, struct vipu_agents *ret, struct err *er
 		return -1;
 	Virmgrpc__ListIPUAttributesReply *msg = (void *)u.msg;
 	got.n = msg->n_entries;
-	got.items = xcalloc(got.n + 1, sizeof(*got.items));
+	got.items = take_array(&u, &got.n, sizeof(*got.items));
 	for (size_t i = 0; i < got.n; i++) {
-		take_agent(&got.items[i], msg->entries[i], &u.bad_text);
+		take_agent(&got.items[i], msg->entries[i], &u);
 		got.n_ipus += got.items[i].n_ipus;
 	}
 	if (finish(&u, err) < 0) {
@@ -184,14 +203,15 @@ static int64_t timestamp_ms(const Virmgrpc__Timestamp *ts)
 	return ts->seconds * 1000 + ts->nanos / 1000000;
 }
 
-static void take_status(struct vipu_status *s, Virmgrpc__PartitionStatus *msg, bool *bad)
+static void take_status(struct vipu_status *s, Virmgrpc__PartitionStatus *msg, struct unpacked *u)
 {
+	bool *bad = &u->bad_text;
 	s->id = wire_take(&msg->partition_id, bad);
 	s->ready = (enum vipu_ready)msg->ready_state;
 	s->operation = (enum vipu_operation)msg->operation_state;
 	s->n_errors = msg->n_errors;
-	s->errors = xcalloc(msg->n_errors + 1, sizeof(*s->errors));
-	for (size_t i = 0; i < msg->n_errors; i++)
+	s->errors = take_array(u, &s->n_errors, sizeof(*s->errors));
+	for (size_t i = 0; i < s->n_errors; i++)
 		s->errors[i] = wire_take(&msg->errors[i], bad);
 	s->max_auto_resets = msg->max_auto_reset_retries;
 	s->auto_resets = msg->auto_reset_retry_count;
@@ -208,7 +228,7 @@ int vipu_decode_status(struct str bytes, struct vipu_status *ret, struct err *er
 	Virmgrpc__GetPartitionStatusReply *msg = (void *)u.msg;
 	bool is_there = msg->status != NULL;
 	if (is_there)
-		take_status(&got, msg->status, &u.bad_text);
+		take_status(&got, msg->status, &u);
 	if (finish(&u, err) < 0) {
 		vipu_status_done(&got);
 		return -1;
@@ -236,22 +256,25 @@ static void take_device(struct vipu_device *d, Virmgrpc__IpuofDevice *msg, bool 
 	};
 }
 
-static void take_gcd(struct vipu_gcd *gcd, Virmgrpc__PartitionConfig__Gcd *msg, bool *bad)
+static void take_gcd(struct vipu_gcd *gcd, Virmgrpc__PartitionConfig__Gcd *msg, struct unpacked *u)
 {
+	bool *bad = &u->bad_text;
 	gcd->n_devices = msg->n_devices;
-	gcd->devices = xcalloc(msg->n_devices + 1, sizeof(*gcd->devices));
-	for (size_t i = 0; i < msg->n_devices; i++)
+	gcd->devices = take_array(u, &gcd->n_devices, sizeof(*gcd->devices));
+	for (size_t i = 0; i < gcd->n_devices; i++)
 		take_device(&gcd->devices[i], msg->devices[i], bad);
 	gcd->n_attributes = msg->n_attributes;
-	gcd->attributes = xcalloc(msg->n_attributes + 1, sizeof(*gcd->attributes));
-	for (size_t i = 0; i < msg->n_attributes; i++) {
+	gcd->attributes = take_array(u, &gcd->n_attributes, sizeof(*gcd->attributes));
+	for (size_t i = 0; i < gcd->n_attributes; i++) {
 		gcd->attributes[i].key = wire_take(&msg->attributes[i]->key, bad);
 		gcd->attributes[i].value = wire_take(&msg->attributes[i]->value, bad);
 	}
 }
 
-static void take_config(struct vipu_ipuof_config *c, Virmgrpc__PartitionConfig *msg, bool *bad)
+static void take_config(struct vipu_ipuof_config *c, Virmgrpc__PartitionConfig *msg,
+			struct unpacked *u)
 {
+	bool *bad = &u->bad_text;
 	c->routing = (enum vipu_routing)msg->ipulink_routing_type;
 	c->gw_routing = (enum vipu_gw_routing)msg->gw_routing_type;
 	c->sync = (enum vipu_sync)msg->sync_type;
@@ -259,9 +282,9 @@ static void take_config(struct vipu_ipuof_config *c, Virmgrpc__PartitionConfig *
 	c->segments = msg->num_ipulink_segments;
 	c->ipuof_server_version = wire_take(&msg->ipuof_server_version, bad);
 	c->n_gcds = msg->n_gcd_configs;
-	c->gcds = xcalloc(c->n_gcds + 1, sizeof(*c->gcds));
+	c->gcds = take_array(u, &c->n_gcds, sizeof(*c->gcds));
 	for (size_t i = 0; i < c->n_gcds; i++)
-		take_gcd(&c->gcds[i], msg->gcd_configs[i], bad);
+		take_gcd(&c->gcds[i], msg->gcd_configs[i], u);
 }
 
 int vipu_decode_ipuof_config(struct str bytes, struct vipu_ipuof_config *ret, struct err *err)
@@ -274,7 +297,7 @@ int vipu_decode_ipuof_config(struct str bytes, struct vipu_ipuof_config *ret, st
 	Virmgrpc__GetPartitionIpuofConfigReply *msg = (void *)u.msg;
 	bool is_there = msg->ipuof_config != NULL;
 	if (is_there)
-		take_config(&got, msg->ipuof_config, &u.bad_text);
+		take_config(&got, msg->ipuof_config, &u);
 	if (finish(&u, err) < 0) {
 		vipu_ipuof_config_done(&got);
 		return -1;

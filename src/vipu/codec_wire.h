@@ -35,6 +35,7 @@ char *wire_text(const char *z); /* for a message that is only packed */
 int wire_bad_text(const ProtobufCMessageDescriptor *type, struct err *err);
 
 void wire_put_ipu(Virmgrpc__PartitionIpu *to, const struct vipu_ipu *from);
-struct vipu_ipu *wire_get_ipus(Virmgrpc__PartitionIpu *const *from, size_t n); /* NULL for none */
+struct vipu_ipu *wire_get_ipus(Virmgrpc__PartitionIpu *const *from,
+			       size_t n); /* NULL for none, or no memory */
 
 #endif
