@@ -3,6 +3,7 @@
  * AdmissionReviews as API servers send them, bad ones, and the answers.
  */
 #include "admission/review.h"
+#include "core/fault.h"
 #include "core/str.h"
 #include "tap.h"
 
@@ -345,6 +346,35 @@ static void test_limit(void)
 	buf_done(&small);
 }
 
+/* Each allocation whose size the peer decides fails once: the review isn't read, or not answered.
+ */
+static void test_memory(void)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *patch = jmut_array(doc);
+	struct admission_findings f = ADMISSION_FINDINGS_INIT;
+	bool whole = false;
+	unsigned long n;
+
+	jmut_push(doc, patch, jmut_strz(doc, "of no account"));
+	for (n = 1; !whole && n < 100; n++) {
+		struct buf out = BUF_INIT(1 << 20);
+		struct admission_review r = {0};
+		struct err err = ERR_INIT;
+		fault_alloc_fail_at(n);
+		int rc = admission_review_decode(STR(CREATE), &r, &err);
+		if (rc == 0)
+			rc = admission_review_answer(&r, &f, patch, &out, &err);
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		is_int(rc, whole ? 0 : -1, "allocation %lu", n);
+		is_int(err.kind, whole ? ERR_NONE : ERR_LIMIT, "says so");
+		admission_review_done(&r);
+		buf_done(&out);
+	}
+	ok(n > 4 && whole, "it takes some");
+}
+
 int main(void)
 {
 	test_bad();
@@ -355,5 +385,6 @@ int main(void)
 	test_refusals();
 	test_causes();
 	test_limit();
+	test_memory();
 	return done_testing();
 }

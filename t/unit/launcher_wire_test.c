@@ -4,6 +4,7 @@
  * are malformed, and the arithmetic of credit.
  */
 #include "core/buf.h"
+#include "core/fault.h"
 #include "launcher/wire.h"
 #include "tap.h"
 
@@ -194,6 +195,36 @@ static void credit(void)
 	is_uint(have, WIRE_WINDOW_BYTES, "a refusal changes nothing");
 }
 
+/* Each allocation whose size the other end decides fails once: it's told, and nothing is read. */
+static void memory(void)
+{
+	struct buf all = put_all();
+	struct wire_frame frame;
+	bool whole = false;
+	unsigned long n;
+
+	for (n = 1; !whole && n < 100; n++) {
+		struct wire_reader r;
+		struct err err = ERR_INIT;
+		size_t frames = 0, fed = 0;
+		wire_reader_init(&r);
+		fault_alloc_fail_at(n);
+		for (; fed < all.len && err.kind == ERR_NONE; fed++) {
+			if (wire_feed(&r, (struct str){all.p + fed, 1}, &err) == 0)
+				frames += wire_next(&r, &frame, NULL) == 1;
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		if (whole)
+			is_uint(frames, N_WANTED, "with memory all frames come");
+		else
+			is_int(err.kind, ERR_LIMIT, "allocation %lu fails: says so", n);
+		wire_reader_done(&r);
+	}
+	ok(n > 2 && whole, "it takes some");
+	buf_done(&all);
+}
+
 int main(void)
 {
 	static const size_t pieces[] = {SIZE_MAX, 1, 3, 7};
@@ -202,5 +233,6 @@ int main(void)
 	refuse();
 	limits();
 	credit();
+	memory();
 	return done_testing();
 }

@@ -6,6 +6,8 @@
  */
 #include "proxy_rig.h"
 
+#include "core/fault.h"
+
 #define BODY(uid, ipus)                                                                             \
 	"{\"owner\":{\"kind\":\"IPUJob\",\"namespace\":\"default\",\"name\":\"job\",\"uid\":\"" uid \
 	"\"},\"instance\":0,\"ipus\":" ipus "}"
@@ -218,6 +220,39 @@ static void test_views(void)
 	is_str(after, "{\"items\":[]}\n", "a controller that goes is gone");
 	free(after);
 	configure(true);
+	replica_end(&r);
+	rest_end();
+}
+
+/* Each allocation on the way of a question and its answer, and whose size one of the two decides,
+ * fails once: there's an answer, or the connection ends, and the next one is answered. */
+static void test_memory(void)
+{
+	struct replica r = {0};
+	unsigned stuck = 0, lost = 0;
+	unsigned long n;
+	bool whole = false;
+
+	rest_begin();
+	replica_begin(&r);
+	for (n = 1; !whole && n < 200; n++) {
+		struct reply reply = {0};
+
+		turns(2, 1500); /* so that the answer is made anew */
+		fault_alloc_fail_at(n);
+		send_to(r.open, false, HTTP_METHOD_GET, "/stats", NULL, NULL, &reply);
+		stuck += !WITHIN(5000, reply.status);
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		free(reply.body);
+		reply.body = NULL;
+		send_to(r.open, false, HTTP_METHOD_GET, "/stats", NULL, NULL, &reply);
+		lost += !WITHIN(5000, reply.status == 200);
+		free(reply.body);
+	}
+	ok(n > 5 && whole, "it takes %lu allocations", n - 2);
+	is_uint(stuck, 0, "none leaves the one who asked without an end");
+	is_uint(lost, 0, "nor the next one without an answer");
 	replica_end(&r);
 	rest_end();
 }
@@ -517,6 +552,7 @@ int main(void)
 {
 	test_callers();
 	test_views();
+	test_memory();
 	test_waiting();
 	test_nodes();
 	test_behind();
