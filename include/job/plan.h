@@ -60,6 +60,7 @@ struct job_view {
 	/* Graphcore's operator ran it: its Pods aren't ours to see, its status isn't ours to write.
 	 */
 	bool older;
+	bool first;         /* this process hasn't looked at the job before */
 	bool configured;    /* what the workers of a launcher need is there: ConfigMap, account */
 	uint32_t supported; /* what launchers need is there too, Role and RoleBinding, for so many
 			     * instances from the first on */
@@ -78,6 +79,7 @@ enum job_action_kind {
 	JOB_RELEASE_ALL,
 	JOB_ABANDON,         /* what is held isn't waited for any more */
 	JOB_ADOPT,           /* instance, pod: the tracker has lost the partition that it runs on */
+	JOB_CLAIM,           /* instance, pod: … that it ran on; it's taken over, not made anew */
 	JOB_WRITE_FILES,     /* instance; files: what is replaced, or NULL */
 	JOB_DELETE_FILES,    /* files */
 	JOB_CREATE_GROUP,    /* instance */

@@ -445,6 +445,12 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_REMOVE_FINALIZER:
 		patch_finalizer(ctx, item, a->kind == JOB_ADD_FINALIZER);
 		break;
+	case JOB_CLAIM:
+		ask = job_ask(item->job, a->instance);
+		ask.adopt = a->pod->partition;
+		ask.only_adopt = true;
+		ps->ops->ensure(ps, &ask);
+		break;
 	case JOB_ENSURE:
 	case JOB_ADOPT:
 		ask = job_ask(item->job, a->instance);

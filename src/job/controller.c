@@ -43,7 +43,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		ctx->trouble = NULL;
 		ctx->n_lost = 0;
 		ctx->told_wait = NULL;
-		ctx->warned = ctx->claimed = ctx->told_group = false;
+		ctx->warned = ctx->looked = ctx->claimed = ctx->told_group = false;
 		ctx->support = (struct job_supported){0};
 		job_apply_forget(ctx);
 	}
@@ -202,6 +202,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 						     SURPLUS_AT_ONCE)
 			       : 0,
 		.older = is_older(ctx, job, pods.n),
+		.first = !ctx->looked,
 		.held = ps->ops->held(ps, job->uid),
 		.configured = job_is_configured(ctx, job),
 		.supported = job_supported(ctx, job),
@@ -210,6 +211,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.trouble_event = ctx->trouble_event,
 	};
 	job_plan(&view, &plan);
+	ctx->looked = true;
 	job_tell_partitions(ctx, job, partitions, n);
 	job_tell_template(ctx, item);
 	job_group_tell(ctx, job);

@@ -65,6 +65,7 @@ struct job_ctx {
 	size_t n_lost;
 	struct job_supported support;
 	bool told_group;              /* that there is nobody for its schedulingPolicy */
+	bool looked;                  /* at the job, in an earlier pass */
 	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */

@@ -153,11 +153,35 @@ static void say_deletion(struct work *w)
 	job_status_say(&w->out->status, job->status.launcher_status, "%s", w->out->wait_message);
 }
 
+/* It says that it has IPUs, and nobody knows of any: the tracker lost them while nobody was there.
+ * What its Pods say they had is looked for, once: then it's held, and goes as it would have gone.
+ * True: a claim is made. */
+static bool plan_claims(struct work *w)
+{
+	size_t n = w->v->n_partitions;
+	CLEANUP_FREE bool *claimed = NULL;
+	size_t before = w->out->n_actions;
+
+	if (!w->v->first || w->v->held > 0 || !w->job->status.partition_created)
+		return false;
+	claimed = xcalloc(n + 1, sizeof(*claimed));
+	for (size_t i = 0; i < w->v->n_pods; i++) {
+		const struct job_pod *pod = w->v->pods[i];
+
+		if (!job_pod_is_ours(w, pod) || !pod->partition || pod->instance < 0 ||
+		    (size_t)pod->instance >= n || claimed[pod->instance])
+			continue;
+		claimed[pod->instance] = true;
+		job_plan_add(w, JOB_CLAIM, (uint32_t)pod->instance)->pod = pod;
+	}
+	return w->out->n_actions > before;
+}
+
 static void plan_deletion(struct work *w)
 {
 	bool empty;
 
-	if (!w->job->has_finalizer)
+	if (!w->job->has_finalizer || plan_claims(w))
 		return;
 	say_deletion(w);
 	if (!may_release(w, NULL))
@@ -257,10 +281,23 @@ static void say_released(struct work *w)
 				w->out->status.last_message ? w->out->status.last_message : "");
 }
 
+/* Kept partitions stay, but for what was claimed and isn't there. */
+static void release_vanished(struct work *w)
+{
+	for (size_t i = 0; i < w->v->n_partitions; i++) {
+		const struct partition_status *part = &w->v->partitions[i];
+
+		if (part->state == PARTITION_STATE_FAILED && !part->id)
+			job_plan_add(w, JOB_RELEASE, (uint32_t)i);
+	}
+}
+
 static void plan_finished(struct work *w)
 {
 	const struct job *job = w->job;
 
+	if (plan_claims(w))
+		return;
 	if (job->finished_ttl_ms >= 0) {
 		int64_t due_ms = job->status.completion_ms + job->finished_ttl_ms;
 
@@ -274,7 +311,9 @@ static void plan_finished(struct work *w)
 		return;
 	clean_pods(w);
 	if (w->v->held > 0) {
-		if (!job->keeps_partitions && !ranks_may_run(w))
+		if (job->keeps_partitions)
+			release_vanished(w);
+		else if (!ranks_may_run(w))
 			plan_release_all(w);
 	} else {
 		say_released(w);
@@ -490,6 +529,7 @@ const char *job_action_name(enum job_action_kind kind)
 		[JOB_RELEASE_ALL] = "release-all",
 		[JOB_ABANDON] = "abandon",
 		[JOB_ADOPT] = "adopt",
+		[JOB_CLAIM] = "claim",
 		[JOB_WRITE_FILES] = "write-files",
 		[JOB_DELETE_FILES] = "delete-files",
 		[JOB_CREATE_GROUP] = "create-group",

@@ -59,6 +59,7 @@ struct world {
 	const char *problem;
 	const char *trouble;
 	bool taken; /* that is that somebody has a name */
+	bool first; /* this process hasn't looked at it before */
 	bool lost;  /* a Pod of the first instance's run has gone from its partition */
 	struct wpart parts[MAX_INSTANCES];
 	struct wpod pods[MAX_PODS]; /* by number */
@@ -286,6 +287,7 @@ static inline void look(const struct world *w, struct sight *s)
 	memcpy(s->lost.partition, s->ids[0], strlen(s->ids[0]) + 1);
 	s->view.lost = &s->lost;
 	s->view.n_lost = w->lost;
+	s->view.first = w->first;
 	s->view.trouble_event = w->taken ? "NameConflict" : w->trouble ? "PodRefused" : NULL;
 }
 
@@ -321,9 +323,9 @@ static inline void say_plan(const struct world *w, const struct job_plan *plan, 
 		else if (a->kind == JOB_CREATE_POD || a->kind == JOB_DELETE_POD ||
 			 a->kind == JOB_KILL_POD || a->kind == JOB_DELETE_FILES)
 			len += (size_t)snprintf(z + len, size - len, "/%u", number_of_action(w, a));
-		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_RELEASE ||
-			 a->kind == JOB_WRITE_FILES || a->kind == JOB_WRITE_SUPPORT ||
-			 a->kind == JOB_CREATE_LAUNCHER)
+		else if (a->kind == JOB_ENSURE || a->kind == JOB_ADOPT || a->kind == JOB_CLAIM ||
+			 a->kind == JOB_RELEASE || a->kind == JOB_WRITE_FILES ||
+			 a->kind == JOB_WRITE_SUPPORT || a->kind == JOB_CREATE_LAUNCHER)
 			len += (size_t)snprintf(z + len, size - len, "/%u", a->instance);
 	}
 }
@@ -370,6 +372,7 @@ static inline void do_action(struct world *w, const struct job_action *a)
 		ensure_part(&w->parts[a->instance], run_of(w, a->instance));
 		break;
 	case JOB_ADOPT:
+	case JOB_CLAIM:
 		w->parts[a->instance] = (struct wpart){.state = PARTITION_STATE_WAITING,
 						       .adopting = true,
 						       .run = run_of(w, a->instance)};

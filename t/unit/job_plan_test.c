@@ -42,6 +42,7 @@ static void read_job_word(struct world *w, const char *text)
 		{"ttl", &w->ttl},
 		{"foreign", &w->foreign},
 		{"lost", &w->lost},
+		{"first", &w->first},
 	};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
