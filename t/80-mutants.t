@@ -98,7 +98,7 @@ my @mutants = (
 		'return err->maybe_applied ? PARTITION_UNKNOWN : PARTITION_REFUSED;'
 		=> 'return PARTITION_REFUSED;'],
 	["a loaded entry's requests are taken for unsent", $facts,
-		'{.was_unknown = loaded}' => '{.was_unknown = false}',
+		'.was_unknown = loaded,' => '.was_unknown = false,',
 		'if (loaded && (phase' => 'if (false && (phase'],
 	['an unknown create is forgotten by the next answer', $facts,
 		"\tif (f->answer == PARTITION_UNKNOWN)\n\t\tf->was_unknown = true;\n\tf->answer = answer_of(err);"
