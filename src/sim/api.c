@@ -385,8 +385,7 @@ static void take_text(char **field, struct str value)
 	*field = decoded(value, true);
 }
 
-/* The query; returns whether it asks for a watch. */
-static bool read_query(struct sim_request *req)
+bool sim_request_query(struct sim_request *req)
 {
 	struct http_query_iter it = HTTP_QUERY_ITER(req->ex->query);
 	bool watch = false;
@@ -420,8 +419,7 @@ static bool read_query(struct sim_request *req)
 	return watch;
 }
 
-/* /api/v1/… or /apis/GROUP/VERSION/… : [namespaces/NS/]PLURAL[/NAME[/SUBRESOURCE]] */
-static bool read_path(struct sim_request *req)
+bool sim_request_path(struct sim_request *req)
 {
 	struct http_path_iter it = HTTP_PATH_ITER(req->ex->path);
 	char *words[8] = {0};
@@ -553,13 +551,13 @@ static bool has_subresource(const struct sim_request *req)
 
 static void serve(struct sim_request *req)
 {
-	bool watch = read_query(req);
+	bool watch = sim_request_query(req);
 
 	if (!is_allowed(req)) {
 		refuse(req, ERR_DENIED, 401, "Unauthorized");
 	} else if (sim_discovery(req->api, req->ex)) {
 		return;
-	} else if (!read_path(req) || !has_subresource(req)) {
+	} else if (!sim_request_path(req) || !has_subresource(req)) {
 		req->resource = NULL;
 		refuse(req, ERR_NOT_FOUND, 404, "the server could not find the requested resource");
 	} else if (!read_verb(req, watch)) {

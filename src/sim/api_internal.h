@@ -57,6 +57,11 @@ struct sim_request {
 	} warnings; /* for the answer, each once */
 };
 void sim_request_free(struct sim_request *req);
+/* api.c: the query of ex's; returns whether it asks for a watch. */
+bool sim_request_query(struct sim_request *req);
+/* /api/v1/… or /apis/GROUP/VERSION/… : [namespaces/NS/]PLURAL[/NAME[/SUBRESOURCE]]; false: no
+ * resource of ours. */
+bool sim_request_path(struct sim_request *req);
 
 #define SIM_FIXED_RESOURCES 18
 #define SIM_MAX_RESOURCES   34

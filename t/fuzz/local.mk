@@ -26,7 +26,8 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
 	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/trace_fuzz t/fuzz/vipu_address_fuzz \
-	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz
+	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz \
+	t/fuzz/daemon_sockets_fuzz t/fuzz/metrics_accept_fuzz t/fuzz/partition_policy_fuzz t/fuzz/proxy_resume_fuzz t/fuzz/sim_target_fuzz
 check_PROGRAMS += $(fuzz_programs)
 t_fuzz_admission_job_fuzz_SOURCES = t/fuzz/admission_job_fuzz.c t/fuzz/fuzz.h
 t_fuzz_admission_job_fuzz_LDADD = $(fuzz_main) $(admission_ldadd)
@@ -38,6 +39,16 @@ t_fuzz_base64_fuzz_SOURCES = t/fuzz/base64_fuzz.c t/fuzz/fuzz.h
 t_fuzz_base64_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 t_fuzz_clock_fuzz_SOURCES = t/fuzz/clock_fuzz.c t/fuzz/fuzz.h
 t_fuzz_clock_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_daemon_sockets_fuzz_SOURCES = t/fuzz/daemon_sockets_fuzz.c t/fuzz/fuzz.h
+t_fuzz_daemon_sockets_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
+t_fuzz_metrics_accept_fuzz_SOURCES = t/fuzz/metrics_accept_fuzz.c t/fuzz/fuzz.h
+t_fuzz_metrics_accept_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_partition_policy_fuzz_SOURCES = t/fuzz/partition_policy_fuzz.c t/fuzz/fuzz.h
+t_fuzz_partition_policy_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
+t_fuzz_proxy_resume_fuzz_SOURCES = t/fuzz/proxy_resume_fuzz.c t/fuzz/fuzz.h
+t_fuzz_proxy_resume_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
+t_fuzz_sim_target_fuzz_SOURCES = t/fuzz/sim_target_fuzz.c t/fuzz/fuzz.h
+t_fuzz_sim_target_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
 t_fuzz_config_fuzz_SOURCES = t/fuzz/config_fuzz.c t/fuzz/fuzz.h
 t_fuzz_config_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
 t_fuzz_ctl_rdma_fuzz_SOURCES = t/fuzz/ctl_rdma_fuzz.c t/fuzz/fuzz.h

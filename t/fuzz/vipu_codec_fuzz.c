@@ -4,6 +4,7 @@
  * Input: a letter (a to f: the replies in the order of codec.h; A to H: requests in the order of
  * enum vipu_method), the bytes of the message.
  */
+#include "core/json.h"
 #include "fuzz.h"
 #include "vipu/codec.h"
 
@@ -39,7 +40,12 @@ static int encode_ipuof(const struct vipu_ipuof_config *v, struct buf *out, stru
 {
 	for (size_t i = 0; i < v->n_gcds; i++) {
 		struct buf text = FUZZ_TEXT;
+		struct json_doc *doc;
 		MUST(vipu_gcd_write(&v->gcds[i], &text, NULL) == 0);
+		MUST(json_parse(buf_str(&text), &doc, NULL) == 0);
+		MUST(json_type(json_get(json_root(doc), "attributes")) == JSON_OBJECT);
+		MUST(json_len(json_get(json_root(doc), "devices")) == v->gcds[i].n_devices);
+		json_doc_free(doc);
 		buf_done(&text);
 	}
 	return vipu_encode_ipuof_config(v, out, err);
