@@ -81,6 +81,10 @@ my @wrong = (
 	['a label', 's/(?=      spec:)/      metadata: {labels: {example.com\/a.b: x y}}\n/', '10:27',
 		'spec.workers.template.metadata.labels[example.com/a.b]: Invalid value: must be at most 63'],
 	['a name', 's/good/Good/', '4:3', 'metadata.name: Invalid value: must be small letters'],
+	['a field at the top that is misspelt', 's/spec:/x: 1\nspecs: {}\nspec:/', '5:1', 'x: Forbidden: an IPUJob has no such field: the API server drops it'],
+	['... the next', 's/spec:/x: 1\nspecs: {}\nspec:/', '6:1', 'specs: Forbidden: an IPUJob has no such field: did you mean spec?'],
+	['one of metadata', 's/(?=  name:)/  label: {a: b}\n/', '4:3', 'metadata.label: Forbidden: an IPUJob has no such field: did you mean labels?'],
+	['another kind of the group', 's/IPUJob/IPUjob/', '2:1', 'kind: Unsupported value: must be IPUJob'],
 	['another version', 's/v1alpha1/v1/', '1:1', 'apiVersion: Unsupported value: must be graphcore.ai/v1alpha1'],
 );
 
@@ -97,6 +101,18 @@ subtest 'what is wrong' => sub {
 		is($result->{status}, 1, '... status 1');
 		is($result->{err}, "ipuctl: 1 of 1 can't be accepted\n", '... said in one line');
 	}
+};
+
+subtest 'of another version or kind' => sub {
+	for my $header ("apiVersion: graphcore.ai/v1\nkind: IPUJob\n", "apiVersion: graphcore.ai/v1alpha1\nkind: IPUjob\n") {
+		my $file = manifest("$header# that's all\n");
+		is(scalar(() = validate($file)->{out} =~ /^/mg), 1, 'one error, and none that only follows from it');
+	}
+	my $result = validate(manifest($good . "---\n" . ($good =~ s/kind: IPUJob/kind: IPUjob/r)));
+	is("$result->{status} $result->{err}", "1 ipuctl: 1 of 2 can't be accepted\n", 'beside one that is right');
+	my $all = join '', map { "  $_\n" } 'generateName: x-', 'namespace: team', 'labels: {a: b}', 'annotations: {a: b}', 'finalizers: [a.b/c]', 'ownerReferences: []',
+		'uid: x', 'resourceVersion: "1"', 'generation: 1', 'creationTimestamp: null', 'managedFields: []', 'selfLink: x';
+	is(validate(manifest($good =~ s/(?=spec:)/${all}status: {}\n/r))->{status}, 0, 'what `kubectl get -o yaml` shows is right');
 };
 
 subtest 'several objects and files' => sub {

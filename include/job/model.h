@@ -161,7 +161,8 @@ size_t job_validate(const struct json *object, job_report_fn *report, void *arg)
 size_t job_validate_update(const struct json *before, const struct json *object,
 			   job_report_fn *report, void *arg);
 
-/* Members that no IPUJob's spec has, each as "Forbidden": misspelt ones, in what people write. */
+/* Members that no IPUJob has (at the top, in metadata, in its spec), each as "Forbidden": misspelt
+ * ones, in what people write. A template's are Kubernetes', and not looked at. */
 size_t job_unknown_fields(const struct json *object, job_report_fn *report, void *arg);
 
 /* One of Kubernetes' quantities, without a sign: 4, 0.5, 500m, 8Gi, 1e3. */

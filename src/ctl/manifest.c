@@ -205,6 +205,11 @@ static const struct json *at_path(const struct json *v, const char *path)
 	return v;
 }
 
+static bool is_of_our_group(const struct json *object)
+{
+	return str_has_prefix(json_str(json_get(object, "apiVersion")), STR("graphcore.ai/"));
+}
+
 enum ctl_object_kind ctl_object_kind(const struct json *object, const struct json **ret_template,
 				     char **ret_path)
 {
@@ -212,7 +217,7 @@ enum ctl_object_kind ctl_object_kind(const struct json *object, const struct jso
 
 	*ret_template = NULL;
 	*ret_path = NULL;
-	if (str_eqz(kind, JOB_KIND))
+	if (str_eqz(kind, JOB_KIND) || is_of_our_group(object))
 		return CTL_OBJECT_JOB;
 	for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
 		const struct json *template;
@@ -235,8 +240,15 @@ void ctl_judge_job(struct jmut_doc *doc, const struct json *job, struct admissio
 		   struct jmut **ret)
 {
 	*ret = NULL;
-	if (!str_eqz(json_str(json_get(job, "apiVersion")), JOB_API_VERSION))
+	/* Of what is something else nothing more can be said. */
+	if (!str_eqz(json_str(json_get(job, "apiVersion")), JOB_API_VERSION)) {
 		admission_problem(f, "apiVersion", "Unsupported", "must be " JOB_API_VERSION);
+		return;
+	}
+	if (!str_eqz(json_str(json_get(job, "kind")), JOB_KIND)) {
+		admission_problem(f, "kind", "Unsupported", "must be " JOB_KIND);
+		return;
+	}
 	job_unknown_fields(job, admission_report, f);
 	if (admission_job_default(doc, NULL, job, NULL) < 0)
 		return;

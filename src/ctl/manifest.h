@@ -40,8 +40,8 @@ void ctl_object_pos(const struct ctl_object *object, struct str path, unsigned *
 
 enum ctl_object_kind {
 	CTL_OBJECT_OTHER, /* nothing of ours */
-	CTL_OBJECT_JOB,
-	CTL_OBJECT_POD, /* it, or its Pod template, asks for IPUs by annotation */
+	CTL_OBJECT_JOB,   /* or what is no kind of its API group: judged as a job, and refused */
+	CTL_OBJECT_POD,   /* it, or its Pod template, asks for IPUs by annotation */
 };
 
 /* *ret_template: the Pod or template, and its field path, "" for a Pod; the caller frees. Of OTHER

@@ -349,6 +349,38 @@ void job_check_shape(struct job_check *c, const struct json *spec)
 
 /* ---- fields that there aren't ---- */
 
+/* What the API server has of every object: the table of the spec's fields goes on below. */
+static const struct field outer[] = {
+	{.path = "apiVersion"},
+	{.path = "kind"},
+	{.path = "metadata"},
+	{.path = "metadata.annotations"},
+	{.path = "metadata.creationTimestamp"},
+	{.path = "metadata.deletionGracePeriodSeconds"},
+	{.path = "metadata.deletionTimestamp"},
+	{.path = "metadata.finalizers"},
+	{.path = "metadata.generateName"},
+	{.path = "metadata.generation"},
+	{.path = "metadata.labels"},
+	{.path = "metadata.managedFields"},
+	{.path = "metadata.name"},
+	{.path = "metadata.namespace"},
+	{.path = "metadata.ownerReferences"},
+	{.path = "metadata.resourceVersion"},
+	{.path = "metadata.selfLink"},
+	{.path = "metadata.uid"},
+	{.path = "spec"},
+	{.path = "status"},
+};
+
+struct table {
+	const struct field *fields;
+	size_t n;
+};
+
+static const struct table of_object = {outer, sizeof(outer) / sizeof(outer[0])};
+static const struct table of_spec = {fields, sizeof(fields) / sizeof(fields[0])};
+
 /* The name of a field right below parent ("workers."); empty: it's elsewhere. */
 static struct str name_below(struct str parent, const struct field *f)
 {
@@ -394,13 +426,13 @@ static size_t distance(struct str a, struct str b)
 }
 
 /* Whether it's a field; else *ret_near is the one that was meant, or empty. */
-static bool is_field(struct str parent, struct str key, struct str *ret_near)
+static bool is_field(const struct table *t, struct str parent, struct str key, struct str *ret_near)
 {
 	size_t least = 3; /* two slips are one name misspelt, three are another name */
 
 	*ret_near = STR_NULL;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct str name = name_below(parent, &fields[i]);
+	for (size_t i = 0; i < t->n; i++) {
+		struct str name = name_below(parent, &t->fields[i]);
 
 		if (name.len == 0)
 			continue;
@@ -414,8 +446,9 @@ static bool is_field(struct str parent, struct str key, struct str *ret_near)
 	return false;
 }
 
-static void check_keys(struct job_check *c, const char *at, struct str parent,
-		       const struct json *obj)
+/* at: the object's path with a dot behind it, or "". */
+static void check_keys(struct job_check *c, const struct table *t, const char *at,
+		       struct str parent, const struct json *obj)
 {
 	struct json_iter it = json_iter(obj);
 
@@ -423,9 +456,9 @@ static void check_keys(struct job_check *c, const char *at, struct str parent,
 		struct str key = {it.key.p, str_utf8_cut(it.key, 253)}, near;
 		char path[512];
 
-		if (is_field(parent, it.key, &near))
+		if (is_field(t, parent, it.key, &near))
 			continue;
-		snprintf(path, sizeof(path), "%s.%.*s", at, STR_ARG(key));
+		snprintf(path, sizeof(path), "%s%.*s", at, STR_ARG(key));
 		if (near.len)
 			job_report(c, "Forbidden", path,
 				   "an IPUJob has no such field: did you mean %.*s?",
@@ -441,7 +474,9 @@ size_t job_unknown_fields(const struct json *object, job_report_fn *report, void
 	struct job_check c = {.report = report, .arg = arg};
 	const struct json *spec = json_get(object, "spec");
 
-	check_keys(&c, "spec", STR(""), spec);
+	check_keys(&c, &of_object, "", STR(""), object);
+	check_keys(&c, &of_object, "metadata.", STR("metadata."), json_get(object, "metadata"));
+	check_keys(&c, &of_spec, "spec.", STR(""), spec);
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		const struct field *f = &fields[i];
 		char at[128], parent[128];
@@ -451,9 +486,9 @@ size_t job_unknown_fields(const struct json *object, job_report_fn *report, void
 		if (f->type != FIELD_OBJECT ||
 		    str_has_prefix(str_of(f->path), STR("workers.template")))
 			continue;
-		snprintf(at, sizeof(at), "spec.%s", f->path);
+		snprintf(at, sizeof(at), "spec.%s.", f->path);
 		snprintf(parent, sizeof(parent), "%s.", f->path);
-		check_keys(&c, at, str_of(parent), value_at(spec, f->path, &is_there));
+		check_keys(&c, &of_spec, at, str_of(parent), value_at(spec, f->path, &is_there));
 	}
 	return c.n;
 }
