@@ -181,7 +181,10 @@ my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/i
 for my $program (sort keys %pages) {
 SKIP: {
 		skip "no build: run by make check", 2 unless defined $ENV{TOP_BUILDDIR};
-		my @options = `$ENV{TOP_BUILDDIR}/$program --help` =~ /^ +(?:-\w, )?--([a-z-]+)/mg;
+		my $help = `$ENV{TOP_BUILDDIR}/$program --help`;
+		# Those of one command are in its own help.
+		$help .= `$ENV{TOP_BUILDDIR}/ipuctl help $_` for grep { $_ ne 'help' } $program eq 'ipuctl' ? $help =~ /^  ([a-z-]+(?: [a-z]+)?) /mg : ();
+		my @options = $help =~ /^ +(?:-\w, )?--([a-z-]+)/mg;
 		my @described = map { /(?:^\.It Fl |, (?:Fl )?)-([a-z-]{2,})/g } grep { /^\.It/ }
 			split /\n/, file_text($pages{$program});
 		cmp_ok(scalar @options, '>', 5, "$program --help lists options");

@@ -48,6 +48,42 @@ my %env = (HOME => test_dir(), KUBECONFIG => "$folder/kubeconfig", IPUCTL_SERVER
 	NO_COLOR => undef, KUBERNETES_SERVICE_HOST => undef, PS1 => '$ ', SHELL => '/bin/sh');
 sub ctl { return run([program('ipuctl'), @_], env => \%env, seconds => 30) }
 
+# ---- help ----
+
+# Which options each command has of its own, beside those of all and those that say whom to ask.
+my %own = (
+	'stats' => '--output --no-headers', 'query' => '--output --no-headers', 'capacity' => '--output --no-headers',
+	'partitions' => '--output --no-headers --watch', 'queue' => '--output --no-headers --watch', 'controllers' => '--output --no-headers --check',
+	'cordon' => '--force --config-map', 'uncordon' => '--force --config-map', 'drain' => '--force --config-map --wait',
+	'validate' => '--output --no-headers --filename', 'render' => '--output --no-headers --filename --namespace --controller --config',
+	'explain' => '--output --no-headers --namespace --config-map', 'top' => '--output --no-headers --namespace --once --interval',
+	'ui' => '--namespace --port --no-browser', 'support-bundle' => '--output --dry-run --log-mib',
+	'rdma check' => '--output --no-headers --namespace --network --network-namespace --root --cni-folder --node --resource --test-pod --image --user --inside'
+		. ' --controller --config --config-map --wait',
+	'rdma macvlan' => '--network --network-namespace --root --cni-folder --interface --subnet --exclude --mtu --mode --attachment --apply --controller --config'
+		. ' --dry-run --config-map',
+	'node clean' => '--dry-run --all --force --instance --wait', 'crd print' => '', 'crd apply' => '--wait', 'completion' => '',
+);
+my @to_ask = qw(--server --ca-file --kubeconfig --context --operator-namespace --service --timeout);
+my @of_all = qw(--color --version --help);
+my %is_offline = map { $_ => 1 } 'validate', 'render', 'crd print', 'completion';
+
+sub options_in { return [$_[0] =~ /^ {2,6}(?:-\w, )?(--[a-z-]+)/mg] }
+my $overview = ctl('--help')->{out};
+is_deeply([sort $overview =~ /^  ([a-z-]+(?: [a-z]+)?) /mg], [sort 'help', keys %own], '--help names each command');
+is_deeply(options_in($overview), [@to_ask, @of_all], '... and the options of all of them');
+is(join(' ', grep { length > 100 } split /\n/, $overview), '', '... in lines that a terminal has room for');
+for my $command (sort keys %own) {
+	is_deeply(options_in(ctl('help', split / /, $command)->{out}), [split(/ /, $own{$command}), $is_offline{$command} ? () : @to_ask, @of_all], "help $command: its options");
+}
+for my $group (qw(crd rdma node)) {
+	my @theirs = grep { /^$group / } sort keys %own;
+	for my $said (ctl($group, '--help'), ctl('help', $group)) {
+		is_deeply([$said->{status}, sort $said->{out} =~ /^  ($group [a-z]+)/mg], [0, @theirs], "help of $group names what there is");
+	}
+	like(ctl($group)->{err}, qr/there is no $group alone; see $group --help/, '... to which it leads');
+}
+
 # ---- completion ----
 
 # What is typed, and what may come; undef: files.
@@ -63,6 +99,9 @@ my @lines = (
 	['ipuctl top --once', ['--once']],
 	['ipuctl u', [qw(uncordon ui)]],
 	['ipuctl ui --no', ['--no-browser']],
+	['ipuctl ui --a', []],
+	['ipuctl node clean --p', []],
+	['ipuctl validate --s', []],
 	['ipuctl ui -n tea', ['team']],
 	['ipuctl stats -o j', ['json']],
 	['ipuctl stats --color a', [qw(auto always)]],

@@ -272,10 +272,11 @@ const struct ctl_command ctl_commands[] = {
 	 1, ANY_NUMBER, CTL_TAKES_CONFIG_MAP | CTL_TAKES_FORCE | CTL_TAKES_WAIT, true,
 	 ctl_run_drain},
 	{"validate", "[FILE]...", "what the operator would say of manifests", ABOUT_VALIDATE, 0,
-	 ANY_NUMBER, CTL_TAKES_FILES | CTL_TAKES_OUTPUT, false, ctl_run_validate, .alone = true},
+	 ANY_NUMBER, CTL_TAKES_FILES | CTL_TAKES_OUTPUT, false, ctl_run_validate, .alone = true,
+	 .offline = true},
 	{"render", "[FILE]...", "what would be created for manifests", ABOUT_RENDER, 0, ANY_NUMBER,
 	 CTL_TAKES_FILES | CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_RENDER, false,
-	 ctl_run_render, .alone = true},
+	 ctl_run_render, .alone = true, .offline = true},
 	{"explain", "JOB|pod/POD", "why it waits, what comes next, and what can be done",
 	 ABOUT_EXPLAIN, 1, 1, CTL_TAKES_OUTPUT | CTL_TAKES_NAMESPACE | CTL_TAKES_CONFIG_MAP, true,
 	 ctl_run_explain},
@@ -297,11 +298,11 @@ const struct ctl_command ctl_commands[] = {
 	{"support-bundle", "", "all that an expert needs, without secrets, as one archive",
 	 ABOUT_BUNDLE, 0, 0, CTL_TAKES_BUNDLE, true, ctl_run_bundle},
 	{"crd print", "", "the CustomResourceDefinition of IPUJobs that belongs to this version",
-	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true},
+	 NULL, 0, 0, 0, false, ctl_run_crd_print, .alone = true, .offline = true},
 	{"crd apply", "", "make it, or change it to this version's", ABOUT_CRD, 0, 0,
 	 CTL_TAKES_WAIT, true, ctl_run_crd_apply},
 	{"completion", "SHELL", "a script that completes ipuctl's words: bash, zsh or fish",
-	 ABOUT_COMPLETION, 1, 1, 0, false, ctl_run_completion, .alone = true},
+	 ABOUT_COMPLETION, 1, 1, 0, false, ctl_run_completion, .alone = true, .offline = true},
 	{.name = NULL},
 };
 
@@ -331,14 +332,27 @@ const struct ctl_command *ctl_command_find(char *const *words, size_t n_words, s
 	return NULL;
 }
 
+unsigned ctl_command_shows(const struct ctl_command *c)
+{
+	unsigned takes = c ? c->takes : 0;
+
+	return c && c->offline ? takes : takes | CTL_TAKES_LINK;
+}
+
+const char *ctl_command_below(const struct ctl_command *c, const char *word)
+{
+	size_t len = strlen(word);
+
+	return strncmp(c->name, word, len) == 0 && c->name[len] == ' ' ? c->name + len + 1 : NULL;
+}
+
 int ctl_command_missing(char *const *words, size_t n_words, struct err *err)
 {
-	size_t len = strlen(words[0]);
-
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
-		if (strncmp(c->name, words[0], len) == 0 && c->name[len] == ' ')
-			return err_set(err, ERR_INVALID, 0, "%s: there is no %s %s; see --help",
-				       words[0], words[0], n_words > 1 ? words[1] : "alone");
+		if (ctl_command_below(c, words[0]))
+			return err_set(err, ERR_INVALID, 0, "%s: there is no %s %s; see %s --help",
+				       words[0], words[0], n_words > 1 ? words[1] : "alone",
+				       words[0]);
 	}
 	return err_set(err, ERR_INVALID, 0, "%s: there is no such command; see --help", words[0]);
 }

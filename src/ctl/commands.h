@@ -20,7 +20,8 @@ struct ctl_command {
 	bool needs_kube;    /* calls ctl_link_kube */
 	/* o->words are the operands; link is NULL for a command that asks nobody. */
 	int (*run)(struct ctl_link *link, const struct ctl_options *o, struct err *err);
-	bool alone;    /* asks nobody */
+	bool alone;    /* makes its link by itself, if any */
+	bool offline;  /* asks nobody: options that say whom aren't shown */
 	bool has_kube; /* has ctl_link_client where there is a kubeconfig */
 };
 
@@ -28,6 +29,10 @@ extern const struct ctl_command ctl_commands[]; /* ends with a NULL name */
 
 /* The command that the first words name; *ret_used: how many of them. NULL: none. */
 const struct ctl_command *ctl_command_find(char *const *words, size_t n_words, size_t *ret_used);
+/* What its help and completion show, CTL_TAKES_…; NULL: what all commands have. */
+unsigned ctl_command_shows(const struct ctl_command *c);
+/* What stands behind this word in names of two: "print" of "crd"; NULL: c is none of these. */
+const char *ctl_command_below(const struct ctl_command *c, const char *word);
 /* Says that they name none (n_words > 0). Returns -1. */
 int ctl_command_missing(char *const *words, size_t n_words, struct err *err);
 

@@ -97,10 +97,10 @@ static void offer_commands(struct completing *c)
 static void offer_second(struct completing *c, const char *first)
 {
 	for (const struct ctl_command *k = ctl_commands; k->name; k++) {
-		struct str word, rest;
+		const char *second = ctl_command_below(k, first);
 
-		if (str_cut(str_of(k->name), ' ', &word, &rest) && str_eqz(word, first))
-			offer(c, rest);
+		if (second)
+			offer(c, str_of(second));
 	}
 }
 
@@ -134,12 +134,12 @@ static void offer_value(struct completing *c, const char *option, unsigned takes
 		offer_asked(c, &KUBE_NAMESPACES, NULL);
 }
 
-static void offer_options(struct completing *c, unsigned takes)
+static void offer_options(struct completing *c, const struct ctl_command *command)
 {
 	struct buf list = BUF_INIT(MAX_OUT);
 	struct str rest, word;
 
-	ctl_options_list(takes, &list);
+	ctl_options_list(ctl_command_shows(command), &list);
 	rest = buf_str(&list);
 	while (str_cut(rest, '\n', &word, &rest))
 		offer(c, word);
@@ -196,7 +196,7 @@ static void complete(struct completing *c, char **words, size_t n, const char *l
 	else if (option)
 		offer_value(c, option, takes);
 	else if (last[0] == '-')
-		offer_options(c, takes);
+		offer_options(c, command);
 	else if (n_plain == 0 || (n_plain == 1 && strcmp(plain[0], "help") == 0))
 		offer_commands(c);
 	else if (!command)

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "core/trace.h"
 #include "ctl/commands.h"
 #include "ctl/link.h"
@@ -18,30 +19,32 @@
 #include "ctl/status.h"
 #include "ctl/term.h"
 
+static void print_line(const char *name, const char *operands, const char *summary)
+{
+	CLEANUP_FREE char *left = xasprintf("%s %s", name, operands);
+
+	printf("  %-20s  %s\n", left, summary);
+}
+
 static void print_help(void)
 {
-	unsigned takes = 0;
-
 	printf("Usage: ipuctl [OPTION]... COMMAND [OPERAND]...\n"
 	       "       kubectl ipu [OPTION]... COMMAND [OPERAND]...\n"
 	       "Shows the IPU operator's partitions, queue and controllers.\n"
 	       "\n");
-	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
-		char left[64];
-
-		snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
-		printf("  %-20s  %s\n", left, c->summary);
-		takes |= c->takes;
-	}
-	printf("  %-20s  %s\n\n", "help [COMMAND]", "print help, about a command if one is named");
-	ctl_options_print(takes);
+	for (const struct ctl_command *c = ctl_commands; c->name; c++)
+		print_line(c->name, c->operands, c->summary);
+	print_line("help", "[COMMAND]", "print help, about a command and its options if named");
+	printf("\n"
+	       "Options of all commands; `ipuctl help COMMAND` has those of one:\n");
+	ctl_options_print(ctl_command_shows(NULL));
 	printf("\n"
 	       "The way to the operator: --server, else IPUCTL_SERVER, else the API server of the\n"
 	       "kubeconfig, else http://127.0.0.1:8080.\n"
 	       "\n"
 	       "Exit status: 0 when all is well, 1 when the server says no, a manifest is wrong, a\n"
-	       "wait was in vain or --check finds fault, 2 for a wrong command line or kubeconfig, or a file that can't be\n"
-	       "read, 3 when the operator can't be reached.\n");
+	       "wait was in vain or --check finds fault, 2 for a wrong command line or kubeconfig, or\n"
+	       "a file that can't be read, 3 when the operator can't be reached.\n");
 }
 
 static void print_command_help(const struct ctl_command *c)
@@ -51,7 +54,23 @@ static void print_command_help(const struct ctl_command *c)
 	       "%s\n",
 	       c->name, c->operands[0] ? " " : "", c->operands, toupper(c->summary[0]),
 	       c->summary + 1, c->more ? c->more : "");
-	ctl_options_print(c->takes);
+	ctl_options_print(ctl_command_shows(c));
+}
+
+/* Of a word that others stand behind; false: it's none. */
+static bool print_group_help(const char *word)
+{
+	bool found = false;
+
+	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
+		if (!ctl_command_below(c, word))
+			continue;
+		if (!found)
+			printf("Usage: ipuctl %s COMMAND [OPTION]...\n\n", word);
+		found = true;
+		print_line(c->name, c->operands, c->summary);
+	}
+	return found;
 }
 
 static int complain(const struct err *err, const char *advice)
@@ -100,6 +119,8 @@ static int help(const struct ctl_options *o, size_t word)
 	const struct ctl_command *c = ctl_command_find(words, n_words, &used);
 	struct err err = ERR_INIT;
 
+	if (n_words == 1 && !c && print_group_help(words[0]))
+		return 0;
 	if (n_words > 0 && !c) {
 		ctl_command_missing(words, n_words, &err);
 		return complain(&err, NULL);

@@ -5,13 +5,22 @@
 #include "ctl/options.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/str.h"
 
-enum kind { KIND_TEXT, KIND_MAY_BE_EMPTY, KIND_SECONDS, KIND_FLAG, KIND_FILES };
+enum kind {
+	KIND_TEXT,
+	KIND_MAY_BE_EMPTY,
+	KIND_SECONDS,
+	KIND_NUMBER, /* of 16 bits, as ports have; not 0 */
+	KIND_USER,
+	KIND_FLAG,
+	KIND_FILES
+};
 
 #define AT(member) offsetof(struct ctl_options, member)
 #define DAY_S      86400
@@ -60,7 +69,7 @@ static const struct known {
 	 KIND_FLAG, AT(test_pod), CTL_TAKES_RDMA_POD},
 	{"image", "NAME", "the test Pod's; has ipuctl (default: the operator's)", 0, KIND_TEXT,
 	 AT(image), CTL_TAKES_RDMA_POD},
-	{"user", "UID", "the test Pod's user (default: root)", 0, KIND_SECONDS, AT(user),
+	{"user", "UID", "the test Pod's user (default: root)", 0, KIND_USER, AT(user),
 	 CTL_TAKES_RDMA_POD},
 	{"inside", NULL, "print what this network namespace has; the test Pod runs this", 0,
 	 KIND_FLAG, AT(inside), CTL_TAKES_RDMA_POD},
@@ -72,7 +81,7 @@ static const struct known {
 	 "which of it they don't get; '' for none (default: the first 128\n"
 	 "addresses, or the first half of a small subnet)",
 	 0, KIND_MAY_BE_EMPTY, AT(exclude), CTL_TAKES_MACVLAN},
-	{"mtu", "BYTES", "of Pods' interface (default: the interface's)", 0, KIND_SECONDS, AT(mtu),
+	{"mtu", "BYTES", "of Pods' interface (default: the interface's)", 0, KIND_NUMBER, AT(mtu),
 	 CTL_TAKES_MACVLAN},
 	{"mode", "MODE", "bridge (default), private, vepa or passthru", 0, KIND_TEXT, AT(mode),
 	 CTL_TAKES_MACVLAN},
@@ -96,8 +105,8 @@ static const struct known {
 	 AT(once), CTL_TAKES_TOP},
 	{"interval", "SECONDS", "look again after so long (default 2)", 0, KIND_SECONDS,
 	 AT(interval_s), CTL_TAKES_TOP},
-	{"port", "NUMBER", "the page's on this machine (default: any that is free)", 0,
-	 KIND_SECONDS, AT(port), CTL_TAKES_UI},
+	{"port", "NUMBER", "the page's on this machine (default: any that is free)", 0, KIND_NUMBER,
+	 AT(port), CTL_TAKES_UI},
 	{"no-browser", NULL, "print the address, and start no browser", 0, KIND_FLAG,
 	 AT(no_browser), CTL_TAKES_UI},
 	{"dry-run", NULL, "list what would be taken, and ask nobody", 0, KIND_FLAG, AT(dry_run),
@@ -105,8 +114,8 @@ static const struct known {
 	{"dry-run", NULL, "the API server looks at it, and changes nothing", 0, KIND_FLAG,
 	 AT(dry_run), CTL_TAKES_MACVLAN | CTL_TAKES_NODES},
 	{"all", NULL, "all Nodes of the cluster", 0, KIND_FLAG, AT(all), CTL_TAKES_NODES},
-	{"log-mib", "NUMBER", "at most so much of each container's log (default 2)", 0,
-	 KIND_SECONDS, AT(log_mib), CTL_TAKES_BUNDLE},
+	{"log-mib", "NUMBER", "at most so much of each container's log (default 2)", 0, KIND_NUMBER,
+	 AT(log_mib), CTL_TAKES_BUNDLE},
 	{"force", NULL, "take names that the operator doesn't know", 0, KIND_FLAG, AT(force),
 	 CTL_TAKES_FORCE | CTL_TAKES_NODES},
 	{"force", NULL, "clean Nodes of which the role node has just spoken, too", 0, KIND_FLAG,
@@ -120,17 +129,19 @@ static const struct known {
 	{"server", "URL",
 	 "where the operator's proxy is (default: IPUCTL_SERVER, else a way\n"
 	 "through the API server)",
-	 's', KIND_TEXT, AT(server), 0},
+	 's', KIND_TEXT, AT(server), CTL_TAKES_LINK},
 	{"ca-file", "FILE", "trust the certificates in FILE, for an https URL", 0, KIND_TEXT,
-	 AT(ca_file), 0},
-	{"kubeconfig", "FILE", "default: as for kubectl", 0, KIND_TEXT, AT(kubeconfig), 0},
-	{"context", "NAME", "of the kubeconfig", 0, KIND_TEXT, AT(context), 0},
+	 AT(ca_file), CTL_TAKES_LINK},
+	{"kubeconfig", "FILE", "default: as for kubectl", 0, KIND_TEXT, AT(kubeconfig),
+	 CTL_TAKES_LINK},
+	{"context", "NAME", "of the kubeconfig", 0, KIND_TEXT, AT(context), CTL_TAKES_LINK},
 	{"operator-namespace", "NAME",
-	 "where the operator's objects are (default " CTL_NAMESPACE ")", 0, KIND_TEXT, AT(ns), 0},
+	 "where the operator's objects are (default " CTL_NAMESPACE ")", 0, KIND_TEXT, AT(ns),
+	 CTL_TAKES_LINK},
 	{"service", "NAME[:PORT]", "the proxy's Service (default " CTL_SERVICE ":80)", 0, KIND_TEXT,
-	 AT(service), 0},
+	 AT(service), CTL_TAKES_LINK},
 	{"timeout", "SECONDS", "give up an unanswered request (default 10)", 't', KIND_SECONDS,
-	 AT(timeout_s), 0},
+	 AT(timeout_s), CTL_TAKES_LINK},
 	{"color", "WHEN", "auto (on a terminal, unless NO_COLOR is set), always or never", 0,
 	 KIND_TEXT, AT(color_word), 0},
 	{"version", NULL, "print the version, and exit", 0, KIND_FLAG, AT(version), 0},
@@ -138,6 +149,7 @@ static const struct known {
 	 AT(help), 0},
 };
 #define KNOWN (sizeof(known) / sizeof(known[0]))
+_Static_assert(KNOWN <= 64, "struct ctl_options.given has a bit for each row");
 
 static void print_help_text(const char *text)
 {
@@ -180,6 +192,11 @@ void ctl_options_print(unsigned takes)
 	}
 }
 
+static int64_t most_of(enum kind kind)
+{
+	return kind == KIND_SECONDS ? DAY_S : kind == KIND_USER ? INT32_MAX : UINT16_MAX;
+}
+
 static int take_value(struct ctl_options *o, const struct known *k, const char *value,
 		      struct err *err)
 {
@@ -195,12 +212,14 @@ static int take_value(struct ctl_options *o, const struct known *k, const char *
 		*(const char **)(void *)at = value;
 		return 0;
 	case KIND_SECONDS:
-		if (str_to_int(str_of(value), 1, DAY_S, &n, NULL) < 0)
+	case KIND_NUMBER:
+	case KIND_USER:
+		if (str_to_int(str_of(value), 1, most_of(k->kind), &n, NULL) < 0)
 			return err_set(err, ERR_INVALID, 0,
-				       "--%s: must be a whole number%s from 1 to %d, not \"%s\"",
-				       k->name,
-				       strcmp(k->value, "SECONDS") == 0 ? " of seconds" : "", DAY_S,
-				       value);
+				       "--%s: must be a whole number%s from 1 to %" PRId64
+				       ", not \"%s\"",
+				       k->name, k->kind == KIND_SECONDS ? " of seconds" : "",
+				       most_of(k->kind), value);
 		*(unsigned *)(void *)at = (unsigned)n;
 		return 0;
 	case KIND_FILES:
@@ -329,6 +348,7 @@ void ctl_options_done(struct ctl_options *o)
 
 int ctl_options_check(struct ctl_options *o, const char *command, unsigned takes, struct err *err)
 {
+	takes |= CTL_TAKES_LINK;
 	for (size_t i = 0; i < KNOWN; i++) {
 		if (o->given & UINT64_C(1) << i && known[i].takes && !(known[i].takes & takes))
 			return err_set(err, ERR_INVALID, 0, "%s: takes no --%s; see %s --help",

@@ -22,22 +22,25 @@ enum ctl_output { CTL_TABLE, CTL_WIDE, CTL_JSON, CTL_YAML };
 
 /* What a command takes beside the options of all. */
 enum {
-	CTL_TAKES_OUTPUT = 1,
-	CTL_TAKES_WATCH = 2,
-	CTL_TAKES_CONFIG_MAP = 4,
-	CTL_TAKES_WAIT = 8,
-	CTL_TAKES_FILES = 16,
-	CTL_TAKES_NAMESPACE = 32,
-	CTL_TAKES_RENDER = 64,  /* --controller and --config */
-	CTL_TAKES_TOP = 128,    /* --once and --interval */
-	CTL_TAKES_BUNDLE = 256, /* -o FILE, --dry-run and --log-mib */
-	CTL_TAKES_FORCE = 512,
-	CTL_TAKES_CHECK = 1024,
-	CTL_TAKES_RDMA = 2048,     /* controllers, and which network */
-	CTL_TAKES_RDMA_POD = 4096, /* node, resource and the test Pod */
-	CTL_TAKES_NODES = 16384,   /* all of them, and --dry-run */
-	CTL_TAKES_MACVLAN = 8192,  /* what goes into the manifest, and whether it's applied */
-	CTL_TAKES_UI = 16384,      /* --port and --no-browser */
+	CTL_TAKES_OUTPUT = 1 << 0,
+	CTL_TAKES_WATCH = 1 << 1,
+	CTL_TAKES_CONFIG_MAP = 1 << 2,
+	CTL_TAKES_WAIT = 1 << 3,
+	CTL_TAKES_FILES = 1 << 4,
+	CTL_TAKES_NAMESPACE = 1 << 5,
+	CTL_TAKES_RENDER = 1 << 6, /* --controller and --config */
+	CTL_TAKES_TOP = 1 << 7,    /* --once and --interval */
+	CTL_TAKES_BUNDLE = 1 << 8, /* -o FILE, --dry-run and --log-mib */
+	CTL_TAKES_FORCE = 1 << 9,
+	CTL_TAKES_CHECK = 1 << 10,
+	CTL_TAKES_RDMA = 1 << 11,     /* controllers, and which network */
+	CTL_TAKES_RDMA_POD = 1 << 12, /* node, resource and the test Pod */
+	CTL_TAKES_MACVLAN = 1 << 13,  /* what goes into the manifest, and whether it's applied */
+	CTL_TAKES_NODES = 1 << 14,    /* all of them, and --dry-run */
+	CTL_TAKES_UI = 1 << 15,       /* --port and --no-browser */
+	/* Whom to ask and for how long: no command refuses these, and those that ask nobody don't
+	 * show them. */
+	CTL_TAKES_LINK = 1 << 16,
 };
 
 enum ctl_color { CTL_COLOR_AUTO, CTL_COLOR_ALWAYS, CTL_COLOR_NEVER };
