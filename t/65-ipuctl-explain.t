@@ -73,10 +73,12 @@ sub create_job {
 }
 
 my $result = ctl('explain', 'bert', '-n', 'default');
-is($result->{status}, 1, 'without a definition: status 1');
-like($result->{out}, qr/^IPUJob default\/bert: Unknown\nWhy: +The cluster doesn't know IPUJobs.*ipuctl crd\s+apply/s, '... says what to do');
+is($result->{status}, 1, 'without the job: status 1');
+like($result->{out}, qr/^IPUJob default\/bert: Unknown\nWhy: +There is no IPUJob bert in namespace default\./, '... which is what is wrong: IPUJobs are served, though nobody has brought their definition');
+http('POST', $sim->url('admin', '/sim/api/faults'), json => {kind => 'status', status => 404, resource => 'ipujobs', message => 'no such resource', count => 0});
+like(ctl('explain', 'bert', '-n', 'default')->{out}, qr/^IPUJob default\/bert: Unknown\nWhy: +The cluster doesn't know IPUJobs.*ipuctl crd\s+apply/s, 'where they are not served it says what to do');
+http('DELETE', $sim->url('admin', '/sim/api/faults'));
 is(ctl(qw(crd apply))->{status}, 0, 'the definition comes');
-is(ctl('explain', 'bert', '-n', 'default', '-o', 'json')->{status}, 1, 'without the job: status 1');
 explains('bert', 'not-there', qr/no IPUJob bert in namespace default/, 'no job');
 create_job('bert', 8);
 explains('bert', 'no-operator', qr/namespace ipu-operator has no Pods of it/, 'no operator');
@@ -113,6 +115,8 @@ api('POST', '/api/v1/namespaces/default/pods', json => {apiVersion => 'v1', kind
 	spec => {containers => [{name => 'main', image => 'x'}]}});
 explains('pod/asks', 'no-pod-webhook', qr/mpod\.graphcore\.ai\) isn't registered/, 'a Pod that no webhook has seen');
 explains('pod/none', 'not-there', qr/no Pod none/, 'a Pod that is not there');
+explains('Pod/none', 'not-there', qr/no Pod none/, '... by its kind');
+explains('IPUJob/none', 'not-there', qr/no IPUJob none/, '... a job');
 
 # ---- what can't be asked ----
 

@@ -360,7 +360,7 @@ static int which(const char *word, bool *is_pod, const char **ret_name, struct e
 	*is_pod = false;
 	*ret_name = slash ? slash + 1 : word;
 	for (size_t i = 0; slash && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (str_eqz((struct str){word, (size_t)(slash - word)}, kinds[i].prefix)) {
+		if (str_ieqz((struct str){word, (size_t)(slash - word)}, kinds[i].prefix)) {
 			*is_pod = kinds[i].is_pod;
 			slash = NULL;
 		}

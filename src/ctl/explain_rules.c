@@ -51,7 +51,9 @@ static bool has_condition_reason(const struct ctl_look *l, const char *type, con
 static bool no_crd(struct ctl_look *l, const struct ctl_rule *rule)
 {
 	(void)rule;
-	if (l->object || ctl_fact_code(l->facts, "crd") != 404)
+	/* Where IPUJobs can be listed they are known, whatever defines them. */
+	if (l->object || ctl_fact_code(l->facts, "crd") != 404 ||
+	    ctl_fact_code(l->facts, "others") != 404)
 		return false;
 	ctl_say(l, "The cluster doesn't know IPUJobs: their CustomResourceDefinition "
 		   "(ipujobs.graphcore.ai) isn't installed.");
@@ -139,7 +141,16 @@ static bool deleting(struct ctl_look *l, const struct ctl_rule *rule)
 static bool completed(struct ctl_look *l, const struct ctl_rule *rule)
 {
 	(void)rule;
-	if (!is_state(l, l->is_pod ? "Succeeded" : "Completed"))
+	if (l->is_pod || !is_state(l, "Completed"))
+		return false;
+	ctl_say(l, "It has done its work.");
+	return true;
+}
+
+static bool pod_completed(struct ctl_look *l, const struct ctl_rule *rule)
+{
+	(void)rule;
+	if (!l->is_pod || !is_state(l, "Succeeded"))
 		return false;
 	ctl_say(l, "It has done its work.");
 	return true;
@@ -680,6 +691,7 @@ const struct ctl_rule ctl_rules[] = {
 	{"deleting-delayed", deleting_delayed, NULL, "The release is tried again until it works.", "Mend the V-IPU controller; or, if it won't come back, set the annotation graphcore.ai/force-release to \"true\" on the job."},
 	{"deleting", deleting, NULL, "It goes by itself when that's done.", "Wait; a Pod on a node that is lost takes a minute longer."},
 	{"completed", completed, NULL, "It stays until somebody deletes it, or its ttlSecondsAfterFinished has passed.", "Look at the logs of its Pods, or delete it."},
+	{"pod-completed", pod_completed, NULL, "It stays until somebody deletes it, or what owns it does.", "Look at its logs, or delete it."},
 	{"invalid", invalid, NULL, NOTHING, "Correct it, and make it anew; `ipuctl validate` shows the places in the manifest."},
 	{"failed", failed, NULL, "It isn't begun again.", "Look at the logs of its Pods and at its Events; make it anew, with a restartPolicy if it may be tried again."},
 	{"suspended", suspended, NULL, NOTHING, "Set spec.suspend to false."},

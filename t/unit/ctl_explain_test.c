@@ -62,8 +62,12 @@
 static const struct {
 	const char *facts, *id, *why; /* why: a part of it */
 } cases[] = {
-	{"\"object\":{\"error\":{\"code\":404}},\"crd\":{\"error\":{\"code\":404}},", "no-crd",
-	 "isn't installed"},
+	{"\"object\":{\"error\":{\"code\":404}},\"crd\":{\"error\":{\"code\":404}},"
+	 "\"others\":{\"error\":{\"code\":404}},",
+	 "no-crd", "isn't installed"},
+	{"\"object\":{\"error\":{\"code\":404}},\"crd\":{\"error\":{\"code\":404}},"
+	 "\"others\":{\"value\":{\"items\":[]}},",
+	 "not-there", "no IPUJob bert in namespace default"},
 	{"\"object\":{\"error\":{\"code\":404}},\"others\":{\"value\":{\"items\":[{\"metadata\":{"
 	 "\"namespace\":\"team\"}}]}},",
 	 "not-there",
@@ -82,6 +86,7 @@ static const struct {
 	 "\"finalizers\":[\"ipu.finalizers.graphcore.ai\"]}}},",
 	 "deleting", "until its Pods have ended"},
 	{IN_STAGE("Succeeded", "Completed", ""), "completed", "has done its work"},
+	{POD(ASKS, "\"phase\":\"Succeeded\""), "pod-completed", "has done its work"},
 	{IN_STAGE("Failed", "Failed", ",\"reason\":\"InvalidSpec\",\"message\":\"spec.x: wrong\""),
 	 "invalid", "spec.x: wrong"},
 	{IN_STAGE("Failed", "Failed", ""), "failed", "Last word."},
