@@ -91,7 +91,7 @@ for my $round (1 .. $rounds) {
 	elapse(1) while $clock->ahead_ms < $end_ms;
 	push @sizes, size_of($s->operator);
 }
-# The least of a quarter of the time: connections that happen to be open come and go.
+# The least of a quarter of the time: what is in use just then doesn't count.
 sub least ($from, $to, $what) { return min(map { $_->{$what} } @sizes[ $from * @sizes / 4 .. $to * @sizes / 4 - 1 ]) }
 
 my ($early, $late) = map { my ($from, $to) = @$_; +{ map { ($_ => least($from, $to, $_)) } qw(kb descriptors) } } [ 1, 2 ], [ 3, 4 ];
@@ -99,6 +99,7 @@ diag(sprintf '%g hours in %.0f s: %d KiB, then %d; %d descriptors, then %d', $ho
 	map { $_->{descriptors} } $early, $late);
 note('sizes: ', join ' ', map { "$_->{kb}/$_->{descriptors}" } @sizes);
 cmp_ok($late->{kb}, '<=', $early->{kb} + 256, 'it doesn\'t grow');
-cmp_ok($late->{descriptors}, '<=', $early->{descriptors} + 3, '… nor do its descriptors');
+# Kept connections come and go, up to eight.
+cmp_ok($late->{descriptors}, '<=', $early->{descriptors} + 10, '… nor do its descriptors');
 $s->finish(1);
 done_testing;
