@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because a short moment without Pods has to be seen
 #
 # The operator is killed after each step of a job with a launcher. What it finds afterwards is enough: no Pod is made
 # twice, no run is counted twice, and the status is right.
