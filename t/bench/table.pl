@@ -19,7 +19,7 @@ use BenchPlot;
 use File::Spec ();
 use File::Temp ();
 use Getopt::Long qw(GetOptions);
-use IpuTest qw(json_decode json_encode slurp spit);
+use IpuTest qw(json_decode slurp spit watchdog);
 use IpuTree qw(top_srcdir);
 use POSIX qw(uname);
 use Time::HiRes qw(time);
@@ -53,6 +53,7 @@ my $where = $opt{kubeconfig} ? 'there' : 'here';
 my $dir = File::Temp->newdir('ipu-bench-XXXXXXXX', TMPDIR => 1);
 my ($begin, @failed, $number) = (time);
 STDOUT->autoflush(1);
+watchdog(7200);
 for my $row (@plan) {
 	my ($name, $full, $quick, $places) = @$row;
 	next if index($places, $where) < 0 || (%only && !$only{$name}) || ($opt{quick} && !length $quick && $name ne 'size');

@@ -666,6 +666,24 @@ static void test_bad_settings(void)
 	ok(!tls_config_ref(NULL), "no settings are no settings");
 }
 
+/* What a client offers first is what most servers take: a key of P-256 (RFC 8446, 4.2.8: the group,
+ * the key's length, an uncompressed point), behind it X25519 in the list of groups. */
+static void test_first_group(void)
+{
+	static const char key[] = {0x00, 0x17, 0x00, 0x41, 0x04}, list[] = {0x00, 0x17, 0x00, 0x1d};
+	serve(NULL);
+	struct tls_config *config = client_config(ca, false);
+	end_connect(&a, "127.0.0.1", net_listener_port(listener), config, "api.example");
+	tls_config_unref(config);
+	ok(PUMP(b.in.len > 0), "a client says hello");
+	ok(b.in.len > 0 && memmem(b.in.p, b.in.len, key, sizeof(key)), "with a key of P-256");
+	ok(b.in.len > 0 && memmem(b.in.p, b.in.len, list, sizeof(list)),
+	   "X25519 is its second choice");
+	end_close(&b);
+	PUMP(a.called_back > 0);
+	stop_serving();
+}
+
 int main(void)
 {
 	test_begin();
@@ -674,6 +692,7 @@ int main(void)
 	test_certificates();
 	test_client_certificates();
 	test_ruled_clients();
+	test_first_group();
 	test_alpn();
 	test_new_certificate();
 	test_not_tls();
