@@ -279,7 +279,7 @@ subtest 'a program that dies' => sub {
 subtest 'to stay' => sub {
 	my $program = start('quickstart', path => $quickstart, ports => 0, env => \%env,
 		args => [arguments(@fast, '--stay')]);
-	wait_until('the kubeconfig to be named', sub { ($program->out // '') =~ /get ipujobs -w\n/ });
+	wait_until('the kubeconfig to be named', sub { ($program->out // '') =~ m{kubectl wait [^\n]*\n} });
 	like($program->out, qr/^ipujob\/mnist-training Completed/m, 'after the story');
 	my ($kubeconfig) = $program->out =~ /The kubeconfig: (\S+)/;
 	ok(-r $kubeconfig, 'the kubeconfig is there');
@@ -290,6 +290,21 @@ subtest 'to stay' => sub {
 	my ($page) = $program->out =~ m{^The pod in a browser: (http://\S+/)$}m;
 	like(http('GET', $page)->{content}, qr/<!DOCTYPE html>/i, 'the live page is there');
 	is(http('GET', $page . 'live')->{json}{mode}, 'full', '... with names');
+	my ($exports, $try) = $program->out =~ /^    (export [^\n]*)\n.*^To look at a job that waits: [^\n]*\n\n(.*)/ms;
+	my @commands = map { s/^    //r } split /\n/, $try;
+	is(scalar @commands, 5, 'the commands to try');
+	SKIP: {
+		skip('without kubectl', 6) if !grep { -x "$_/kubectl" } split /:/, $ENV{PATH};
+		my $queue = '';
+		for my $command (@commands) {
+			my $asks = $command =~ /queue$/;
+			my $result = run(['sh', '-ec', "$exports\n" . ($asks ? "until $command | grep WaitingForIPUs; do sleep 0.1; done" : $command)],
+				seconds => 60);
+			is($result->{status}, 0, $command) or diag($result->{out}, $result->{err});
+			$queue .= $result->{out} if $asks;
+		}
+		like($queue, qr/\bfirst\b.*WaitingForIPUs/, 'the job waits, and the queue says so');
+	}
 	$program->stop(signal => 'INT', status => 0);
 	nothing_left('to stay');
 };

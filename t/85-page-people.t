@@ -86,7 +86,7 @@ subtest 'why a job waits, and what is broken' => sub {
 	like($page->get('look.text("[data-answer]")'), qr/Controller 2 is unreachable since \d\d:\d\d/, '... and that another one is away');
 	like($page->get('look.text("[data-controller=c1]")'), qr{2 in error.*20 of them reserved for speech/head}, 'the rack says for whom it is reserved, and that something is broken');
 	my $rows = $page->get('look.all("[data-waiting]").map(look.words)');
-	like($rows->[0], qr/a block of 32 on controller 1 is kept for it: 20 free, 12 still in use/, 'the first: what is kept for it');
+	like($rows->[0], qr/32 kept for it on controller 1: 20 free, 12 in use/, 'the first: what is kept for it');
 	like($rows->[0], qr/its turn: by 08:20 at the latest/, '... and when it\'s its turn');
 	like($rows->[1], qr/its turn: no known end/, '... which isn\'t known of the second');
 	is(scalar(grep { /Connection refused/ } @$rows), 1, 'what is wrong with a controller is said once');

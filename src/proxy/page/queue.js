@@ -36,7 +36,7 @@ function keptBlocks() {
 	const kept = new Map();
 	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
 		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0), free = Math.min(size, c.reservedIPUs);
-		kept.set(r.for, {size, where: `a block of ${size} on ${numberOf(c)} is kept for it: ${free} free, ${size - free} still in use`});
+		kept.set(r.for, {size, where: `${size} kept for it on ${numberOf(c)}: ${free} free, ${size - free} in use`});
 	}
 	return kept;
 }
@@ -70,7 +70,7 @@ function drawQueue() {
 		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
 		say(last.firstChild, `its turn: ${turnOf(item)}`);
 		sayTime(last.children[1], item.since, true);
-		say(last.lastChild, ["", /^(Quota|Policy)/.test(item.reason) ? "" : line, `priority ${item.priority}`, kept.get(item.key)?.where].filter((text, i) => !i || text).join(" · "));
+		say(last.lastChild, ["", kept.get(item.key)?.where ?? (/^(Quota|Policy)/.test(item.reason) ? "" : line), `priority ${item.priority}`].filter((text, i) => !i || text).join(" · "));
 		ahead += item.ipus;
 	}, ROWS_AT_ONCE);
 	$("#queue-empty").hidden = items.length > 0;
