@@ -10,6 +10,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTree qw(tree_files file_text top_srcdir);
+use JSON::PP ();
 use Test::More;
 
 # Rows of all tables of a page, as lists of cells, with the heading that they stand under.
@@ -105,6 +106,44 @@ my %reload = map { ((quoted($_->{cells}[0]))[0] => $_->{cells}[3]) }
 	grep { $_->{heading} eq 'Keys' && $_->{cells}[0] ne 'key' } table_rows('doc/reference/configuration.md');
 is_deeply(\%reload, {map { $_ => /^(?:$taken_on)/ ? 'yes' : 'no' } keys %default},
 	"configuration.md says which keys count at SIGHUP");
+
+# The chart's schema takes under operatorConfig what the operator does, so that a mistake is told before anything is installed.
+subtest 'operatorConfig in the chart\'s schema' => sub {
+	my ($table) = file_text('src/daemon/config.c') =~ /config_keys\[\] = \{\n(.*?)^\};/ms;
+	my %wanted;
+	while ($table =~ /\{"([\w.]+)", KEY_(\w+), AT\(\w+\),\s*[^,"]*(?:"[^"]*")?,\s*(-?\d+),\s*(\w+),\s*(?:NULL|"(.*?)")\}/g) {
+		my ($name, $type, $min, $max, $choices) = ($1, $2, $3, $4 eq 'PARTITION_POLICY_MAX' ? 1_000_000_000 : $4, $5);
+		$wanted{$name} = $type eq 'NUMBER' ? "$min to $max" : $type eq 'BOOL' ? 'boolean' : $choices
+			// ($type =~ /ROLES|CONTROLLERS|POLICIES/ ? lc $type : 'string');
+	}
+	is(sorted_list(keys %wanted), sorted_list(keys %default), 'all keys are read');
+	my $schema = JSON::PP->new->decode(file_text('helm/ipu-operator/values.schema.json'));
+	my $keys = $schema->{properties}{operatorConfig};
+	my (%is, @open);
+	my $add = sub {
+		my ($name, $s) = @_;
+		my %seen;
+		my ($of) = ($s->{'$ref'} // '') =~ m{([^/]*)$};
+		$is{$name} = $s->{enum} ? join('|', grep { !$seen{$_}++ } map { JSON::PP::is_bool($_) ? ($_ ? 'true' : 'false') : $_ } @{ $s->{enum} })
+			: $s->{additionalProperties} ? 'policies' : $of ? {list => 'roles', vipuControllers => 'controllers'}->{$of}
+			: $s->{type} eq 'integer' ? "$s->{minimum} to $s->{maximum}" : $s->{type};
+	};
+	for my $key (sort keys %{ $keys->{properties} }) {
+		my $s = $keys->{properties}{$key};
+		if (!$s->{properties}) {
+			$add->($key, $s);
+			next;
+		}
+		push @open, $key if $s->{additionalProperties} // 1;
+		$add->("$key.$_", $s->{properties}{$_}) for keys %{ $s->{properties} };
+	}
+	is_deeply(\%is, \%wanted, 'it takes these, and of each what it may be');
+	my $policy = $schema->{definitions}{policy};
+	push @open, 'all' if $keys->{additionalProperties} // 1;
+	push @open, 'namespaces' if $policy->{additionalProperties} // 1;
+	is_deeply(\@open, [], 'and nothing else anywhere');
+	is(sorted_list(keys %{ $policy->{properties} }), sorted_list(map { /^policy\.(?!namespaces)(.*)/ } keys %wanted), 'for namespaces neither');
+};
 
 # What names.md registers, by the heading of its table.
 my %names;

@@ -368,6 +368,27 @@ subtest 'defaults' => sub {
 	is($chart->render(values_file(%default)), $plain, 'said again, they change nothing');
 };
 
+# What `vipuProxy:` with all below it commented out is; helm then forgets the default too.
+sub emptied ($v, $depth) { return !$depth || ref $v ne 'HASH' || !%$v ? undef : { map { $_ => emptied($v->{$_}, $depth - 1) } keys %$v } }
+
+subtest 'keys without a value' => sub {
+	my @on = qw(node.enabled networkPolicy.enabled autoscaling.enabled metrics.prometheusRule.enabled extendedScheduler.enabled);
+	my $wanted = $chart->render(map { set($_, $yes) } @on);
+	for my $depth (1 .. 3) {
+		my $file = emptied($values, $depth);
+		is($chart->render(values_file(%$file)), $plain, "$depth deep: they have their defaults");
+		next if $depth == 1; # with what is on, none would be empty
+		for (@on) {
+			my @path = split /\./;
+			my $at = $file;
+			$at = $at->{$_} //= {} for @path[ 0 .. $#path - 1 ];
+			$at->{ $path[-1] } = $yes;
+		}
+		is($chart->render(values_file(%$file)), $wanted, '... and so have those beside what is set');
+	}
+	is($chart->render(values_file('operatorConfig' => { queue => undef, log => undef })), $plain, 'operatorConfig, too');
+};
+
 subtest 'each by each of its names' => sub {
 	my (@what, @texts);
 	for my $name (sort keys %effect) {
@@ -496,6 +517,18 @@ subtest 'it holds together' => sub {
 	is_deeply([ grep { $two->{$_} } keys %$one ], [], 'two releases have no object of one name');
 };
 
+subtest 'the ServiceMonitor does as the configuration says' => sub {
+	my $endpoint = sub (%config) {
+		my ($objects) = $chart->objects($chart->render(values_file(%$monitor, 'operatorConfig' => \%config)));
+		return find($objects, 'ServiceMonitor/ipu-operator spec endpoints 0');
+	};
+	my $tls = { serverName => 'ipu-operator-controller-manager-metrics.ops.svc', ca => { secret => { name => 'mine', key => 'ca.crt' } } };
+	my $secure = $endpoint->(certificates => { secret => 'mine' });
+	is_deeply($secure->{tlsConfig}, $tls, 'the Secret with the authority');
+	is($secure->{scheme}, 'https', '... with TLS');
+	is_deeply($endpoint->(metrics => { secure => $no }), { port => 'https', scheme => 'http', interval => '30s' }, 'without TLS nobody shows a token');
+};
+
 subtest 'metrics of head nodes' => sub {
 	my @on = (values_file('node.enabled' => $yes, 'node.namespace' => 'heads', 'node.metricsListen' => ':8447', %$monitor));
 	my ($with, $without) = $chart->objects($chart->render(@on), $chart->render(@on, '--set', 'node.metricsListen='));
@@ -591,6 +624,19 @@ subtest 'bad values' => sub {
 		[ [qw(--set vipuServerPort=http)], qr{/vipuServerPort.*want integer} ],
 		[ [qw(--set vipuServerPort=0)], qr{/vipuServerPort} ],
 		[ [qw(--set vipuServerAddr=http://a)], qr{/vipuServerAddr} ],
+		[ [qw(--set vipuServerAddr=bad_name)], qr{/vipuServerAddr} ],
+		[ [qw(--set vipuServerAddr=a:8090)], qr{/vipuServerAddr} ],
+		[ [qw(--set image.repository=reg:5000/a/b:tag)], qr{/image/repository} ],
+		[ [qw(--set controller.image.repository=a:b)], qr{/controller/image/repository} ],
+		[ [qw(--set image.repository=)], qr/image\.repository: is empty/ ],
+		(map { [ [ '--set', "$_=https://m.example" ], qr{/@{[ tr/./\//r ]}'} ] } qw(global.imageRegistry image.registry vipuProxy.image.registry global.launcherImage)),
+		[ [ '--set', 'controller.extraEnv[0].name=A,controller.extraEnv[0].value=5' ], qr{/controller/extraEnv/0/value} ],
+		[ [ '--set', 'autoscaling.enabled=true,autoscaling.minReplicas=6' ], qr/autoscaling\.minReplicas: 6 is more than autoscaling\.maxReplicas, 5/ ],
+		[ [qw(--set operatorConfig.queue.choise=x)], qr{/operatorConfig/queue.*'choise' not allowed} ],
+		[ [qw(--set operatorConfig.policy.namespaces.a.maxIpu=3)], qr{/namespaces/a.*'maxIpu' not allowed} ],
+		[ [qw(--set operatorConfig.leaderElection.enabled=false)], qr/operatorConfig\.leaderElection\.enabled: can't be false: in an upgrade/ ],
+		(map { [ [ '--set', "admissionWebhooks.certificate.$_" ], qr/admissionWebhooks\.certificate: is used for nothing while.*patch\.enabled to false/ ] }
+			qw(secretName=a caBundle=QUJD annotations.a=b)),
 		[ [qw(--set topology=both)], qr/'split', 'combined'/ ],
 		[ [qw(--set image.pullPolicy=Sometimes)], qr/'IfNotPresent'/ ],
 		[ [qw(--set image.digest=sha256:1)], qr{/image/digest} ],

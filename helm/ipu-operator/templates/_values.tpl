@@ -52,9 +52,85 @@ their newest names, with the defaults that values.yaml leaves out.
 - {to: vipuProxy.tolerations, from: [tolerations], default: []}
 {{- end }}
 
+{{/*
+What values.yaml says, but for "" and what is named above. A section or key without a value, as it's left where all below it is
+commented out, takes its default away from helm: here it is again.
+*/}}
+{{- define "ipu-operator.defaults" -}}
+topology: split
+vipuServerAddr: ""
+vipuServerPort: 8090
+global: {}
+image: {registry: localhost, repository: ipu-operator}
+controller:
+  replicas: 1
+  hostNetwork: false
+  develLogs: false
+  service: {type: ClusterIP, port: 8443}
+  image: {}
+  podAnnotations: {}
+  podLabels: {}
+  securityContext: {}
+  resources: {}
+  tolerations: []
+vipuProxy:
+  replicas: 1
+  proxyPartitionTrackerConfigMap: ipu-partitions-tracker
+  proxyReadTimeoutSeconds: 30
+  proxyWriteTimeoutSeconds: 300
+  proxyIdleTimeoutSeconds: 60
+  logLevel: 2
+  page: usage
+  image: {}
+  podLabels: {}
+autoscaling: {enabled: false, minReplicas: 1, maxReplicas: 5, targetCPUUtilizationPercentage: 80}
+admissionWebhooks:
+  scope: ""
+  timeoutSeconds: 30
+  failurePolicy: Fail
+  port: 8443
+  service: {servicePort: 443, type: ClusterIP}
+  patch: {enabled: true}
+  certificate: {}
+rbac: {aggregate: true}
+worker: {hostNetwork: true, rdmaNetwork: "", rdmaResource: "", rdmaResourceCount: 1, ipcLock: auto}
+node:
+  privileged: true
+  tolerations: [{operator: Exists}]
+  resources: {}
+  healthPort: 8082
+  metricsListen: ""
+operatorConfig: {}
+crds: {upgrade: true}
+uninstall: {cleanNodes: true}
+metrics:
+  serviceMonitor: {enabled: false, interval: 30s}
+  prometheusRule: {enabled: false}
+  dashboard: {enabled: false, labels: {grafana_dashboard: "1"}}
+networkPolicy: {partitionsFrom: [], statisticsFrom: []}
+ipuVisibility: {advertiseOnMaster: false}
+extendedScheduler: {}
+{{- end }}
+
+{{/* Gives the map .in what .of has beside it. Who takes single labels away means it. */}}
+{{- define "ipu-operator.complete" -}}
+{{- range $key, $v := .of -}}
+{{- $there := get $.in $key -}}
+{{- if or (not (hasKey $.in $key)) (kindIs "invalid" $there) -}}
+{{- $_ := set $.in $key (deepCopy $v) -}}
+{{- else if and (kindIs "map" $v) (kindIs "map" $there) (ne $key "labels") -}}
+{{- include "ipu-operator.complete" (dict "in" $there "of" $v) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "ipu-operator.values" -}}
 {{- $values := .Values -}}
 {{- if not (hasKey $values "newestNames") -}}
+{{- include "ipu-operator.complete" (dict "in" $values "of" (include "ipu-operator.defaults" . | fromYaml)) -}}
+{{- range $section, $v := $values.operatorConfig -}}
+{{- if kindIs "invalid" $v -}}{{- $_ := unset $values.operatorConfig $section -}}{{- end -}}
+{{- end -}}
 {{- range include "ipu-operator.names" . | fromYamlArray -}}
 {{- $found := include "ipu-operator.given" (dict "in" $values "path" .to) -}}
 {{- range .from -}}
@@ -100,6 +176,20 @@ their newest names, with the defaults that values.yaml leaves out.
 {{- end -}}
 {{- if and $isCombined .autoscaling.enabled -}}
 {{- fail "autoscaling.enabled: there's no Deployment of the proxy to scale with topology combined; set controller.replicas" -}}
+{{- end -}}
+{{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
+{{- fail (printf "autoscaling.minReplicas: %d is more than autoscaling.maxReplicas, %d" (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
+{{- end -}}
+{{- if not .image.repository -}}
+{{- fail "image.repository: is empty; the image's name is ipu-operator, unless your registry has it by another one" -}}
+{{- end -}}
+{{- with .admissionWebhooks.certificate -}}
+{{- if and $.admissionWebhooks.patch.enabled (or .secretName .caBundle .annotations) -}}
+{{- fail "admissionWebhooks.certificate: is used for nothing while the operator makes its own: set admissionWebhooks.patch.enabled to false" -}}
+{{- end -}}
+{{- end -}}
+{{- if not (dig "leaderElection" "enabled" true .operatorConfig) -}}
+{{- fail "operatorConfig.leaderElection.enabled: can't be false: in an upgrade the new Pod works beside the old one, and both would act" -}}
 {{- end -}}
 {{- if and .node.metricsListen (eq (regexFind "[0-9]+$" .node.metricsListen) (toString (int .node.healthPort))) -}}
 {{- fail (printf "node.metricsListen: %d is node.healthPort too" (int .node.healthPort)) -}}
