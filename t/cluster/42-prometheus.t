@@ -75,16 +75,29 @@ subtest 'promtool accepts the metrics' => sub {
 	is($checked->{status}, 0, 'it finds no fault') or diag("$checked->{out}$checked->{err}");
 };
 
-# What Kubernetes' service discovery and the Prometheus operator's ServiceMonitor come to.
+# The page's blocks as they are, which promtool accepts; then the first of them with what Kubernetes' discovery (role endpoints) comes
+# to: the Service's port, and beside it each other port of the Pods behind it, with the Service's name too.
+my @blocks = file_text('doc/metrics.md') =~ /^```yaml\n(scrape_configs:.*?)^```/gms;
+is(scalar @blocks, 2, 'the page has scrapes without the Prometheus operator');
+for my $n (0 .. $#blocks) {
+	my %file = map { $_ => $_ =~ s{.*/}{$dir/page-}r } $blocks[$n] =~ m!_file: (/[^\s,}]+)!g;
+	spit($_, slurp("$dir/ca.pem")) for values %file;
+	my $text = $blocks[$n] =~ s!_file: \K(/[^\s,}]+)!$file{$1}!gr;
+	promtool_accepts("promtool accepts the page's block $n", 'check', 'config', spit("$dir/page-$n.yml", $text));
+}
+my %meta = (service_name => 'ipu-operator-controller-manager-metrics', endpoint_port_name => 'https');
+my @found = ([ $daemon->port('metrics'), %meta ], (map { [ $daemon->port($_), service_name => $meta{service_name} ] } qw(health webhook proxy)),
+	[ $daemon->port('webhook'), %meta, service_name => 'ipu-operator-webhook-svc' ]);
+my $targets = json_encode([ map {
+	my ($port, %labels) = @$_;
+	{ targets => ["127.0.0.1:$port"], labels => { map { ("__meta_kubernetes_$_" => $labels{$_}) } keys %labels } };
+} @found ]);
+my $scrape = $blocks[0] =~ s/^    kubernetes_sd_configs: .*/    static_configs: $targets/mr =~ s{/var/run/\S+/token}{$dir/token}r
+	=~ s{ca_file: \K\S+}{$dir/ca.pem}r;
 spit("$dir/prometheus.yml", <<"END");
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: ['$rules']
-scrape_configs:
-  - job_name: ipu-operator
-    scheme: https
-    authorization: {credentials_file: '$dir/token'}
-    tls_config: {ca_file: '$dir/ca.pem', server_name: $named}
-    static_configs: [{targets: ['127.0.0.1:@{[ $daemon->port('metrics') ]}']}]
+$scrape
 END
 promtool_accepts('promtool accepts the configuration', 'check', 'config', "$dir/prometheus.yml");
 my $prometheus = start('prometheus', path => "$tools/prometheus", ports => 0, args => [
@@ -103,11 +116,15 @@ sub query ($expr) {
 sub value ($expr) { return ((query($expr) // [])->[0]{value} // [])->[1] }
 
 subtest 'it scrapes' => sub {
-	my $target = wait_until('the target is up', sub {
-		my ($t) = @{ ask('/api/v1/targets')->{data}{activeTargets} // [] };
-		$t && $t->{health} ne 'unknown' ? $t : undef;
+	my $all;
+	my $targets = wait_until('the target is up', sub {
+		$all = ask('/api/v1/targets')->{data};
+		my $active = $all->{activeTargets} // [];
+		@$active && !(grep { $_->{health} eq 'unknown' } @$active) ? $active : undef;
 	}, seconds => 60);
-	is($target->{health}, 'up', 'the target') or diag($target->{lastError});
+	is(join(' ', map { "$_->{scrapeUrl} $_->{health}" } @$targets), "https://127.0.0.1:@{[ $daemon->port('metrics') ]}/metrics up",
+		'the page\'s block finds the metrics, and nothing else') or diag(map { "$_->{lastError}\n" } @$targets);
+	is(scalar @{ $all->{droppedTargets} }, $#found, '... of all ports');
 	wait_until('what waits is told', sub { (value('ipu_operator_partitions_waiting') // '') eq '1' });
 	is(value('sum(ipu_operator_ipus{state="used"})'), 16, 'IPUs in use');
 	is(value('ipu_operator_ipus_held{namespace="default"}'), 16, '... by namespace');
