@@ -11,7 +11,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster::Rights;
-use IpuTest qw(json_encode test_dir wait_until);
+use IpuTest qw(json_encode program test_dir wait_until);
 use IpuTree qw(file_text top_srcdir);
 use RdmaStandin;
 use Scenario qw(run_scenarios);
@@ -340,6 +340,45 @@ subtest 'NetworkPolicy' => sub {
 			apiVersion => 'networking.k8s.io/v1', kind => 'NetworkPolicy', metadata => { name => $name }, spec => $split->{$name} });
 		is($answer->{status}, 201, "$name: the API server takes it") or diag($answer->{content});
 	}
+};
+
+# As their Jobs do it. The CustomResourceDefinition isn't needed any more.
+subtest 'accounts for a moment' => sub {
+	my $crd = 'ipujobs.graphcore.ai';
+	my $hook = sub ($name, $right, @set) {
+		my $account = "$ns:ipu-operator-$name";
+		my %object = map { $_->{kind} => $_ } objects([$name], set => \@set);
+		$c->apply(json_encode($object{$_})) for qw(ServiceAccount ClusterRole ClusterRoleBinding);
+		$c->wait_for("$name to have its rights", sub { may("system:serviceaccount:$account", $right) });
+		my $as = Cluster::Rights::kubeconfig($c, $ns, "ipu-operator-$name");
+		my ($ipuctl, @words) = @{ $object{Job}{spec}{template}{spec}{containers}[0]{command} };
+		is($ipuctl, '/usr/bin/ipuctl', "$name: the image's program");
+		my $run = sub {
+			my $done = $c->command([ program('ipuctl'), '--kubeconfig', $as, @words ], seconds => 120);
+			is($done->{status}, 0, "$name: @words") or diag($done->{err});
+			return $done->{out};
+		};
+		my $judge = sub {
+			my @all = grep { /^\Q$account\E / } Cluster::Rights::grants($c, $ns);
+			my $used = Cluster::Rights::uses($c, $ns);
+			cmp_ok(scalar @all, '>', 2, "$name: has permissions");
+			is_list([ Cluster::Rights::unused($used, @all) ], [], '... and uses each');
+			is_list([ grep { /^\Q$account\E / } keys %{ Cluster::Rights::denied($c, $ns) } ], [], '... and asks for nothing else');
+			is_list([ Cluster::Rights::unused($used, @all, "$account list /secrets * *") ], ["$account list /secrets * *"], '... of which one too many is seen');
+		};
+		return ($run, $judge);
+	};
+	my ($clean, $judge) = $hook->('clean-nodes', 'patch /nodes/status *', 'node.enabled=true');
+	my $told = sub { return grep { $_->{type} eq 'IPUFabricReady' } map { @{ $_->{status}{conditions} } } @{ $c->get('nodes')->{items} } };
+	cmp_ok(scalar $told->(), '>', 0, 'the role node has left a condition');
+	$clean->();
+	is(scalar $told->(), 0, '... which goes');
+	$judge->();
+	(my $upgrade, $judge) = $hook->('crd-upgrade', "update apiextensions.k8s.io/customresourcedefinitions * $crd");
+	$upgrade->();
+	$c->kubectl('delete', 'crd', $crd);
+	like($upgrade->(), qr/created/, 'one that went between helm\'s look and the Job is made');
+	$judge->();
 };
 
 $back->down;
