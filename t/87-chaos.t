@@ -17,7 +17,7 @@ my ($seed, $jobs, $seconds) = split /:/, $ENV{IPU_CHAOS} // '';
 $jobs ||= 40;
 $seconds ||= 60;
 my %numbers = (seed => $seed || 1, jobs => $jobs, seconds => $seconds, replicas => $jobs > 100 ? 3 : 2);
-watchdog(400 + 2 * $seconds);
+watchdog(400 + 5 * $seconds);
 
 my $plan = Chaos::plan_of(%numbers);
 is_deeply(Chaos::plan_of(%numbers), $plan, 'a plan is of its seed alone');

@@ -272,7 +272,7 @@ sub play ($self) {
 			$self->can("do_$event->{what}")->($self, $event);
 		}
 		return !@coming && !@{ $self->{due} };
-	}, seconds => 60 + 3 * $self->{plan}{seconds} / $self->{speed});
+	}, seconds => 60 + 3 * $self->{plan}{seconds});
 	return;
 }
 
