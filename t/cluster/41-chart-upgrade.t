@@ -3,7 +3,8 @@
 #
 # What helm makes of the chart in a real API server, over the life of a release: everything is accepted; upgrades and rollbacks
 # leave alone what isn't the chart's (edits of the list of controllers, the webhooks' caBundle), and what is said again by the values is
-# written; what is to stay stays. The Pods are KWOK's: nothing of ours runs. With nodes: 50-install.t.
+# written; what is to stay stays. By helm 3, from that to helm 4, and by helm 4: they merge what is there differently. The Pods are
+# KWOK's: nothing of ours runs. With nodes: 50-install.t.
 
 use v5.36;
 use FindBin;
@@ -15,10 +16,12 @@ use IpuTest;
 use IpuTree qw(file_text);
 use Test::More;
 
-my $c = Cluster->up('scale', nodes => 1, with => ['helm']);
-my $chart = Cluster::Chart->new;
-$chart->use_cluster($c);
-watchdog(300);
+my @helms = qw(helm3 helm);
+my $c = Cluster->up('scale', nodes => 1, with => \@helms);
+my %chart = map { $_ => Cluster::Chart->new($_) } @helms;
+$_->use_cluster($c) for values %chart;
+my $chart = $chart{helm};
+watchdog(400);
 
 my $ns = 'ops';
 my $list = 'ipu-operator-vipu-controllers';
@@ -43,19 +46,6 @@ sub write_bundles {
 	return $ca;
 }
 
-$c->kubectl('create', 'namespace', $ns);
-
-subtest 'an installation' => sub {
-	helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
-	is(text(), 'pod001:8090:ipunode=a', 'the list');
-	is(bundles('mutating'), ',', 'nobody has written a bundle yet');
-	my $jobs = $c->get('jobs', '-n', $ns);
-	is_deeply($jobs->{items}, [], 'a cluster that hadn\'t the CustomResourceDefinition needs no Job for it');
-	ok($c->get('crd', $crd), 'it has it now');
-	is_deeply([ sort map { $_->{metadata}{name} } @{ $c->get('deployments', '-n', $ns)->{items} } ],
-		[ 'ipu-operator-controller-manager', 'ipu-operator-vipu-proxy' ], 'the Deployments');
-};
-
 # What becomes of an object from now on, an event a line.
 sub watch ($kind) {
 	my ($resource, $name) = @{ $object{$kind} };
@@ -65,81 +55,114 @@ sub watch ($kind) {
 	return $watch;
 }
 
-subtest 'upgrades and rollbacks' => sub {
-	my $bundle = write_bundles();
-	my @watches = map { watch($_) } qw(mutating validating);
-	edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
-	$c->kubectl('-n', $ns, 'annotate', 'configmap', $list, 'graphcore.ai/cordon=pod001:8090', 'theirs=x');
-	my $edited = the_list();
+$c->kubectl('create', 'namespace', $ns);
+like($chart{$_}->helm('version', '--short'), $_ eq 'helm3' ? qr/^v3\./ : qr/^v4\./, "which is $_") for @helms;
 
-	helm('upgrade', '--reuse-values', '--set', 'controller.develLogs=true,admissionWebhooks.timeoutSeconds=9');
-	is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 9, 'the webhooks are written');
-	is_deeply(the_list(), $edited, 'the list as it was edited');
+for my $with (@helms) {
+	$chart = $chart{$with};
+	subtest "$with: an installation" => sub {
+		helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+		is(text(), 'pod001:8090:ipunode=a', 'the list');
+		is(bundles('mutating'), ',', 'nobody has written a bundle yet');
+		my $jobs = $c->get('jobs', '-n', $ns);
+		is_deeply($jobs->{items}, [], 'a cluster that hadn\'t the CustomResourceDefinition needs no Job for it');
+		ok($c->get('crd', $crd), 'it has it now');
+		is_deeply([ sort map { $_->{metadata}{name} } @{ $c->get('deployments', '-n', $ns)->{items} } ],
+			[ 'ipu-operator-controller-manager', 'ipu-operator-vipu-proxy' ], 'the Deployments');
+	};
 
-	helm('upgrade', '--reuse-values', '--set', 'vipuControllers=pod009:8090:ipunode=c,admissionWebhooks.timeoutSeconds=8');
-	is(text(), 'pod009:8090:ipunode=c', 'another list in the values is written over what was edited');
-	is(the_list()->{metadata}{annotations}{'graphcore.ai/cordon'}, 'pod001:8090', 'who is cordoned stays so');
-	edit('pod010');
-	helm('upgrade', '--reuse-values', '--set', 'admissionWebhooks.timeoutSeconds=7');
-	is(text(), 'pod010', 'and what is edited after that stays');
+	subtest "$with: upgrades and rollbacks" => sub {
+		my $bundle = write_bundles();
+		my @watches = map { watch($_) } qw(mutating validating);
+		edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
+		$c->kubectl('-n', $ns, 'annotate', 'configmap', $list, 'graphcore.ai/cordon=pod001:8090', 'theirs=x');
+		my $edited = the_list();
 
-	helm('rollback', '1');
-	is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 30, 'a rollback');
-	is(text(), 'pod010', 'leaves the list alone');
-	helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
-	is(text(), 'pod001:8090:ipunode=a', 'values that aren\'t those that it was written from are written');
+		helm('upgrade', '--reuse-values', '--set', 'controller.develLogs=true,admissionWebhooks.timeoutSeconds=9');
+		is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 9, 'the webhooks are written');
+		is_deeply(the_list(), $edited, 'the list as it was edited');
 
-	edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
-	my $both = the_list();
-	my $out = helm('upgrade', '--set', 'controller.develLogs=true');
-	is_deeply(the_list(), $both, 'an upgrade that doesn\'t repeat the list leaves it alone');
-	unlike($out, qr/WARNING/, '... and the notes know that there is one');
-	edit('');
-	like(helm('upgrade', '--set', 'controller.develLogs=false'), qr/WARNING: no V-IPU controller/, 'emptied by hand: they warn');
-	helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
-	is(text(), '', '... and it stays so until the values change');
+		helm('upgrade', '--reuse-values', '--set', 'vipuControllers=pod009:8090:ipunode=c,admissionWebhooks.timeoutSeconds=8');
+		is(text(), 'pod009:8090:ipunode=c', 'another list in the values is written over what was edited');
+		is(the_list()->{metadata}{annotations}{'graphcore.ai/cordon'}, 'pod001:8090', 'who is cordoned stays so');
+		edit('pod010');
+		helm('upgrade', '--reuse-values', '--set', 'admissionWebhooks.timeoutSeconds=7');
+		is(text(), 'pod010', 'and what is edited after that stays');
 
-	# The last version that a watch shows is one of the test's own.
-	$c->kubectl('label', @{ $object{$_} }, 'x=last') for keys %object;
-	for my $watch (@watches) {
-		my $out = $c->wait_for('the watch', sub { my $out = $watch->out; return $out =~ /"x":"last".*\n/ ? $out : undef });
-		my @seen = map { json_decode($_)->{object} } $out =~ /^(.*)\n/mg;
-		cmp_ok(scalar @seen, '>', 4, 'versions that there were');
-		is_deeply([ grep { ($_->{clientConfig}{caBundle} // '') ne $bundle } map { @{ $_->{webhooks} } } @seen ], [],
-			'no moment without the bundle');
-		$watch->stop(status => 143);
-	}
-};
+		helm('rollback', '1');
+		is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 30, 'a rollback');
+		is(text(), 'pod010', 'leaves the list alone');
+		helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+		is(text(), 'pod001:8090:ipunode=a', 'values that aren\'t those that it was written from are written');
 
-subtest 'an older CustomResourceDefinition' => sub {
-	my $job = qr{^# Source: ipu-operator/templates/crd-upgrade\.yaml}m;
-	unlike(helm('upgrade', '--dry-run=server'), $job, 'with the same one nothing is to be done');
-	$c->kubectl('patch', 'crd', $crd, '--type=json', '-p',
-		'[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend"}]');
-	like(helm('upgrade', '--dry-run=server'), $job, 'an older one is brought up to date');
-	$c->apply(file_text('crds/graphcore.ai_ipujobs.yaml'), '--server-side', '--force-conflicts');
-	unlike(helm('upgrade', '--dry-run=server'), $job, 'once');
-};
+		edit('pod001:8090:ipunode=a,pod002:8090:ipunode=b');
+		my $both = the_list();
+		my $out = helm('upgrade', '--set', 'controller.develLogs=true');
+		is_deeply(the_list(), $both, 'an upgrade that doesn\'t repeat the list leaves it alone');
+		unlike($out, qr/WARNING/, '... and the notes know that there is one');
+		edit('');
+		like(helm('upgrade', '--set', 'controller.develLogs=false'), qr/WARNING: no V-IPU controller/, 'emptied by hand: they warn');
+		helm('upgrade', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+		is(text(), '', '... and it stays so until the values change');
 
-subtest 'the end, and another beginning' => sub {
-	edit('pod011');
-	$c->kubectl('-n', $ns, 'create', 'configmap', 'ipu-partitions-tracker');
-	helm('uninstall');
-	is(text(), 'pod011', 'the list stays');
-	ok($c->get('configmap', 'ipu-partitions-tracker', '-n', $ns), 'the tracker too');
-	ok($c->get('crd', $crd), 'and the CustomResourceDefinition');
-	is($c->get($_->[0], $_->[1]), undef, $_->[1]) for values %object;
-	is_deeply($c->get('deployments,services,serviceaccounts,roles,rolebindings', '-n', $ns, '-l', 'app.kubernetes.io/instance=rel')->{items},
-		[], 'nothing else');
-	my $mine = sub ($kind) { return grep { $_->{metadata}{name} =~ /^ipu-operator/ } @{ $c->get($kind)->{items} } };
-	is_deeply([ map { $_->{metadata}{name} } map { $mine->($_) } 'clusterroles', 'clusterrolebindings' ], [], 'in the whole cluster');
+		# The last version that a watch shows is one of the test's own.
+		$c->kubectl('label', @{ $object{$_} }, 'x=last') for keys %object;
+		for my $watch (@watches) {
+			my $out = $c->wait_for('the watch', sub { my $out = $watch->out; return $out =~ /"x":"last".*\n/ ? $out : undef });
+			my @seen = map { json_decode($_)->{object} } $out =~ /^(.*)\n/mg;
+			cmp_ok(scalar @seen, '>', 4, 'versions that there were');
+			is_deeply([ grep { ($_->{clientConfig}{caBundle} // '') ne $bundle } map { @{ $_->{webhooks} } } @seen ], [],
+				'no moment without the bundle');
+			$watch->stop(status => 143);
+		}
+	};
 
-	helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
-	is(text(), 'pod011', 'a new installation with the same values takes the list as it is');
-	helm('uninstall');
-	helm('install');
-	is(text(), 'pod011', '... and so does one without');
-};
+	subtest "$with: an older CustomResourceDefinition" => sub {
+		my $job = qr{^# Source: ipu-operator/templates/crd-upgrade\.yaml}m;
+		unlike(helm('upgrade', '--dry-run=server'), $job, 'with the same one nothing is to be done');
+		$c->kubectl('patch', 'crd', $crd, '--type=json', '-p',
+			'[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend"}]');
+		like(helm('upgrade', '--dry-run=server'), $job, 'an older one is brought up to date');
+		$c->apply(file_text('crds/graphcore.ai_ipujobs.yaml'), '--server-side', '--force-conflicts');
+		unlike(helm('upgrade', '--dry-run=server'), $job, 'once');
+	};
+
+	subtest "$with: the end, and another beginning" => sub {
+		edit('pod011');
+		$c->kubectl('-n', $ns, 'create', 'configmap', 'ipu-partitions-tracker');
+		helm('uninstall');
+		is(text(), 'pod011', 'the list stays');
+		ok($c->get('configmap', 'ipu-partitions-tracker', '-n', $ns), 'the tracker too');
+		ok($c->get('crd', $crd), 'and the CustomResourceDefinition');
+		is($c->get($_->[0], $_->[1]), undef, $_->[1]) for values %object;
+		is_deeply($c->get('deployments,services,serviceaccounts,roles,rolebindings', '-n', $ns, '-l', 'app.kubernetes.io/instance=rel')->{items},
+			[], 'nothing else');
+		my $mine = sub ($kind) { return grep { $_->{metadata}{name} =~ /^ipu-operator/ } @{ $c->get($kind)->{items} } };
+		is_deeply([ map { $_->{metadata}{name} } map { $mine->($_) } 'clusterroles', 'clusterrolebindings' ], [], 'in the whole cluster');
+
+		helm('install', '--set', 'vipuControllers=pod001:8090:ipunode=a');
+		is(text(), 'pod011', 'a new installation with the same values takes the list as it is');
+		helm('uninstall');
+		helm('install');
+		is(text(), 'pod011', '... and so does one without');
+	};
+
+	next if $with ne 'helm3';
+	subtest 'from helm 3 to helm 4' => sub {
+		my $bundle = write_bundles();
+		edit('pod012');
+		$chart = $chart{helm};
+		helm('upgrade', '--set', 'admissionWebhooks.timeoutSeconds=9');
+		is($c->get(@{ $object{mutating} })->{webhooks}[0]{timeoutSeconds}, 9, 'it writes what the other one has made');
+		is(text(), 'pod012', 'and leaves the list');
+		is(bundles('mutating') . ' ' . bundles('validating'), "$bundle,$bundle $bundle", '... and the bundles alone');
+		helm('rollback', '1');
+		is(text() . ' ' . bundles('mutating'), "pod012 $bundle,$bundle", 'to what helm 3 has made, too');
+		helm('uninstall');
+		$c->kubectl('-n', $ns, 'delete', 'configmap', $list, 'ipu-partitions-tracker');
+		$c->kubectl('delete', 'crd', $crd);
+	};
+}
 
 subtest 'another release' => sub {
 	my @other = ('install', 'other', $chart->path, '-n', 'other', '--create-namespace');

@@ -11,10 +11,9 @@ use FindBin;
 use IpuTest;
 use IpuTree qw(top_srcdir);
 
-# Skips the test where helm can't be built.
-sub new ($class) {
-	my $helm = Cluster->program('helm');
-	my $self = bless { helm => $helm, chart => top_srcdir() . '/helm/ipu-operator', home => test_dir() . '/helm' }, $class;
+# By helm (4) or helm3. Skips the test where it can't be built.
+sub new ($class, $helm = 'helm') {
+	my $self = bless { helm => Cluster->program($helm), chart => top_srcdir() . '/helm/ipu-operator', home => test_dir() . "/$helm" }, $class;
 	make_path($self->{home});
 	return $self;
 }
