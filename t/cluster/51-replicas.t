@@ -18,18 +18,31 @@ my ($c, $s) = ($i->c, $i->s);
 my $ns = $Cluster::Install::ns;
 my %lease = (controller => 'ipu-operator-controller', proxy => 'ipu-operator-partitions');
 my %deployment = (controller => 'ipu-operator-controller-manager', proxy => 'ipu-operator-vipu-proxy');
-my @gaps;
+my @accidents;
 
 # What is promised after an accident, in seconds: others lead when the Lease has run out, not before its holder has stopped, and work, so
 # that a job has its IPUs, soon after. The margin is for what the test itself takes on a loaded machine: between two looks, and to make a job.
 my %promise = (stopped => 8, leads => 12, works => 15);
 my $margin = 3;
 
-# The time at which processes are killed. From then on requests may fail, until a little after all nodes know of it: that's over().
-sub accident () { push @gaps, [ time, 'inf' ]; return time }
-sub over () { $gaps[-1][1] = time + 3; return }
+# After a clean stop: each of them within so many seconds on any machine, and half of them within one.
+my $handed_over = 5;
+my @handovers;
+
+# The time at which processes are killed. Requests may fail from then on until each node's kube-proxy has heard of it: the kubelet looks at
+# its containers, writes the Pod's status, and the slices of the Services follow. So long, and no more than this share of all.
+my ($unrouted, $most_lost) = (10, 0.05);
+sub accident () { push @accidents, time; return $accidents[-1] }
 sub is_excused ($answer) {
-	return scalar grep { $answer->{at} + $answer->{took} >= $_->[0] && $answer->{at} <= $_->[1] } @gaps;
+	return scalar grep { $answer->{at} + $answer->{took} >= $_ && $answer->{at} <= $_ + $unrouted } @accidents;
+}
+
+# What a clean stop is judged by: for how long nobody led, and until somebody worked.
+sub judge_handover ($role, $gap, $idle) {
+	push @handovers, $gap;
+	cmp_ok($gap, '<', $handed_over, "$role: the next one leads at once, not when the Lease runs out");
+	cmp_ok($idle, '<', 2 * $handed_over, '… and works');
+	return;
 }
 
 sub replicas ($count) { return { controller => { replicas => $count }, vipuProxy => { replicas => $count } } }
@@ -69,9 +82,29 @@ sub insist ($name) {
 	return;
 }
 
+# Makes a job and sees it through: the time at which it had its IPUs.
+my $probes = 0;
+
+sub run_job () {
+	my $name = 'probe-' . ++$probes;
+	insist($name);
+	$s->wait_for("the partition of $name", sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
+	my $acted = time;
+	$s->wait_job($name, 'Completed', seconds => 60);
+	$s->wait_for("$name to give its IPUs back", sub { !grep { $_->{size} == 4 } $s->partitions });
+	return $acted;
+}
+
+# Within which time somebody works after an accident, on this machine as loaded as it is now.
+sub works_within () {
+	my $since = time;
+	my $usual = run_job() - $since;
+	diag(sprintf 'a job has its IPUs after %.2f s while nothing is wrong', $usual);
+	return $promise{works} + $margin + 3 * $usual;
+}
+
 # Waits until others lead than before, by role, and then for the partition of a job that is made at that time: how long the first
 # took, from $since on; how long nobody led; how long nobody worked.
-my $probes = 0;
 
 sub wait_successor ($what, $since, %before) {
 	my %after;
@@ -82,12 +115,7 @@ sub wait_successor ($what, $since, %before) {
 		return $holder ne '' && $holder ne $before{$_};
 	}, seconds => 60) for sort keys %before;
 	my $led = time;
-	my $name = 'probe-' . ++$probes;
-	insist($name);
-	$s->wait_for("the partition of $name", sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
-	my $acted = time;
-	$s->wait_job($name, 'Completed', seconds => 60);
-	$s->wait_for("$name to give its IPUs back", sub { !grep { $_->{size} == 4 } $s->partitions });
+	my $acted = run_job();
 	diag(sprintf '%s: others lead after %.2f s, %.2f s after it was last seen to lead; a job has its IPUs %.2f s later',
 		$what, $led - $since, $led - $last, $acted - $led);
 	return ($led - $since, $led - $last, $acted - $last, $acted - $since);
@@ -126,13 +154,13 @@ subtest 'two, and the one that leads is stopped' => sub {
 		my $since = time;
 		$s->delete('pods', $old, ns => $ns);
 		my ($led, $gap, $idle) = wait_successor("$role stopped", $since, $role => $old);
-		cmp_ok($gap, '<', 5, "$role: the next one leads at once, not when the Lease runs out");
-		cmp_ok($idle, '<', 14, '… and works');
+		judge_handover($role, $gap, $idle);
 		wait_served(2);
 	}
 };
 
 subtest 'two, and the one that leads is killed' => sub {
+	my $within = works_within();
 	for my $role (qw(controller proxy)) {
 		my $name = leader($role);
 		my $process = process_of($name);
@@ -142,14 +170,14 @@ subtest 'two, and the one that leads is killed' => sub {
 		$s->wait_for('the partition of a job', sub { grep { $_->{size} == 4 } $s->partitions }, seconds => 60);
 		my $took = time - $since;
 		diag(sprintf '%s killed: a job has its IPUs %.2f s later', $role, $took);
-		cmp_ok($took, '<', $promise{works} + $margin, "$role: somebody works");
+		cmp_ok($took, '<', $within, "$role: somebody works");
 		$s->wait_job("killed-$role", 'Completed', seconds => 60);
 		wait_served(2);
-		over();
 	}
 };
 
 subtest 'two, and those that lead are gone for good' => sub {
+	my $within = works_within();
 	my %old = map { $_ => leader($_) } keys %lease;
 	my @processes = map { process_of($_) } values %old;
 	my $since = accident();
@@ -158,18 +186,18 @@ subtest 'two, and those that lead are gone for good' => sub {
 	my ($led, undef, undef, $worked) = wait_successor('both gone', $since, %old);
 	cmp_ok($led, '>', $promise{stopped}, 'not before the Lease has run out');
 	cmp_ok($led, '<', $promise{leads} + $margin, '… and soon after');
-	cmp_ok($worked, '<', $promise{works} + $margin, '… and works');
+	cmp_ok($worked, '<', $within, '… and works');
 	wait_served(2);
-	over();
 };
 
-$i->end_traffic(\&is_excused);
+$i->end_traffic(excuse => \&is_excused, most => $most_lost);
 
 $i->upgrade(replicas(3));
 wait_served(3);
 $i->begin_traffic('three');
 
 subtest 'three, and those that lead are cut off' => sub {
+	my $within = works_within();
 	my %old = map { $_ => leader($_) } keys %lease;
 	my %pod = map { $_ => pod_of($old{$_}) } keys %old;
 	my $since = time;
@@ -179,7 +207,7 @@ subtest 'three, and those that lead are cut off' => sub {
 	my ($led, undef, undef, $worked) = wait_successor('both cut off', $since, %old);
 	cmp_ok($led, '>', $promise{stopped}, 'not before the Lease has run out');
 	cmp_ok($led, '<', $promise{leads} + $margin, '… and soon after');
-	cmp_ok($worked, '<', $promise{works} + $margin, '… and works');
+	cmp_ok($worked, '<', $within, '… and works');
 	for my $role (sort keys %pod) {
 		my $ready = $i->fetch('GET', "http://$pod{$role}{status}{podIP}:8081/readyz");
 		is($ready->{status}, 503, "$role: the one that is cut off isn't ready");
@@ -197,14 +225,15 @@ subtest 'three, and the ones that lead are stopped, one after the other' => sub 
 		my $since = time;
 		$s->delete('pods', $old, ns => $ns);
 		my ($led, $gap, $idle) = wait_successor("$role stopped", $since, $role => $old);
-		cmp_ok($gap, '<', 5, "$role: the next one leads at once, not when the Lease runs out");
-		cmp_ok($idle, '<', 14, '… and works');
+		judge_handover($role, $gap, $idle);
 	}
 	wait_served(3);
 };
 
 # Nobody is excused: who has lost the API server sends reviews to those that have it.
-$i->end_traffic(sub ($answer) { 0 }, 10);
+$i->end_traffic(within => 10);
+@handovers = sort { $a <=> $b } @handovers;
+cmp_ok($handovers[ @handovers / 2 - 1 ], '<', 1, 'half of the clean stops cost less than a second');
 ok(!$s->vipu->{broken}, 'no IPU was ever in two partitions');
 $i->down;
 done_testing;

@@ -302,10 +302,11 @@ sub begin_traffic ($self, $phase) {
 # A partition that the test has made meanwhile.
 sub count_other ($self) { return $self->{traffic}{others}++ }
 
-# Ends it, and sees that each request was answered but those that the code excuses, within so many seconds where that's said, and
-# that each job and Pod that was made has come to its end, in one run and with one partition.
-sub end_traffic ($self, $excuse = sub ($answer) { 0 }, $within = undef) {
+# Ends it, and sees that each request was answered: but those that excuse (code) excuses, and of these no larger share of all than most;
+# within so many seconds where that's said. And that each job and Pod that was made has come to its end, in one run and with one partition.
+sub end_traffic ($self, %o) {
 	my $s = $self->{s};
+	my $excuse = $o{excuse} // sub ($answer) { 0 };
 	my ($phase, $created, $others, $load) = @{ delete $self->{traffic} }{qw(phase created others load)};
 	my %made;
 	for my $name (sort keys %$load) {
@@ -317,7 +318,8 @@ sub end_traffic ($self, $excuse = sub ($answer) { 0 }, $within = undef) {
 		my @worse = grep { !$excuse->($_) } @bad;
 		Test::More::is(scalar @worse, 0, "$name: each request was answered")
 			or Test::More::diag(map { sprintf "at %.3f: %d, again: %d, %s\n", @$_{qw(at status again text)} } @worse);
-		Test::More::cmp_ok($took[-1], '<', $within, "$name: … soon enough") if defined $within;
+		Test::More::cmp_ok(scalar @bad, '<=', 1 + $o{most} * @answers, "$name: … and nearly all of them at once") if defined $o{most};
+		Test::More::cmp_ok($took[-1], '<', $o{within}, "$name: … soon enough") if defined $o{within};
 		$made{$name} = grep { $_->{status} < 300 || $_->{again} =~ /^(?:2..|409)$/ } @answers;
 	}
 	my @jobs = sort grep { /^$phase-\d+$/ } map { $_->{metadata}{name} } $s->list('ipujobs', ns => 'default');
