@@ -171,7 +171,7 @@ sub keep ($new, $kept) {
 sub picture ($width, $height, $dark) {
 	my $name = "page-$width-" . ($dark ? 'dark' : 'light') . '.png';
 	my $page = $browser->open($s->operator->url('proxy'), width => $width, height => $height, dark => $dark);
-	$page->wait_for('all of it to be shown', 'look.connection() === "live" && look.waiting().length === 3 && look.partitions().some(p => p.external)');
+	$page->wait_for('all of it to be shown', 'look.connection() === "live" && !look.busy() && look.waiting().length === 3 && look.partitions().some(p => p.external)');
 	my $new = test_dir() . "/$name";
 	$page->shot($new);
 	is_deeply($page->get('look.too_wide()'), [], "$name: nothing is wider than $width");

@@ -39,14 +39,14 @@ sub wait_block ($name, $state) {
 }
 
 subtest 'the life of a job' => sub {
-	$page->wait_for('the page to be live', 'look.connection() === "live"');
+	$page->wait_for('the page to be live, and drawn', 'look.connection() === "live" && look.totals().total === 32');
 	is_deeply($page->get('look.totals()'), { total => 32, used => 0, external => 0, free => 32, reserved => 0, waiting => 0 }, 'a pod that nobody uses');
 	is_deeply($page->get('look.controllers()'), [ map { { key => $_, reach => 'yes', marks => [] } } qw(c1 c2) ], 'its controllers');
 	$page->get('look.watch()');
 	$s->create_job($_, ipus => 16) for qw(first second);
 	$s->wait_job($_, 'Running') for qw(first second);
 	wait_block($_, 'active') for qw(first second);
-	is($page->get('look.totals().free'), 0, 'all IPUs are in use');
+	$page->wait_for('all IPUs to be in use', 'look.totals().free === 0');
 
 	$s->create_job('lives', ipus => 8);
 	my $row = $page->wait_for('it to wait', 'look.waiting()[0]');
@@ -100,7 +100,7 @@ subtest 'nothing jumps' => sub {
 
 subtest 'by hand, broken, away' => sub {
 	$s->tell_vipu('partitions', { id => 'by-hand', size => 4 }, 1);
-	my $shown = $page->wait_for('what was made by hand', 'look.partitions()[0]');
+	my $shown = $page->wait_for('what was made by hand', '!look.busy() && look.partitions()[0]');
 	is_deeply([ @$shown{qw(external ipus controller owner)} ], [ JSON::PP::true, 4, 'c2', '' ], 'is external, and has no owner');
 	is_deeply($page->get('look.totals()'), { total => 32, used => 0, external => 4, free => 28, reserved => 0, waiting => 0 }, 'and counts as that');
 	$s->tell_vipu('break', { id => 'by-hand', message => 'a cable' }, 1);
