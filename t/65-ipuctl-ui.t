@@ -133,7 +133,7 @@ sub fails ($result, $status, $words, $name) {
 sub ctl (@words) { return run([ program('ipuctl'), 'ui', @words ], env => \%nowhere) }
 
 fails(ctl('--kubeconfig', "$folder/kubeconfig"), 1, qr/^ipuctl: services "ipu-operator-vipu-proxy" not found\n.*--operator-namespace/, 'no Service');
-fails(ctl('--port', 70000), 2, qr/--port: must be from 1 to 65535/, 'no port');
+fails(ctl('--port', 70000), 2, qr/--port: must be a whole number from 1 to 65535/, 'no port');
 fails(ctl('--once'), 2, qr/takes no --once/, 'another command\'s option');
 fails(ctl('--server', $peer->url('page', '/nothing')), 1, qr/there is no such path\n.*--server/, 'no operator');
 fails(ctl('--server', $peer->url('page', '/older')), 1, qr/this operator has no page .*there is no such path/, 'one without a page');
