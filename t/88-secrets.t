@@ -59,6 +59,7 @@ sub places ($token) {
 	open(my $mem, '<:raw', '/proc/' . $daemon->pid . '/mem') or return;
 	for my $line (split /\n/, slurp('/proc/' . $daemon->pid . '/maps')) {
 		my ($from, $to, $name) = $line =~ /^([0-9a-f]+)-([0-9a-f]+) rw\S+ \S+ \S+ \S+\s*(.*)$/ or next;
+		no warnings 'portable'; # of 64 bits
 		my ($at, $size) = (hex $from, hex($to) - hex $from);
 		sysseek($mem, $at, 0);
 		my $text = '';
