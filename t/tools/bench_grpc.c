@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 	unsigned at_once = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 100;
 	struct calls c = {0};
 	int ports[2];
-	uint16_t port;
+	uint16_t port = 0;
 	if (wanted == 0 || at_once == 0 || pipe(ports) < 0)
 		die("usage: bench-grpc [CALLS [AT-ONCE]]", NULL);
 	pid_t server = fork();

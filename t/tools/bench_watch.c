@@ -151,7 +151,7 @@ static struct tls_config *server_tls(void)
 static void read_pod(struct buf *to, const char *path)
 {
 	struct err err = ERR_INIT;
-	char *p;
+	char *p = NULL;
 	FILE *in = fopen(path, "r");
 	if (!in || buf_reserve(to, MAX_POD_BYTES, &p, &err) < 0)
 		die(path, NULL);
