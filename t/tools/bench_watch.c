@@ -170,7 +170,7 @@ static void serve(const char *path, bool with_tls, int ports)
 	struct http_server *server;
 	struct loop_signal term;
 	struct err err = ERR_INIT;
-	unsigned port;
+	unsigned port = 0;
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	take_processor(0);
 	make_loop();
@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 {
 	bool with_tls = argc > 3 && strcmp(argv[3], "tls") == 0;
 	int ports[2];
-	unsigned port;
+	unsigned port = 0;
 	if (argc < 3 || pipe(ports) < 0) {
 		fprintf(stderr, "usage: bench-watch POD-FILE MEGABYTES [tls]\n");
 		return 2;
