@@ -131,21 +131,34 @@ bool adopt_is_due(const struct slot *s)
 	       !map_get(s->owner->p->items, str_of(s->ask.adopt));
 }
 
+static bool older_is_due(const struct slot *s)
+{
+	return !s->looked && s->ask.legacy && could_be_older(s) &&
+	       !map_get(s->owner->p->items, str_of(s->ask.legacy));
+}
+
+bool adopt_is_looking(const struct slot *s)
+{
+	return !list_empty(&s->queue) && (adopt_is_due(s) || older_is_due(s));
+}
+
 bool adopt_try(struct slot *s)
 {
 	/* One that the tracker knows is on its way out: it isn't lost. */
 	bool due = adopt_is_due(s);
-	bool older = !s->looked && !due && s->ask.legacy && could_be_older(s) &&
-		     !map_get(s->owner->p->items, str_of(s->ask.legacy));
 	const char *id = due ? s->ask.adopt : s->ask.legacy;
 	enum found found;
 
-	if (!due && !older)
+	if (!due && !older_is_due(s))
 		return nothing_to_take(s);
 	found = try_id(s, id);
 	if (found == FOUND_NOT && must_wait(s, id))
 		return true;
 	s->looked = true;
+	if (s->leaving) {
+		slot_release(s); /* what was found goes with it */
+		return true;
+	}
 	if (found != FOUND_TAKEN && due)
 		slot_vanished(s, id);
 	return found == FOUND_TAKEN || due || nothing_to_take(s);

@@ -15,5 +15,8 @@
 bool adopt_try(struct slot *s);
 /* Its Pods name a partition that hasn't been looked for to the end. */
 bool adopt_is_due(const struct slot *s);
+/* It waits, and what could be taken over for it hasn't been looked for to the end: who releases it
+ * now must not lose that. */
+bool adopt_is_looking(const struct slot *s);
 
 #endif

@@ -53,6 +53,7 @@ struct slot {
 	bool asking;    /* also: it asked an earlier process, and hasn't said otherwise */
 	bool failed;    /* vanished while in use: waits for its owner's word */
 	bool abandoned; /* its owner doesn't wait for what it releases */
+	bool leaving;   /* released, and what it may have is still looked for; asking stays */
 	uint32_t resets;
 	enum partition_why why;
 	char message[256];

@@ -124,9 +124,14 @@ static bool is_failed(const struct slot *s)
 	       it->facts.health != PARTITION_HEALTHY;
 }
 
+static bool is_wanted(const struct slot *s)
+{
+	return s->asking && !s->leaving;
+}
+
 static enum partition_state state_of(const struct slot *s)
 {
-	if (!s->asking)
+	if (!is_wanted(s))
 		return PARTITION_STATE_RELEASING;
 	/* An owner that begins another run must not take what is there for a fresh one. */
 	if (s->serving && s->serving->entry->phase == PARTITION_ACTIVE &&
@@ -155,7 +160,7 @@ static const char *releasing_message(const struct slot *s)
 		if (it->message[0])
 			return it->message;
 	}
-	return "";
+	return s->leaving ? s->message : "";
 }
 
 /* What is asked for, as it's served: one that is there may still be for an earlier run. */
@@ -191,8 +196,8 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 	*ret = (struct partition_status){
 		.state = state_of(s),
 		.why = s->why,
-		.ask = s->asking ? told_ask(s) : NULL,
-		.wanted_attempt = s->asking ? s->ask.attempt : 0,
+		.ask = is_wanted(s) ? told_ask(s) : NULL,
+		.wanted_attempt = is_wanted(s) ? s->ask.attempt : 0,
 		.resets = s->resets,
 		.since_ms = since_of(s),
 		.position = list_empty(&s->queue) ? 0 : s->place.position,
@@ -235,7 +240,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 
 static size_t slot_held(const struct slot *s)
 {
-	size_t n = s->asking;
+	size_t n = s->asking && !(s->leaving && s->abandoned);
 
 	LIST_FOREACH(pos, tmp, &s->items)
 		n += !item_is_orphan(CONTAINER_OF(pos, struct item, link));
@@ -563,6 +568,8 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	if (p->following)
 		return;
 	s = slot_need(p, ask);
+	if (s->leaving) /* its owner asks again when that has ended */
+		return;
 	news = !s->asking;
 	if (s->asking && partition_ask_same_need(&s->ask, ask)) {
 		take_attempt(s, ask->attempt);
@@ -612,7 +619,12 @@ void slot_release(struct slot *s)
 
 	if (!s->asking || s->owner->p->following)
 		return;
-	s->asking = s->failed = false;
+	if (adopt_is_looking(s)) {
+		s->leaving = s->ask.only_adopt = true;
+		slot_changed(s);
+		return;
+	}
+	s->asking = s->failed = s->leaving = false;
 	s->since_ms = clock_wall_ms();
 	queue_remove(s);
 	s->serving = NULL;
@@ -710,7 +722,7 @@ size_t partition_asked_from(const struct partitions *p, const char *owner_uid, u
 	LIST_FOREACH(pos, tmp, &o->slots) {
 		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
 
-		if (n < max && s->asking && s->ask.instance >= from)
+		if (n < max && is_wanted(s) && s->ask.instance >= from)
 			ret[n++] = s->ask.instance;
 	}
 	return n;

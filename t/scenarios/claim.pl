@@ -3,7 +3,8 @@
 # Runs: both (sim, scale)
 #
 # Somebody empties the tracker while no operator runs. Jobs that have ended say themselves that they have IPUs, and their
-# Pods which: one that is deleted meanwhile gives them back, another keeps them until it's deleted.
+# Pods which: one that is deleted meanwhile gives them back, another keeps them until it's deleted. The controller doesn't
+# answer before both have been looked at.
 
 use v5.36;
 use Test::More;
@@ -22,7 +23,11 @@ sub ($s) {
 	$s->patch('configmaps', $tracker, { data => undef }, ns => $ns);
 	$s->must('DELETE', $s->path('ipujobs', 'default', 'deleted'), json => {});
 	is_deeply($s->tracker, {}, 'nobody knows of them');
+	$s->tell_vipu('faults', { kind => 'hang', count => 0 });
 	$s->restart_operator;
+	$s->wait_message('deleted', qr/hasn't answered yet/);
+	is($s->get_job('deleted')->{status}{iPUPartitionCreated}, JSON::PP::true, 'who is deleted waits to hear of its IPUs');
+	$s->tell_sim('/sim/vipu/0/faults', method => 'DELETE');
 	$s->wait_ready;
 
 	$s->wait_job_gone('deleted');

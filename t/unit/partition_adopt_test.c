@@ -180,6 +180,70 @@ static void test_nowhere(void)
 	end();
 }
 
+/* Whoever releases what it has asked to take over gives back what is found. */
+static void test_released_early(void)
+{
+	char id[PARTITION_ID_MAX + 1];
+	struct err err = ERR_INIT;
+
+	row_begin("released before its controller has answered");
+	begin();
+	make_active("u", 8, id);
+	lose_all();
+	vipu_sim_go_down(sim);
+	want_known("u", 8, id);
+	ok(WITHIN(60000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_UNREACHABLE)),
+	   "it's looked for");
+	partition_release_all(parts, "u");
+	partition_release_all(parts, "u");
+	ok(!WITHIN(30000, partition_held(parts, "u") != 1), "still held");
+	is_int(seen("u").state, PARTITION_STATE_RELEASING, "on its way out");
+	has_str(seen("u").message, id, "its owner hears what is looked for");
+	is_int(n_waits(), 1, "and so would a successor");
+	want_known("u", 8, id);
+	is_int(seen("u").state, PARTITION_STATE_RELEASING,
+	       "to ask again changes nothing before that has ended");
+	vipu_sim_come_up(sim, &err);
+	ok(WITHIN(60000, is_over("u")), "it's found and given back");
+	is_int(vipu_sim_len(sim), 0, "nothing is left");
+	is_int(n_waits(), 0, "nor written down");
+	guarded = true;
+	want("u", 8);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "its owner may ask for another");
+	end();
+
+	row_begin("the same, and there is none");
+	begin();
+	make_active("u", 8, id);
+	process_kill();
+	vipu_sim_remove_by_hand(sim, id, &err);
+	lose_tracker();
+	vipu_sim_go_down(sim);
+	process_begin(true);
+	want_known("u", 8, id);
+	ok(WITHIN(60000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_UNREACHABLE)),
+	   "it's looked for");
+	partition_release_all(parts, "u");
+	vipu_sim_come_up(sim, &err);
+	ok(WITHIN(60000, is_over("u")), "nothing is held");
+	end();
+
+	row_begin("the same, and its owner doesn't wait");
+	begin();
+	make_active("u", 8, id);
+	lose_all();
+	vipu_sim_go_down(sim);
+	want_known("u", 8, id);
+	ok(WITHIN(60000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_UNREACHABLE)),
+	   "it's looked for");
+	partition_abandon_all(parts, "u");
+	is_int(partition_held(parts, "u"), 0, "its owner may go");
+	vipu_sim_come_up(sim, &err);
+	ok(WITHIN(60000, vipu_sim_len(sim) == 0 && n_entries() == 0), "what is found goes too");
+	guarded = true;
+	end();
+}
+
 /* What Graphcore's operator leaves: a tracker in its own format, and partitions. */
 static void begin_after_older(void)
 {
@@ -363,6 +427,7 @@ int main(void)
 	test_adopt();
 	test_adopt_not();
 	test_nowhere();
+	test_released_early();
 	test_older();
 	test_unowned();
 	test_fleet_unknown();
