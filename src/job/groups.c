@@ -151,8 +151,10 @@ static void on_answer(void *arg, const struct err *err, const struct kube_respon
 	struct job_groups *g = arg;
 
 	g->asking = false;
-	if (err) {
-		log_warn("job", NULL, "which APIs there are can't be asked: %s", err->msg);
+	/* One that came cut off says nothing of what isn't there. */
+	if (err || !json_get(response->json, "groups")) {
+		log_warn("job", NULL, "which APIs there are can't be asked: %s",
+			 err ? err->msg : "the answer isn't an APIGroupList");
 		loop_timer_start_in(&g->retry, RETRY_MS);
 		return;
 	}

@@ -130,7 +130,10 @@ static struct fault *meet_fault(const struct sim_request *req)
 	LIST_FOREACH(pos, tmp, &req->api->faults) {
 		struct fault *f = CONTAINER_OF(pos, struct fault, link);
 
-		if ((f->verb[0] && strcmp(f->verb, verb_names[req->verb]) != 0) ||
+		/* Discovery meets a fault that names it, and no other. */
+		if (!req->resource && strcmp(f->resource, "apis") == 0)
+			return f;
+		if (!req->resource || (f->verb[0] && strcmp(f->verb, verb_names[req->verb]) != 0) ||
 		    (f->resource[0] && strcmp(f->resource, req->resource->plural) != 0) ||
 		    (f->ns && strcmp(f->ns, req->ns) != 0))
 			continue;
@@ -555,6 +558,8 @@ static void serve(struct sim_request *req)
 
 	if (!is_allowed(req)) {
 		refuse(req, ERR_DENIED, 401, "Unauthorized");
+	} else if (str_eqz(req->ex->path, "/apis") && suffer(req)) {
+		return;
 	} else if (sim_discovery(req->api, req->ex)) {
 		return;
 	} else if (!sim_request_path(req) || !has_subresource(req)) {

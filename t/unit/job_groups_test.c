@@ -197,6 +197,19 @@ static void test_silent(void)
 	end();
 }
 
+static void test_garbage(void)
+{
+	begin("the list of APIs comes cut off");
+	install_volcano();
+	inject_api("{\"resource\":\"apis\",\"count\":1,\"kind\":\"garbage\"}");
+	job_groups_want(groups, &job);
+	turns(200, 10);
+	ok(!job_groups_known(groups), "nobody knows");
+	ok(WITHIN(20000, job_groups_known(groups)), "asked again soon");
+	is_int(job_groups_api(groups, &job), JOB_GROUP_VOLCANO, "and what is there is found");
+	end();
+}
+
 int main(void)
 {
 	test_nobody();
@@ -206,5 +219,6 @@ int main(void)
 	test_removed();
 	test_unreadable();
 	test_silent();
+	test_garbage();
 	return done_testing();
 }
