@@ -145,6 +145,9 @@ struct kube_response {
 	const struct json
 		*json;  /* the root, NULL if the body isn't JSON (raw paths only) or empty */
 	struct str raw; /* the body's bytes */
+	/* Of a dry run that went well: what the server warns of (Warning headers), as UTF-8. */
+	char *const *warnings;
+	size_t n_warnings;
 };
 
 /*

@@ -197,6 +197,37 @@ static bool tell_undecodable(struct str message, struct admission_findings *out)
 	return true;
 }
 
+/* The operator's own words say it of the IPUJob's fields (access_pods_warn). */
+#define INSECURE_WORDS "would violate PodSecurity"
+
+/* "PATH: WORDS", as the API server has it, with the IPUJob's path where the field is from there. */
+static void pass_on(const struct admission_review *r, const struct access_pods *pods, bool launcher,
+		    const char *warning, struct admission_findings *out)
+{
+	const char *end = strstr(warning, ": ");
+	CLEANUP_FREE char *field = end ? str_dup((struct str){warning, (size_t)(end - warning)})
+				       : NULL;
+	CLEANUP_FREE char *path = NULL;
+
+	if (field && str_has_prefix(str_of(field), STR("spec.")))
+		path = access_path_map(pod_of(pods, launcher), json_get(r->object, "spec"),
+				       launcher, field);
+	if (path)
+		admission_warn(out, "%s%s", path, end);
+	else
+		admission_warn(out, "of the job's %s Pod: %s", ROLE_OF(launcher), warning);
+}
+
+static void pass_all_on(const struct admission_review *r, const struct access_pods *pods,
+			bool launcher, const struct kube_response *response,
+			struct admission_findings *out)
+{
+	for (size_t i = 0; i < response->n_warnings; i++) {
+		if (!str_has_prefix(str_of(response->warnings[i]), STR(INSECURE_WORDS)))
+			pass_on(r, pods, launcher, response->warnings[i], out);
+	}
+}
+
 enum access_verdict access_pods_judge(const struct admission_review *r,
 				      const struct access_pods *pods, bool launcher,
 				      const struct err *err, const struct kube_response *response,
@@ -207,8 +238,10 @@ enum access_verdict access_pods_judge(const struct admission_review *r,
 	/* Another webhook's word may be another tomorrow. */
 	bool final = !holds(message, "admission webhook \"");
 
-	if (!err)
+	if (!err) {
+		pass_all_on(r, pods, launcher, response, out);
 		return ACCESS_TAKEN;
+	}
 	if (!response) {
 		admission_warn(out, "The job's %s Pod hasn't been tried: %s", ROLE_OF(launcher),
 			       err->msg);

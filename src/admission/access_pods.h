@@ -37,9 +37,9 @@ enum access_verdict {
 	ACCESS_DOUBTFUL, /* something else: said as a warning */
 };
 
-/* Reads the answer of one dry run (err and response as of kube_call_fn) into findings. spec: the
- * IPUJob's. With ACCESS_INSECURE nothing has been said yet, and *ret_why, to be freed, has the API
- * server's own words. */
+/* Reads the answer of one dry run (err and response as of kube_call_fn) into findings, the API
+ * server's own warnings among them. With ACCESS_INSECURE nothing has been said yet, and *ret_why,
+ * to be freed, has the API server's own words. */
 enum access_verdict access_pods_judge(const struct admission_review *r,
 				      const struct access_pods *pods, bool launcher,
 				      const struct err *err, const struct kube_response *response,

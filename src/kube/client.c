@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "client_priv.h"
 #include "path.h"
+#include "warning.h"
 #include "xfer.h"
 
 #define MAX_QUEUED 65536 /* calls that wait for a connection: no limit of ours in practice */
@@ -208,7 +209,8 @@ struct call {
 	struct buf body;
 	int status;
 	bool is_path, reads;
-	const struct kube_resource *of; /* NULL: a path */
+	struct kube_warning_list *warnings; /* NULL: nobody wants them */
+	const struct kube_resource *of;     /* NULL: a path */
 	const char *verb, *resource;
 	kube_call_fn *cb;
 	void *arg;
@@ -218,6 +220,9 @@ static void call_free(void *p)
 {
 	struct call *c = p;
 	buf_done(&c->body);
+	if (c->warnings)
+		kube_warnings_clear(c->warnings);
+	free(c->warnings);
 	free(c);
 }
 
@@ -241,10 +246,14 @@ static void finish(struct call *c, const struct err *err, const struct kube_resp
 	c->cb(c->arg, err, response);
 }
 
-static void on_head(void *arg)
+static void on_head(void *arg, const struct http_headers *headers)
 {
 	struct call *c = arg;
 	buf_clear(&c->body);
+	if (!c->warnings)
+		return;
+	kube_warnings_clear(c->warnings);
+	kube_warnings_add(c->warnings, headers);
 }
 
 static void on_body(void *arg, struct str piece)
@@ -280,6 +289,8 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 		return;
 	}
 	r.json = doc ? json_root(doc) : NULL;
+	r.warnings = c->warnings ? c->warnings->items : NULL;
+	r.n_warnings = c->warnings ? c->warnings->n : 0;
 	finish(c, NULL, &r);
 }
 
@@ -341,6 +352,7 @@ struct op *kube_call_start(struct kube_client *client, const struct kube_request
 	c->is_path = r->path && r->path[0];
 	c->reads = only_reads(r);
 	c->of = r->resource;
+	c->warnings = r->dry_run ? xcalloc(1, sizeof(*c->warnings)) : NULL;
 	buf_init(&c->body, r->max_response_bytes ? r->max_response_bytes : KUBE_MAX_RESPONSE_BYTES);
 	c->body.secret = kube_is_secret(r->resource);
 	scope_init(&c->scope);

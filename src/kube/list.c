@@ -114,9 +114,10 @@ static int take_metadata(struct lister *l, const struct kube_piece *piece, struc
 	return 0;
 }
 
-static void on_head(void *arg)
+static void on_head(void *arg, const struct http_headers *headers)
 {
 	struct lister *l = arg;
+	(void)headers;
 	kube_items_done(&l->items);
 	l->whole = false;
 	l->late = (struct err)ERR_INIT;

@@ -14,15 +14,15 @@ libkube_a_SOURCES = include/kube/client.h include/kube/config.h include/kube/fil
 	src/kube/kubeconfig.h src/kube/lease.c src/kube/lease_plan.c src/kube/lease_plan.h \
 	src/kube/list.c src/kube/object.c src/kube/pass.c src/kube/path.h src/kube/peek.c src/kube/proxy.c \
 	src/kube/resource.c src/kube/review.c src/kube/split.c src/kube/split.h src/kube/status.c src/kube/store.c \
-	src/kube/watch.c src/kube/workqueue.c src/kube/xfer.c src/kube/xfer.h
+	src/kube/warning.c src/kube/warning.h src/kube/watch.c src/kube/workqueue.c src/kube/xfer.c src/kube/xfer.h
 libkube_a_CPPFLAGS = $(AM_CPPFLAGS)
 kube_ldadd = libkube.a $(http_ldadd)
 
 kube_tests = t/unit/kube_client_test t/unit/kube_config_test t/unit/kube_cred_test \
 	t/unit/kube_event_test t/unit/kube_exec_test t/unit/kube_lease_model_test \
 	t/unit/kube_lease_test t/unit/kube_object_test t/unit/kube_proxy_test \
-	t/unit/kube_review_test t/unit/kube_split_test t/unit/kube_store_test t/unit/kube_watch_test \
-	t/unit/kube_workqueue_test
+	t/unit/kube_review_test t/unit/kube_split_test t/unit/kube_store_test t/unit/kube_warning_test \
+	t/unit/kube_watch_test t/unit/kube_workqueue_test
 check_PROGRAMS += $(kube_tests)
 t_unit_kube_client_test_SOURCES = t/unit/kube_client_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
 t_unit_kube_client_test_LDADD = $(kube_ldadd)
@@ -51,6 +51,8 @@ t_unit_kube_split_test_SOURCES = t/unit/kube_split_test.c t/unit/tap.h
 t_unit_kube_split_test_LDADD = $(kube_ldadd)
 t_unit_kube_store_test_SOURCES = t/unit/kube_store_test.c t/unit/tap.h
 t_unit_kube_store_test_LDADD = $(kube_ldadd)
+t_unit_kube_warning_test_SOURCES = t/unit/kube_warning_test.c t/unit/tap.h
+t_unit_kube_warning_test_LDADD = $(kube_ldadd)
 t_unit_kube_watch_test_SOURCES = t/unit/kube_watch_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
 t_unit_kube_watch_test_LDADD = $(kube_ldadd)
 t_unit_kube_watch_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)

@@ -403,9 +403,10 @@ static void bad_line(struct kube_watch *w, const struct kube_piece *piece, struc
 	report_bad(w, str_of(seen.ns), str_of(seen.name), err);
 }
 
-static void on_stream_head(void *arg)
+static void on_stream_head(void *arg, const struct http_headers *headers)
 {
 	struct kube_watch *w = arg;
+	(void)headers;
 	w->heard_ms = w->began_ms = clock_mono_ms();
 	kube_lines_done(&w->lines);
 	well(w);

@@ -180,7 +180,7 @@ static void on_head(void *arg, const struct http_head *head)
 	x->state = ANSWER;
 	count(x);
 	if (x->handler->on_head)
-		x->handler->on_head(x->arg);
+		x->handler->on_head(x->arg, &head->headers);
 }
 
 static void on_body(void *arg, struct str piece)

@@ -36,7 +36,8 @@ struct kube_xfer_req {
 
 /* The handler is borrowed for the operation's life (static). Each may cancel the operation. */
 struct kube_xfer_handler {
-	void (*on_head)(void *arg); /* a 2xx answer begins; comes again when it's tried again */
+	/* A 2xx answer begins; comes again when it's tried again. */
+	void (*on_head)(void *arg, const struct http_headers *headers);
 	void (*on_body)(void *arg, struct str piece); /* of a 2xx answer */
 	/* Once. status: 0 when none came. body: of an answer that isn't 2xx, and its JSON or NULL.
 	 */

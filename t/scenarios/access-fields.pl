@@ -31,11 +31,13 @@ my @refused = (
 		["$pod.containers[1].livenessProbe"], qr/\Q$pod.containers[1].livenessProbe\E: Required value/ ],
 );
 
-# name, options, the warning
+# name, what the Pod has, the warning, what the container has
 my @warned = (
-	[ 'an account', { serviceAccountName => 'nobody' }, qr/service account default\/nobody/ ],
-	[ 'a priority', { priorityClassName => 'nope' }, qr/no PriorityClass with name nope/ ],
-	[ 'a runtime class', { runtimeClassName => 'nope' }, qr/RuntimeClass \\*"nope\\*" not found/ ],
+	[ 'an account that isn\'t there yet', { serviceAccountName => 'nobody' }, qr/service account default\/nobody/ ],
+	[ 'a priority that isn\'t there yet', { priorityClassName => 'nope' }, qr/no PriorityClass with name nope/ ],
+	[ 'a runtime class that isn\'t there yet', { runtimeClassName => 'nope' }, qr/RuntimeClass \\*"nope\\*" not found/ ],
+	[ 'a variable given twice', {}, qr/\Q$main.env[1]\E: hides previous definition of \\*"A\\*"/,
+		{ env => [ { name => 'A', value => '1' }, { name => 'A', value => '2' } ] } ],
 );
 
 sub ($s) {
@@ -49,9 +51,9 @@ sub ($s) {
 		is_deeply([ sort keys %told ], [ sort @$fields ], "$name: by its field") if $fields;
 	}
 	for my $case (@warned) {
-		my ($name, $spec, $words) = @$case;
-		my $answer = $s->try_create('ipujobs', $s->job('a', template => { spec => $spec }));
-		is($answer->{status}, 201, "$name that isn't there yet: taken");
+		my ($name, $spec, $words, $container) = @$case;
+		my $answer = $s->try_create('ipujobs', $s->job('a', template => { spec => $spec }, container => $container // {}));
+		is($answer->{status}, 201, "$name: taken");
 		my $warning = $answer->{headers}{warning} // '';
 		like(ref $warning ? join("\n", @$warning) : $warning, $words, "$name: with a warning");
 	}

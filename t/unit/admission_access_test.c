@@ -220,6 +220,11 @@ static const struct row rows[] = {
 	 .steps = {YES, {NAMESPACE, 200, NULL, ENFORCE("baseline"), SRV_WHOLE}},
 	 .problems = T ".spec.containers[0].securityContext.capabilities.add[0] Forbidden must be left out: only capabilities that containers have anyway may be added: the Pod Security level of namespace ns is baseline\n"},
 	{.name = "the same, where it may", .object = PLAIN, .off = true, .rdma = true, .requests = 2, .steps = {YES, FREE}},
+	/* what the API server warns of */
+	{.name = "warnings", .object = PLAIN, .requests = 3,
+	 .steps = {YES, FREE, {PODS, 201, "Warning: 299 - \"spec.containers[0].env[5]: hides previous definition of \\\"A\\\"\", 299 - \"one of a webhook's\"\r\n"
+		"Warning: 299 - \"would violate PodSecurity \\\"baseline:latest\\\": hostPath\"\r\nWarning: 299 - \"one of a webhook's\"\r\n", POD, SRV_WHOLE}},
+	 .warnings = {T ".spec.containers[0].env[0]: hides previous definition of \"A\"", "of the job's worker Pod: one of a webhook's"}},
 	{.name = "a level that only warns", .object = HOSTPATH, .requests = 3,
 	 .steps = {YES, TAKEN, {NAMESPACE, 200, NULL, LABELS("\"pod-security.kubernetes.io/warn\":\"baseline\""), SRV_WHOLE}},
 	 .warnings = {"violate the Pod Security level baseline, of which namespace ns warns, by: hostPath"}},
