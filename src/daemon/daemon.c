@@ -6,6 +6,7 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -394,6 +395,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 		return;
 	}
 	d->stopping = true;
+	d->stopping_from_ms = clock_mono_ms();
 	log_info("daemon", NULL, "stopping: signal=%d", signum);
 	notify_stopping(d->notify);
 	if (d->proxy)
@@ -474,9 +476,15 @@ fail:
 
 int daemon_run(struct daemon *d)
 {
+	int status;
+
 	log_info("daemon", NULL, "running: version=%s api=%s namespace=%s", PACKAGE_VERSION,
 		 kube_config_server(kube_client_config(d->kube)), d->ns);
-	return loop_run(d->loop);
+	status = loop_run(d->loop);
+	if (d->stopping)
+		log_info("daemon", NULL, "stopped: ms=%" PRId64,
+			 clock_mono_ms() - d->stopping_from_ms);
+	return status;
 }
 
 void daemon_free(struct daemon *d)

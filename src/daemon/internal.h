@@ -116,6 +116,7 @@ struct daemon {
 	unsigned proxy_port, proxy_tls_port, health_port, metrics_port;
 	struct loop_signal sigterm, sigint, sighup;
 	struct loop_timer stop_timer; /* the end, whatever is still under way */
+	int64_t stopping_from_ms;
 	bool stopping, server_stopped, webhook_stopped, scheduler_stopped, lease_given_back;
 };
 

@@ -47,9 +47,16 @@ void server_conn_gone(struct http_server *server)
 
 static void on_deadline(struct loop_timer *timer, void *arg)
 {
+	struct http_server *server = arg;
+	struct http_server_stats stats;
+
 	(void)timer;
-	close_all(arg);
-	check_stopped(arg);
+	http_server_stats(server, &stats);
+	if (stats.connections)
+		log_warn("http", NULL, "%s: connections closed at the deadline: %u", server->name,
+			 stats.connections);
+	close_all(server);
+	check_stopped(server);
 }
 
 static void on_stopped(struct loop_work *work, void *arg)
