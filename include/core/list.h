@@ -17,9 +17,11 @@ struct list {
 #define LIST_INIT(name)                 {&(name), &(name)}
 
 /* Safe against removal of the member that is being looked at. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): pos and tmp are names */
 #define LIST_FOREACH(pos, tmp, head)                                                               \
 	for (struct list *pos = (head)->next, *tmp = pos->next; pos != (head);                     \
 	     pos = tmp, tmp = pos->next)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static inline void list_init(struct list *l)
 {

@@ -238,14 +238,14 @@ enum access_verdict access_pods_judge(const struct admission_review *r,
 	/* Another webhook's word may be another tomorrow. */
 	bool final = !holds(message, "admission webhook \"");
 
-	if (!err) {
-		pass_all_on(r, pods, launcher, response, out);
-		return ACCESS_TAKEN;
-	}
 	if (!response) {
 		admission_warn(out, "The job's %s Pod hasn't been tried: %s", ROLE_OF(launcher),
 			       err->msg);
 		return ACCESS_NOT_TRIED;
+	}
+	if (!err) {
+		pass_all_on(r, pods, launcher, response, out);
+		return ACCESS_TAKEN;
 	}
 	if (final && response->status == 422 && tell_causes(r, pods, launcher, status, out))
 		return ACCESS_REFUSED;

@@ -400,7 +400,8 @@ static bool is_name_part(struct str s)
 	    !isalnum((unsigned char)s.p[s.len - 1]))
 		return false;
 	for (size_t i = 0; i < s.len; i++) {
-		if (!isalnum((unsigned char)s.p[i]) && !memchr("-_.", s.p[i], 3))
+		if (!isalnum((unsigned char)s.p[i]) && s.p[i] != '-' && s.p[i] != '_' &&
+		    s.p[i] != '.')
 			return false;
 	}
 	return true;
@@ -417,7 +418,7 @@ static bool is_qualified(struct str key, bool label)
 	if (domain.len >= sizeof(small))
 		return false;
 	for (size_t i = 0; i < domain.len; i++)
-		small[i] = label ? domain.p[i] : (char)tolower((unsigned char)domain.p[i]);
+		small[i] = (char)(label ? domain.p[i] : tolower((unsigned char)domain.p[i]));
 	domain.p = small;
 	return job_look_is_subdomain(domain) && is_name_part(name);
 }

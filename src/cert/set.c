@@ -309,7 +309,7 @@ static int make_ca(const struct parts *p, const struct cert_set *from,
 	if (rc == 0)
 		rc = cert_key_pem(&key, &ret->ca_key, err);
 	mbedtls_pk_free(&key);
-	if (rc < 0)
+	if (rc != 0)
 		return -1;
 	ret->ca = join(own, keep ? cert_pem_block(text(from->ca), 0) : STR_NULL);
 	if (cert_pair_read(ret_ca, text(ret->ca), text(ret->ca_key), err) < 0)
@@ -415,7 +415,7 @@ int cert_renew(const struct cert_set *from, const struct cert_judgement *judged,
 	       const struct cert_names *names, const struct cert_policy *policy, int64_t now_ms,
 	       struct cert_set *ret, struct err *err)
 {
-	struct cert_judgement mine, anew = *judged;
+	struct cert_judgement mine = {0}, anew = *judged;
 	struct parts p;
 	int rc;
 

@@ -352,7 +352,7 @@ struct jmut *jmut_null(struct jmut_doc *doc)
 
 static struct fy_json_node *copy_node(struct fy_json_doc *doc, const struct fy_json_node *from)
 {
-	struct fy_json_node *v = json_fy_node(doc, from->type);
+	struct fy_json_node *v = json_impl_check(json_fy_node(doc, from->type));
 
 	switch (from->type) {
 	case JSON_BOOL:

@@ -263,9 +263,10 @@ int64_t json_int(const struct json *v, int64_t otherwise)
 double json_real(const struct json *v, double otherwise)
 {
 	yyjson_val *head = head_of(v);
+	const char *raw = yyjson_get_raw(head);
 
-	if (yyjson_is_raw(head)) {
-		double d = strtod(yyjson_get_raw(head), NULL);
+	if (raw) {
+		double d = strtod(raw, NULL);
 		return isinf(d) ? copysign(DBL_MAX, d) : d;
 	}
 	return yyjson_is_num(head) ? yyjson_get_num(head) : otherwise;

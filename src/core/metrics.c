@@ -125,14 +125,14 @@ void metrics_reset(void)
 
 static char *make_key(const struct metric *m, const char *const *values, size_t *ret_len)
 {
-	size_t len = 0;
+	size_t n = values ? m->n_labels : 0, len = 0;
 
-	for (size_t i = 0; i < m->n_labels; i++)
+	for (size_t i = 0; i < n; i++)
 		len += strlen(values[i]) + 1;
 	char *key = xcalloc(len, 1);
 	*ret_len = len;
 	len = 0;
-	for (size_t i = 0; i < m->n_labels; i++) {
+	for (size_t i = 0; i < n; i++) {
 		memcpy(key + len, values[i], strlen(values[i]) + 1);
 		len += strlen(values[i]) + 1;
 	}

@@ -21,20 +21,21 @@ struct gathering {
 	struct jmut *facts;
 };
 
-static void put(struct gathering *g, const char *name, const struct json *value,
-		const struct err *why)
+static void put(struct gathering *g, const char *name, const struct json *value)
 {
 	struct jmut *fact = jmut_object(g->doc);
 
-	if (value) {
-		jmut_set(g->doc, fact, "value", jmut_copy(g->doc, value));
-	} else {
-		struct jmut *error = jmut_object(g->doc);
+	jmut_set(g->doc, fact, "value", jmut_copy(g->doc, value));
+	jmut_set(g->doc, g->facts, name, fact);
+}
 
-		jmut_set_int(g->doc, error, "code", why->code ? why->code : NO_ANSWER);
-		jmut_set_str(g->doc, error, "message", why->msg);
-		jmut_set(g->doc, fact, "error", error);
-	}
+static void put_error(struct gathering *g, const char *name, const struct err *why)
+{
+	struct jmut *fact = jmut_object(g->doc), *error = jmut_object(g->doc);
+
+	jmut_set_int(g->doc, error, "code", why->code ? why->code : NO_ANSWER);
+	jmut_set_str(g->doc, error, "message", why->msg);
+	jmut_set(g->doc, fact, "error", error);
 	jmut_set(g->doc, g->facts, name, fact);
 }
 
@@ -46,10 +47,10 @@ enum err_kind ctl_fact_ask(struct ctl_link *link, struct jmut_doc *facts_doc, st
 	struct err err = ERR_INIT;
 
 	if (ctl_link_kube(link, request, &doc, &err) < 0) {
-		put(&g, name, NULL, &err);
+		put_error(&g, name, &err);
 		return err.kind;
 	}
-	put(&g, name, json_root(doc), NULL);
+	put(&g, name, json_root(doc));
 	return ERR_NONE;
 }
 
@@ -105,13 +106,13 @@ enum err_kind ctl_fact_list(struct ctl_link *link, struct jmut_doc *facts_doc, s
 		free(token);
 		token = more.len ? xstrndup(more.p, more.len) : NULL;
 		if (!token) {
-			put(&g, name, jmut_view(value), NULL);
+			put(&g, name, jmut_view(value));
 			return ERR_NONE;
 		}
 	}
 	if (err.kind == ERR_NONE)
 		err_set(&err, ERR_LIMIT, 0, "there are more than %d of them", PAGE * MAX_PAGES);
-	put(&g, name, NULL, &err);
+	put_error(&g, name, &err);
 	return err.kind;
 }
 
@@ -149,9 +150,9 @@ static void ask_operator(struct gathering *g, const char *name, const char *path
 	struct err err = ERR_INIT;
 
 	if (ctl_link_ask(g->link, path, STR_NULL, &doc, &err) < 0)
-		put(g, name, NULL, &err);
+		put_error(g, name, &err);
 	else
-		put(g, name, json_root(doc), NULL);
+		put(g, name, json_root(doc));
 }
 
 static void gather_job(struct gathering *g, const char *ns, const char *name)

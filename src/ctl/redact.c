@@ -43,7 +43,8 @@ static bool has_short(struct str name, const char *word)
 
 	for (size_t i = 0; i + len <= name.len; i++) {
 		struct str here = {name.p + i, len};
-		char last = name.p[i + len - 1], next = i + len < name.len ? name.p[i + len] : '_';
+		char last = name.p[i + len - 1];
+		char next = (char)(i + len < name.len ? name.p[i + len] : '_');
 
 		if (has_word(here, word) &&
 		    (!isalpha((unsigned char)next) ||

@@ -56,6 +56,7 @@ static int take_worker(struct ctl_settings *s, const struct json *root, struct e
 	struct job_pod_settings *w = &s->pods.worker;
 	const struct json *network = json_at(root, "worker", "hostNetwork", NULL);
 	const struct json *privileged = json_at(root, "worker", "privileged", NULL);
+	const char *words = chosen(privileged);
 
 	if (check(s->yaml, "/worker/hostNetwork", network, JSON_BOOL, err) < 0)
 		return -1;
@@ -63,8 +64,8 @@ static int take_worker(struct ctl_settings *s, const struct json *root, struct e
 	w->privileged = w->host_network;
 	if (json_type(privileged) == JSON_BOOL)
 		w->privileged = json_bool(privileged, false);
-	else if (chosen(privileged))
-		w->privileged = strcmp(chosen(privileged), "true") == 0;
+	else if (words)
+		w->privileged = strcmp(words, "true") == 0;
 	w->dns_policy = chosen(json_at(root, "worker", "dnsPolicy", NULL));
 	return take_rdma(s, json_get(root, "worker"), err);
 }

@@ -169,12 +169,13 @@ static void on_head(void *arg, const struct http_head *head)
 static void on_body(void *arg, struct str piece)
 {
 	struct pass *p = arg;
+	struct err err = ERR_INIT;
 
 	if (p->is_begun) {
 		if (http_reply_write(p->ex, piece))
 			ctl_stream_pause(&p->stream, true);
-	} else if (buf_append_str(&p->words, piece, NULL) < 0) { /* more says no more */
-		reply_failure(p, NULL);
+	} else if (buf_append_str(&p->words, piece, &err) < 0) { /* more says no more */
+		reply_failure(p, &err);
 		pass_free(p);
 	}
 }

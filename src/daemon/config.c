@@ -529,7 +529,7 @@ static void env_name(const char *name, char ret_z[64])
 		if (upper && (!was || islower((unsigned char)name[1])) && len &&
 		    ret_z[len - 1] != '_')
 			ret_z[len++] = '_';
-		ret_z[len++] = *name == '.' ? '_' : (char)toupper((unsigned char)*name);
+		ret_z[len++] = (char)(*name == '.' ? '_' : toupper((unsigned char)*name));
 	}
 	ret_z[len] = '\0';
 }

@@ -155,8 +155,7 @@ static void fail_list(struct grpc_channel *ch, struct list *head, const struct e
 void grpc_channel_fail_calls(struct grpc_channel *ch, struct list *calls, const struct err *err)
 {
 	/* On a list of the channel's own, so that freeing it in a callback cancels the others. */
-	while (!list_empty(calls)) {
-		struct grpc_call *call = first_call(calls);
+	for (struct grpc_call *call; (call = first_call(calls));) {
 		list_unlink(&call->place);
 		list_append(&ch->failing, &call->place);
 		call->on = NULL;

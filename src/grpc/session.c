@@ -72,7 +72,7 @@ static void copy_text(char *z, size_t size, const void *p, size_t len)
 	size_t n = len < size - 1 ? len : size - 1;
 
 	for (size_t i = 0; i < n; i++)
-		z[i] = from[i] >= 0x20 && from[i] <= 0x7e ? from[i] : '?';
+		z[i] = (char)(from[i] >= 0x20 && from[i] <= 0x7e ? from[i] : '?');
 	z[n] = '\0';
 }
 

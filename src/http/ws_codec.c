@@ -48,7 +48,7 @@ static bool is_control(uint8_t opcode)
  * be s.p. */
 static void apply_mask(char *to, struct str s, const uint8_t mask[4], unsigned at)
 {
-	uint8_t turned[8];
+	uint8_t turned[8] = {0};
 	uint64_t key, word;
 	size_t i = 0;
 

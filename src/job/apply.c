@@ -455,7 +455,8 @@ static void apply_action(struct job_ctx *ctx, const struct job_item *item,
 	case JOB_ADOPT:
 		ask = job_ask(item->job, a->instance);
 		ask.adopt = a->pod ? a->pod->partition : NULL;
-		ask.legacy = legacy = job_legacy_partition(item->job, a->instance);
+		legacy = job_legacy_partition(item->job, a->instance);
+		ask.legacy = legacy;
 		ps->ops->ensure(ps, &ask);
 		break;
 	case JOB_RELEASE:

@@ -41,7 +41,7 @@ void job_plan_wait(struct work *w, const char *event, enum partition_why why, co
 	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
 	job_status_clean(words, sizeof(w->out->wait_message) - 1);
-	strcpy(w->out->wait_message, words);
+	memcpy(w->out->wait_message, words, strlen(words) + 1);
 	w->out->wait_event = event;
 	w->out->waits = why;
 }

@@ -61,7 +61,8 @@ static int64_t number_behind(struct str name, struct str word, int64_t max)
 	if (!str_has_prefix(name, word))
 		return -1;
 	name = (struct str){name.p + word.len, name.len - word.len};
-	if ((name.len > 1 && name.p[0] == '0') || str_to_int(name, 0, max, &n, NULL) < 0)
+	if ((name.len > 1 && str_has_prefix(name, STR("0"))) ||
+	    str_to_int(name, 0, max, &n, NULL) < 0)
 		return -1;
 	return n;
 }

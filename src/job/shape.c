@@ -390,7 +390,7 @@ static struct str name_below(struct str parent, const struct field *f)
 		return STR_NULL;
 	path.p += parent.len;
 	path.len -= parent.len;
-	return memchr(path.p, '.', path.len) ? STR_NULL : path;
+	return path.len && memchr(path.p, '.', path.len) ? STR_NULL : path;
 }
 
 #define MAX_TYPED 40

@@ -63,7 +63,8 @@ void job_status_clean(char *z, size_t max)
 	}
 	*to = '\0';
 	if ((size_t)(to - z) > max) /* never beyond what was there */
-		strcpy(z + str_utf8_cut((struct str){z, (size_t)(to - z)}, max - strlen("…")), "…");
+		memcpy(z + str_utf8_cut((struct str){z, (size_t)(to - z)}, max - strlen("…")), "…",
+		       sizeof("…"));
 }
 
 /* Times move only with what they are the times of. */

@@ -374,8 +374,9 @@ static int errno_of(unsigned char type)
 	case RTN_ANYCAST:
 	case RTN_MULTICAST:
 		return 0;
+	default:
+		return ENETUNREACH;
 	}
-	return ENETUNREACH;
 }
 
 int links_route(struct links *links, const struct nl_ip *to, int zone, struct nl_route *ret,

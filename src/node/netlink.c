@@ -151,6 +151,8 @@ static int read_link(struct str body, struct nl_message *ret, struct err *err)
 			if (read_link_info(value, &link) < 0)
 				return bad(err, "a link");
 			break;
+		default:
+			break;
 		}
 	}
 	if (more < 0 || !link.name[0])
@@ -239,6 +241,8 @@ static int read_route(struct str body, struct nl_message *ret, struct err *err)
 		case RTA_VIA:
 			good = read_via(value, &route.gateway);
 			break;
+		default:
+			break;
 		}
 	}
 	if (!good || more < 0)
@@ -274,8 +278,9 @@ static int read_body(unsigned type, struct str body, struct nl_message *ret, str
 	case NLMSG_DONE:
 		ret->kind = NL_DONE;
 		return body.len > 0 ? read_error(body, &ret->error, err) : 0;
+	default:
+		return 0;
 	}
-	return 0;
 }
 
 int nl_next(struct str *datagram, struct nl_message *ret, struct err *err)

@@ -25,7 +25,7 @@ void rdma_text(char *ret, size_t size, struct str s)
 
 	s = str_trim(s);
 	for (; n < s.len && n + 1 < size; n++)
-		ret[n] = s.p[n] > ' ' - 1 && s.p[n] <= '~' ? s.p[n] : '?';
+		ret[n] = (char)(s.p[n] > ' ' - 1 && s.p[n] <= '~' ? s.p[n] : '?');
 	ret[n] = '\0';
 }
 

@@ -242,12 +242,6 @@ static bool is_memory_low(const struct sight *s)
 	return s->need != FABRIC_RDMA_NONE && low_runtime(&s->facts->host);
 }
 
-static bool always(const struct sight *s)
-{
-	(void)s;
-	return true;
-}
-
 static size_t count_unreached(const struct sight *s)
 {
 	size_t n = 0;
@@ -271,7 +265,7 @@ static void say_ready(const struct sight *s, char *z, size_t size)
 	else
 		snprintf(z, size, "V-IPU controller %s is reached by %s", r->controller, r->link);
 	len = strlen(z);
-	if (needs_port_on_route(s))
+	if (r && needs_port_on_route(s))
 		len += (size_t)snprintf(z + len, size - len, ", RDMA port %s/%u is active",
 					r->rdma_device, r->rdma_port);
 	else if (needs_any_port(s) && find_active(s->facts, &device, &port))
@@ -288,6 +282,8 @@ static void say_memory(const struct sight *s, char *z, size_t size)
 	size_t len;
 
 	say_ready(s, z, size);
+	if (!runtime)
+		return;
 	len = strlen(z);
 	snprintf(z + len, size - len,
 		 "; but containers of %s may lock %" PRIu64
@@ -313,10 +309,9 @@ static const struct rule of_controller[] = {
 	{"port-down", FABRIC_FALSE, "RDMAPortDown", is_port_down, say_port_down},
 	{"link-down", FABRIC_FALSE, "LinkDown", is_link_down, say_link_down},
 };
-static const struct rule of_good[] = {
-	{"memory-low", FABRIC_TRUE, "LockedMemoryLow", is_memory_low, say_memory},
-	{"ready", FABRIC_TRUE, "FabricReady", always, say_ready},
-};
+/* What is said where nothing is wrong: nobody asks these whether they fit. */
+static const struct rule low_memory = {"memory-low", FABRIC_TRUE, "LockedMemoryLow", NULL, say_memory};
+static const struct rule ready = {"ready", FABRIC_TRUE, "FabricReady", NULL, say_ready};
 /* clang-format on */
 #define N_RULES(rules) (sizeof(rules) / sizeof((rules)[0]))
 
@@ -433,7 +428,7 @@ void fabric_judge(const struct fabric_facts *facts, const struct fabric_question
 	else if (!rule)
 		rule = judge_any(&s, &s.reach);
 	if (!rule)
-		rule = first_of(of_good, N_RULES(of_good), &s);
+		rule = is_memory_low(&s) ? &low_memory : &ready;
 	*ret = (struct fabric_verdict){
 		.status = rule->status,
 		.id = rule->id,

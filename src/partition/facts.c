@@ -54,20 +54,13 @@ static enum partition_health health_of(const struct vipu_status *s)
 	return PARTITION_PENDING;
 }
 
-static void note_status(struct partition_facts *f, const struct err *err,
-			const struct vipu_status *s)
+static void note_status(struct partition_facts *f, const struct vipu_status *s)
 {
-	if (!err) {
-		f->health = health_of(s);
-		/* Removed and at rest is gone, however long the controller remembers it. */
-		f->status = s->ready == VIPU_PS_REMOVED && s->operation != VIPU_POS_REMOVING
-				    ? PARTITION_NOT_FOUND
-				    : PARTITION_PRESENT;
-	} else if (err->kind == ERR_NOT_FOUND) {
-		f->status = PARTITION_NOT_FOUND;
-	} else {
-		return; /* no answer: what was seen before keeps its time */
-	}
+	f->health = health_of(s);
+	/* Removed and at rest is gone, however long the controller remembers it. */
+	f->status = s->ready == VIPU_PS_REMOVED && s->operation != VIPU_POS_REMOVING
+			    ? PARTITION_NOT_FOUND
+			    : PARTITION_PRESENT;
 	f->status_asked_ms = f->asked_ms;
 }
 
@@ -77,16 +70,20 @@ bool partition_facts_answered(struct partition_facts *f, const struct err *err,
 	bool removes = f->calling == PARTITION_CALL_REMOVE ||
 		       f->calling == PARTITION_CALL_REMOVE_FORCED;
 	bool looks = f->calling == PARTITION_CALL_STATUS;
-	bool failed = err && !((removes || looks) && err->kind == ERR_NOT_FOUND);
+	bool missing = err && err->kind == ERR_NOT_FOUND;
+	bool failed = err && !((removes || looks) && missing);
 
-	if (looks)
-		note_status(f, err, status);
+	if (looks && !err)
+		note_status(f, status);
 	else if (removes)
 		note_answer(f, failed ? err : NULL, now_ms);
-	else if (f->calling != PARTITION_CALL_LIST)
+	else if (!looks && f->calling != PARTITION_CALL_LIST)
 		note_answer(f, err, now_ms);
-	if (err && err->kind == ERR_NOT_FOUND && f->calling == PARTITION_CALL_RESET)
-		note_status(f, err, NULL); /* a look, too */
+	/* Without an answer to a look, what was seen before keeps its time. A reset looks, too. */
+	if (missing && (looks || f->calling == PARTITION_CALL_RESET)) {
+		f->status = PARTITION_NOT_FOUND;
+		f->status_asked_ms = f->asked_ms;
+	}
 	f->busy = false;
 	if (!failed)
 		f->not_before_ms = 0;

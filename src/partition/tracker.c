@@ -459,7 +459,9 @@ static void on_watch_state(void *arg)
 	struct kube_watch_status st;
 
 	kube_watch_status(t->watch, &st);
-	t->watch_err = t->listed ? (struct err)ERR_INIT : st.err;
+	t->watch_err = st.err;
+	if (t->listed)
+		t->watch_err = (struct err)ERR_INIT;
 	tracker_look_soon(t);
 }
 

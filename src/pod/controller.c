@@ -247,6 +247,7 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 	/* Gone, or without its label now: its owner has to be looked for. */
 	if (was && !is)
 		need_ctx(c, was->ns, was->name, was->uid);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a change has an old or a new one */
 	kube_workqueue_add(c->queue, str_of(is ? is->uid : was->uid));
 }
 

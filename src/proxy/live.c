@@ -101,7 +101,8 @@ static bool is_listed_broken(const struct live_entry *entry)
 	const struct partition_entry *e = entry->e;
 	int64_t asked_ms;
 
-	if (!entry->listed || entry->listed->ready != VIPU_PS_ERROR || e->phase != PARTITION_ACTIVE)
+	if (!entry->at || !entry->listed || entry->listed->ready != VIPU_PS_ERROR ||
+	    e->phase != PARTITION_ACTIVE)
 		return false;
 	asked_ms = clock_wall_ms() - (clock_mono_ms() - entry->at->c->fresh_ms);
 	return asked_ms > e->since_ms;
@@ -400,7 +401,7 @@ static void follow_entry(struct live *l, struct live_entry *entry)
 	k->state = entry->state;
 	k->attempt = e->ask.attempt;
 	k->look = l->looks;
-	if (entry->listed)
+	if (entry->at && entry->listed)
 		k->listed = (uint32_t)(entry->listed - entry->at->c->partitions.items);
 }
 

@@ -167,6 +167,7 @@ size_t history_usage(const struct history *h, struct history_usage ret[HISTORY_S
 	shown = n < HISTORY_SHOWN ? n : HISTORY_SHOWN;
 	for (size_t i = shown; i < n; i++)
 		rest += all[i].ipu_hours;
+	/* cppcheck-suppress uninitvar ; the first n are set */
 	memcpy(ret, all, shown * sizeof(all[0]));
 	if (rest > 0)
 		ret[shown++] = (struct history_usage){"", rest};

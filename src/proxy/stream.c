@@ -103,7 +103,9 @@ static void text_unref(struct text *t)
 	list_unlink(&t->link);
 	t->s->texts_bytes -= t->buf.len;
 	buf_done(&t->buf);
+#ifndef __clang_analyzer__ /* it doesn't believe that there are as many references as holders */
 	free(t);
+#endif
 }
 
 /* The caller's reference is the only one. */
@@ -211,8 +213,8 @@ static void limit_texts(struct stream *s)
 	}
 }
 
-/* *ret: a reference. Without viewers nobody says that something has changed. */
-static int get_snapshot(struct stream *s, struct text **ret, struct err *err)
+/* Sees to it that there is one. Without viewers nobody says that something has changed. */
+static int need_snapshot(struct stream *s, struct err *err)
 {
 	char id[LIVE_ID_SIZE];
 	struct str json;
@@ -230,7 +232,6 @@ static int get_snapshot(struct stream *s, struct text **ret, struct err *err)
 		}
 		s->snapshot_ms = clock_mono_ms();
 	}
-	*ret = text_ref(s->snapshot);
 	return 0;
 }
 
@@ -239,16 +240,14 @@ static int get_snapshot(struct stream *s, struct text **ret, struct err *err)
 static int get_all(struct viewer *v, struct err *err)
 {
 	struct stream *s = v->s;
-	struct text *t;
 
 	for (int i = 0; i < 2; i++) {
-		if (get_snapshot(s, &t, err) < 0)
+		if (need_snapshot(s, err) < 0)
 			return -1;
-		if (live_resume(s->live, t->id, &v->next)) {
-			v->text = t;
+		if (live_resume(s->live, s->snapshot->id, &v->next)) {
+			v->text = text_ref(s->snapshot);
 			return 0;
 		}
-		text_unref(t);
 		forget(&s->snapshot);
 	}
 	return err_set(err, ERR_UNAVAILABLE, 0, "what there is changes while it's taken");
@@ -457,21 +456,19 @@ void stream_reply_snapshot(struct stream *s, struct http_exchange *ex)
 	struct http_header fields[PAGE_FIELDS + 1];
 	char etag[LIVE_ID_SIZE + 2];
 	struct err err = ERR_INIT;
-	struct text *t;
 
-	if (get_snapshot(s, &t, &err) < 0) {
+	if (need_snapshot(s, &err) < 0) {
 		reply_not_yet(ex, &err);
 		return;
 	}
-	snprintf(etag, sizeof(etag), "\"%s\"", t->id);
+	snprintf(etag, sizeof(etag), "\"%s\"", s->snapshot->id);
 	memcpy(fields, page_fields, sizeof(page_fields));
 	fields[PAGE_FIELDS] = (struct http_header){STR("ETag"), str_of(etag)};
 	if (!http_headers_has_tag(ex->headers, etag)) {
-		reply_once(s, ex, t, fields);
+		reply_once(s, ex, text_ref(s->snapshot), fields);
 		return;
 	}
 	http_reply(ex, 304, NULL, fields, PAGE_FIELDS + 1, STR_NULL);
-	text_unref(t);
 	forget_unused(s);
 }
 
@@ -491,7 +488,6 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 	struct err err = ERR_INIT;
 	uint64_t next = 0;
 	struct viewer *v;
-	struct text *t;
 	bool comes_back;
 
 	if (s->stopping) {
@@ -505,12 +501,11 @@ void stream_reply_events(struct stream *s, struct http_exchange *ex)
 		return;
 	}
 	comes_back = last.p && live_resume(s->live, last.p, &next);
-	if (!comes_back && get_snapshot(s, &t, &err) < 0) {
+	/* It's kept for a moment, for all who come now. */
+	if (!comes_back && need_snapshot(s, &err) < 0) {
 		reply_not_yet(ex, &err);
 		return;
 	}
-	if (!comes_back)
-		text_unref(t); /* it's kept for a moment, for all who come now */
 	v = viewer_new(s, ex);
 	v->next = next;
 	v->needs_all = !comes_back;

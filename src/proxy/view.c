@@ -184,8 +184,7 @@ static struct jmut *domains(struct jmut_doc *doc, const struct vipu_controller *
 		jmut_set_int(doc, obj, "domain", (int64_t)i);
 		jmut_set_int(doc, obj, "totalIPUs",
 			     left < VIPU_DOMAIN_IPUS ? (int64_t)left : VIPU_DOMAIN_IPUS);
-		jmut_set_int(doc, obj, "freeIPUs",
-			     __builtin_popcountll((unsigned long long)~layout.taken[i]));
+		jmut_set_int(doc, obj, "freeIPUs", __builtin_popcountll(~layout.taken[i]));
 		jmut_push(doc, list, obj);
 	}
 	vipu_layout_done(&layout);

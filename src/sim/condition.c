@@ -137,7 +137,9 @@ static struct value member(struct reader *r, struct value v, struct str key, boo
 	found = json_getn(v.json, key);
 	if (found)
 		return of_json(found);
-	return optional ? (struct value){.kind = VALUE_ABSENT} : cannot_tell(r, "no such key", key);
+	if (optional)
+		return (struct value){.kind = VALUE_ABSENT};
+	return cannot_tell(r, "no such key", key);
 }
 
 /* What stands behind a path's members; v is the value before. True: the path ends here. */

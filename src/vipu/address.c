@@ -170,7 +170,7 @@ static bool looks_like_v6(struct str s)
 static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str *ret_rest,
 		    struct err *err)
 {
-	char z[INET6_ADDRSTRLEN + 1];
+	char z[INET6_ADDRSTRLEN + 1] = "";
 	struct in6_addr addr;
 
 	*ret_v6 = s.len > 0 && s.p[0] == '[';
@@ -191,12 +191,10 @@ static int cut_host(struct str s, struct str *ret_host, bool *ret_v6, struct str
 		return err_set(err, ERR_INVALID, 0, "the bracket isn't closed");
 	struct str plain, zone;
 	bool has_zone = str_cut(*ret_host, '%', &plain, &zone);
-	if (plain.len < sizeof(z)) {
+	if (plain.len < sizeof(z))
 		memcpy(z, plain.p, plain.len);
-		z[plain.len] = '\0';
-	}
-	if (plain.len >= sizeof(z) || strlen(z) != plain.len ||
-	    inet_pton(AF_INET6, z, &addr) != 1 || (has_zone && !is_word(zone, "-_.", 15)))
+	if (strlen(z) != plain.len || inet_pton(AF_INET6, z, &addr) != 1 ||
+	    (has_zone && !is_word(zone, "-_.", 15)))
 		return err_set(err, ERR_INVALID, 0, "\"%.*s\" is no IPv6 address",
 			       STR_ARG(*ret_host));
 	if (ret_rest->len > 0 && ret_rest->p[0] != ':')
