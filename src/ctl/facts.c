@@ -209,8 +209,8 @@ int ctl_facts_gather(struct ctl_link *link, const struct ctl_options *o, const c
 	if (!is_pod)
 		get(&g, "crd", &KUBE_CRDS, NULL, CRD);
 	if (kind == ERR_NOT_FOUND) {
-		list(&g, "others", is_pod ? &KUBE_PODS : &KUBE_IPUJOBS, NULL, NULL,
-		     (fields = xasprintf("metadata.name=%s", name)));
+		fields = xasprintf("metadata.name=%s", name);
+		list(&g, "others", is_pod ? &KUBE_PODS : &KUBE_IPUJOBS, NULL, NULL, fields);
 		return 0;
 	}
 	if (!is_pod)

@@ -39,7 +39,7 @@ static const char *address_of(const struct config *c, size_t i)
 
 static int check_socket(int fd, struct str name, struct err *err)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = {0};
 	socklen_t len = sizeof(ss);
 	int listening = 0;
 	socklen_t size = sizeof(listening);

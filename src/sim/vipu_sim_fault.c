@@ -51,8 +51,8 @@ static void drop_fault(struct fault *f)
 
 void vipu_sim_clear_faults(struct vipu_sim *sim)
 {
-	while (!list_empty(&sim->faults))
-		drop_fault(CONTAINER_OF(sim->faults.next, struct fault, place));
+	LIST_FOREACH(pos, tmp, &sim->faults)
+		drop_fault(CONTAINER_OF(pos, struct fault, place));
 }
 
 size_t vipu_sim_faults(const struct vipu_sim *sim)

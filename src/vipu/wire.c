@@ -5,4 +5,4 @@
  */
 #pragma GCC diagnostic ignored "-Wcast-qual"
 
-#include "vipu/vipu.pb-c.c"
+#include "vipu/vipu.pb-c.c" /* NOLINT(bugprone-suspicious-include): what this file is for */
