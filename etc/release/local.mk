@@ -24,7 +24,7 @@ deb:
 	@IPU_DEB_CC='$(CC)' '$(PERL)' $(srcdir)/etc/release/make-deb '$(abs_srcdir)' '$(VERSION)' '$(deb_folder)'
 
 clean-local:
-	rm -rf $(bundle) $(deb_folder)
+	rm -rf $(bundle) $(deb_folder) $(lint_kept)
 	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb make-deb.log
 
 # The distribution knows its commit, and all its files have the release's date: then the archive's
