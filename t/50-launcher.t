@@ -48,7 +48,7 @@ subtest 'static and small' => sub {
 	cmp_ok(-s "$dir/stripped", '<', 3_000_000, 'under 3 MB');
 	# Nothing but itself in its world.
 	my $done = run([$launcher, '--version'], env => {map { $_ => undef } grep { !/SAN_OPTIONS/ } keys %ENV});
-	like($done->{out}, qr/^ipu-operator \d/, 'runs without an environment');
+	like($done->{out}, qr/^ipu-launcher \d/, 'runs without an environment');
 };
 
 # ---- certificates ----

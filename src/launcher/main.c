@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts(PACKAGE_NAME " " PACKAGE_VERSION);
+		puts("ipu-launcher " PACKAGE_VERSION);
 		return EXIT_SUCCESS;
 	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
