@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# The commands of the documentation, run in their order on the simulated cluster of ./quickstart --stay; where a page
+# The commands of the documentation, run in their order, most on the simulated cluster of ./quickstart --stay; where a page
 # shows what a command prints, it's compared. doc/HACKING.md, "Write documentation", says how a block is marked.
 
 use strict;
@@ -9,6 +9,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use DocPage qw(pages blocks marks bad_form is_manifest is_run commands);
 use IpuTest;
 use IpuTree qw(file_text top_srcdir);
 use Test::More;
@@ -17,72 +18,17 @@ my $kubectl = program_or_skip('kubectl');
 program_or_skip($_) for qw(curl jq);
 watchdog(600);
 
-my @pages = qw(README.md doc/user-guide.md doc/admin-guide.md doc/scheduler.md doc/troubleshooting.md doc/metrics.md doc/alerts.md
-	doc/reference/configuration.md doc/reference/chart.md);
-@pages = grep { index($_, $ENV{IPU_PAGE}) >= 0 } @pages if $ENV{IPU_PAGE};
+my @all = pages();
+my @pages = grep { !$ENV{IPU_PAGE} || index($_, $ENV{IPU_PAGE}) >= 0 } @all;
+# What runs the commands of a page that can't be run here.
+my %elsewhere = ('etc/release/RELEASE.md.in' => 't/76-bundle.t');
+# Pages for developers, in the build folder; and those whose commands start what they need.
+my $in_build = qr{^doc/(?:HACKING\.md$|design/)};
+my $alone = qr{$in_build|\bipu-sim\.};
 my $top = top_srcdir();
 my $build = $ENV{TOP_BUILDDIR};
-my $command_words = qr/^(?:\$ |(?:sudo )?(?:kubectl|helm|ipuctl|curl|docker|ctr|systemctl|ipu-operator|make|\.\/)\b)/;
 
-# ---- reading a page ----
-
-# The blocks of a page in their order: {line, language, marks, text}; hidden ones have the language "hidden".
-sub blocks {
-	my ($page) = @_;
-	my (@blocks, $open);
-	my $number = 0;
-	for my $line (split /\n/, file_text($page)) {
-		$number++;
-		if ($open && $open->{language} ne 'hidden' && $line =~ /^\s*```\s*$/) {
-			push @blocks, $open;
-			undef $open;
-		} elsif ($open && $open->{language} eq 'hidden' && $line =~ /^\s*-->\s*$/) {
-			push @blocks, $open;
-			undef $open;
-		} elsif ($open) {
-			$open->{text} .= $line =~ s/^ {0,$open->{indent}}//r . "\n";
-		} elsif ($line =~ /^( *)```(\w*) ?(.*)$/) {
-			$open = {line => $number, indent => length $1, language => $2, marks => marks($3), text => ''};
-		} elsif ($line =~ /^<!-- test:\s*(.*?)\s*-->$/) {
-			push @blocks, {line => $number, language => 'hidden', marks => {}, text => "$1\n"};
-		} elsif ($line =~ /^<!-- test:$/) {
-			$open = {line => $number, indent => 0, language => 'hidden', marks => {}, text => ''};
-		} elsif ($line =~ /^    $command_words/) {
-			push @blocks, {line => $number, language => 'indented', marks => {}, text => "$line\n"};
-		}
-	}
-	die "$page:$open->{line}: a block that doesn't end\n" if $open;
-	return @blocks;
-}
-
-# "no-run: REASON", "until: TEXT", "status: N", or nothing.
-sub marks {
-	my ($text) = @_;
-	return {} if $text eq '';
-	return $text =~ /^(no-run|until|status): (\S.*)$/ ? {$1 => $2} : {what => $text};
-}
-
-# What is wrong with the form of a block, or undef.
-sub bad_form {
-	my ($block) = @_;
-	my ($language, $marks) = @$block{qw(language marks)};
-	return "commands stand in a block of their own, with ```sh or ```console" if $language eq 'indented';
-	return "a block names its language" if $language eq '';
-	return "no such language here: $language" if $language !~ /^(?:sh|console|yaml|text|hidden)$/;
-	return "what is \"$marks->{what}\"?"
-		if defined $marks->{what} && "$language $marks->{what}" !~ /^yaml (?:operator|values)\.yaml$/;
-	return "a reason has some words" if defined $marks->{'no-run'} && $marks->{'no-run'} !~ /\w+ \w+/;
-	return "commands in a block that isn't run" if $language =~ /^(?:yaml|text)$/ && $block->{text} =~ /$command_words/m;
-	return "a command begins with \"\$ \"" if $language eq 'console' && $block->{text} !~ /\A\$ /;
-	return undef;
-}
-
-# A whole manifest of something that the operator runs.
-sub is_manifest {
-	my ($block) = @_;
-	return $block->{language} eq 'yaml' && $block->{text} =~ /\AapiVersion: .*^kind: (?:IPUJob|Pod)$/ms
-		&& $block->{text} !~ /…/;
-}
+# ---- judging by the form ----
 
 # What the operator says of a block of its configuration.
 sub check_configuration {
@@ -99,25 +45,6 @@ END
 		"--kubeconfig=$kubeconfig", '--set=operatorNamespace=ipu-operator', '--check-config']);
 	is($result->{status}, 0, "$where: the operator takes this configuration") or diag($result->{err});
 	return;
-}
-
-# The commands of a block, each {text, shown}: a "console" block has several, and what they print.
-sub commands {
-	my ($block) = @_;
-	return {text => "kubectl apply --dry-run=server -f - <<'MANIFEST'\n$block->{text}MANIFEST\n"} if is_manifest($block);
-	return {text => $block->{text}} if $block->{language} ne 'console';
-	my @commands;
-	for my $line (split /\n/, $block->{text}) {
-		if ($line =~ /^\$ (.*)$/) {
-			push @commands, {text => "$1\n", shown => [], more => scalar($line =~ /\\$/)};
-		} elsif ($commands[-1]{more}) {
-			$commands[-1]{text} .= "$line\n";
-			$commands[-1]{more} = $line =~ /\\$/;
-		} else {
-			push @{$commands[-1]{shown}}, $line;
-		}
-	}
-	return @commands;
 }
 
 # ---- comparing ----
@@ -157,6 +84,36 @@ is(missing(['a…e 1'], "abcde 1\n"), undef, 'self-test: dots');
 ok(bad_form({language => 'sh', marks => marks('no-run: why'), text => ''}), 'self-test: a reason that is none');
 ok(bad_form({language => 'yaml', marks => {}, text => "kubectl get x\n"}), 'self-test: a command among values');
 ok(!bad_form({language => 'sh', marks => marks('no-run: needs a browser'), text => "x\n"}), 'self-test: a reason');
+is_deeply([map { "$_->{line} $_->{language}" } blocks('a.md', <<'END')], ['3 indented', '7 sh', '13 indented'], 'self-test: code in Markdown');
+# A
+
+    code
+    more
+- a
+
+  ```sh
+  x
+  ```
+
+    none: a paragraph of the list's
+
+          code
+END
+is_deeply([map { [@$_{qw(language marks text)}] } blocks('a.1', <<'END')],
+.\" test: x
+.\" until: it's there
+.Bd -literal -offset indent
+a \e
+    b
+.Ed
+.Bd -literal
+$ c
+.Ed
+.Dl d
+END
+	[['hidden', {}, "x\n"], ['sh', {until => "it's there"}, "a \\\n    b\n"], ['console', {}, "\$ c\n"], ['indented', {}, ".Dl d\n"]],
+	'self-test: displays of a manual page');
+cmp_ok(scalar @all, '>', 60, 'there are pages');
 
 # ---- running ----
 
@@ -170,41 +127,52 @@ sub substituted {
 	return $text;
 }
 
-# Everything that a page's commands find: a cluster, and a folder with what the project's folder holds.
+# Everything that a page's commands find: a folder with what the project's folder holds, and a cluster unless they do without.
 sub world {
 	my ($page) = @_;
 	my $folder = test_dir() . '/' . $page =~ s/\W/-/gr;
-	mkdir $_ or die "$_: $!\n" for $folder, "$folder/bin", "$folder/tmp", "$folder/project";
+	mkdir $_ or die "$_: $!\n" for $folder, "$folder/bin", "$folder/tmp", "$folder/project", "$folder/steps";
 	symlink "$top/$_", "$folder/project/$_" or die "$_: $!\n" for qw(crds doc etc helm README.md);
 	symlink "$build/ipuctl", "$folder/bin/kubectl-ipu" or die "kubectl-ipu: $!\n";
+	my $any_port = join ' ', map { "--set $_=127.0.0.1:0" } qw(proxy.listen proxy.tlsListen health.listen metrics.listen webhook.listen);
+	my $world = {
+		folder => $folder, cwd => $page =~ $in_build ? $build : "$folder/project",
+		env => {
+			HOME => $folder, TMPDIR => "$folder/tmp", PATH => "$folder/bin:$build:$ENV{PATH}", STEPS => "$folder/steps",
+			KUBECONFIG => undef, IPUCTL_SERVER => undef, KUBECTL_REMOTE_COMMAND_WEBSOCKETS => 'true', http_proxy => undef,
+			map { $_ => undef } qw(MAKEFLAGS MAKELEVEL PROVEFLAGS),
+		},
+		substitutions => [['\.\./t', "$top/t"], ['ipu-operator --set', "ipu-operator $any_port --set"], ['0\.0\.0\.0:8090', '127.0.0.1:0']],
+	};
+	add_cluster($world) if $page !~ $alone;
+	return $world;
+}
+
+sub add_cluster {
+	my ($world) = @_;
 	my @fast = map { ('--sim-arg', $_) } qw(--create-ms=50 --reset-ms=50 --remove-ms=50 --pod-start-ms=50
 		--pod-run-ms=300 --nodes=2), "--program=/ipu-launcher=$build/ipu-launcher";
 	my @operator = map { ('--operator-arg', $_) } qw(--set=launcher.image=ipu-operator --set=proxy.tlsListen=127.0.0.1:0
 		--set=vipu.idleRefreshSeconds=1);
 	my @quickstart = ("$top/quickstart", '--build', $build, @fast);
-	my $program = start('quickstart', path => shift(@quickstart), ports => 0, env => {TMPDIR => "$folder/tmp"},
+	my $program = start('quickstart', path => shift(@quickstart), ports => 0, env => {TMPDIR => "$world->{folder}/tmp"},
 		args => [@quickstart, @operator, '--stay']);
 	wait_until('the cluster to be up', sub { ($program->out // '') =~ m{/sim/state\n} });
 	my ($kubeconfig) = $program->out =~ /The kubeconfig: (\S+)/;
 	my $state = $kubeconfig =~ s{/[^/]*$}{}r;
 	my %port = map { /^(\S+) (\d+)$/mg } slurp("$state/sim.ports"), slurp("$state/operator.ports");
-	return {
-		folder => $folder, program => $program, port => \%port,
-		env => {
-			KUBECONFIG => $kubeconfig, IPUCTL_SERVER => "http://127.0.0.1:$port{proxy}", HOME => $folder,
-			TMPDIR => "$folder/tmp", PATH => "$folder/bin:$build:$ENV{PATH}", ADMIN => "http://127.0.0.1:$port{admin}",
-			KUBECTL_REMOTE_COMMAND_WEBSOCKETS => 'true', http_proxy => undef,
-		},
-		substitutions => [
-			['\./quickstart', join ' ', "$top/quickstart", @quickstart],
-			['http://(?:HOST|127\.0\.0\.1):8080', "http://127.0.0.1:$port{proxy}"],
-			['http://(?:HOST|127\.0\.0\.1):8081', "http://127.0.0.1:$port{health}"],
-			['http://(?:HOST|127\.0\.0\.1):8444', "http://127.0.0.1:$port{metrics}"],
-			['10\.5\.212\.116:8090', "127.0.0.1:$port{vipu0}"],
-			['https://ipu-operator-vipu-proxy\.ipu-operator\.svc', "https://localhost:$port{'proxy-tls'}"],
-			['NODE', 'sim1'],
-		],
-	};
+	$world->{program} = $program;
+	$world->{env} = {%{$world->{env}}, KUBECONFIG => $kubeconfig, IPUCTL_SERVER => "http://127.0.0.1:$port{proxy}",
+		ADMIN => "http://127.0.0.1:$port{admin}"};
+	push @{$world->{substitutions}},
+		['\./quickstart', join ' ', "$top/quickstart", @quickstart],
+		['http://(?:HOST|127\.0\.0\.1):8080', "http://127.0.0.1:$port{proxy}"],
+		['http://(?:HOST|127\.0\.0\.1):8081', "http://127.0.0.1:$port{health}"],
+		['http://(?:HOST|127\.0\.0\.1):8444', "http://127.0.0.1:$port{metrics}"],
+		['10\.5\.212\.116:8090', "127.0.0.1:$port{vipu0}"],
+		['https://ipu-operator-vipu-proxy\.ipu-operator\.svc', "https://localhost:$port{'proxy-tls'}"],
+		['NODE', 'sim1'];
+	return;
 }
 
 # The page as one script for bash: a command's output goes to N.out, and what of it failed to N.failed.
@@ -213,6 +181,7 @@ sub script {
 	my $text = <<'END';
 set -E +m
 trap 'printf "%s\n" "$BASH_COMMAND" >>"$STEPS/$step.failed"' ERR
+trap 'trap - ERR; kill $(jobs -p) 2>/dev/null' EXIT
 # until_shown FILE TEXT: runs the commands until they have printed this.
 until_shown() {
 	setsid bash "$1" >"$STEPS/$step.out" 2>&1 &
@@ -224,6 +193,11 @@ until_shown() {
 	done
 	kill -- -"$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
+	for ((i = 0; i < 200; i++)); do
+		kill -0 -- -"$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	kill -KILL -- -"$pid" 2>/dev/null
 	grep -qF -- "$2" "$STEPS/$step.out"
 }
 # pods JSON: how the simulated Pods go.
@@ -269,31 +243,35 @@ sub judge_command {
 sub run_page {
 	my ($page, @blocks) = @_;
 	my @commands;
-	for my $block (grep { ($_->{language} =~ /^(?:sh|console|hidden)$/ && !defined $_->{marks}{'no-run'})
-		|| is_manifest($_) } @blocks) {
+	for my $block (grep { $_->{language} eq 'hidden' || is_run($_) || is_manifest($_) } @blocks) {
 		push @commands, map { {%$_, %$block{qw(line language marks)}} } commands($block);
 	}
 	return if !@commands;
 	my $world = world($page);
-	mkdir "$world->{folder}/steps" or die "steps: $!\n";
 	spit("$world->{folder}/script", script($world, @commands));
-	my $result = eval { run(['bash', "$world->{folder}/script"], name => 'page', seconds => 120, cwd => "$world->{folder}/project",
-		env => {%{$world->{env}}, STEPS => "$world->{folder}/steps"}) } // {err => $@};
+	my $result = eval { run(['bash', "$world->{folder}/script"], name => 'page', seconds => 120, cwd => $world->{cwd},
+		env => $world->{env}) } // {err => $@};
 	is($result->{err}, '', "$page: the script itself");
 	my $number = 0;
 	judge_command($world, $_, ++$number, "$page:$_->{line}") for @commands;
-	$world->{program}->stop(signal => 'INT', status => 0);
+	$world->{program}->stop(signal => 'INT', status => 0) if $world->{program};
 	return;
 }
 
 for my $page (@pages) {
-	my @blocks = blocks($page);
+	my @blocks = blocks($page, file_text($page));
 	my @bad = map { my $why = bad_form($_); defined $why ? "$page:$_->{line}: $why" : () } @blocks;
 	is_deeply(\@bad, [], "$page: the form of its blocks");
+	if ($elsewhere{$page}) {
+		like(file_text($elsewhere{$page}), qr/\bDocPage\b/, "$page: its commands are run by $elsewhere{$page}");
+		next;
+	}
+	my @tests = map { ($_->{marks}{'no-run'} // '') =~ m{\b(t/\S+\.t)\b}g } @blocks;
+	is_deeply([grep { !-e "$top/$_" } @tests], [], "$page: the tests that it names for what isn't run here") if @tests;
 	my @skipped = grep { defined $_->{marks}{'no-run'} } @blocks;
 	note("$page:$_->{line}: not run: $_->{marks}{'no-run'}") for @skipped;
-	my $run = grep { $_->{language} =~ /^(?:sh|console)$/ && !defined $_->{marks}{'no-run'} } @blocks;
-	note("$page: $run blocks of commands are run, @{[scalar @skipped]} aren't");
+	my $run = grep { is_run($_) } @blocks;
+	note("$page: $run blocks of commands are run, @{[scalar @skipped]} aren't") if $run || @skipped;
 	check_configuration("$page:$_->{line}", $_) for grep { ($_->{marks}{what} // '') eq 'operator.yaml' } @blocks;
 	run_page($page, @blocks);
 }

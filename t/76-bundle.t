@@ -8,6 +8,7 @@ use v5.36;
 use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use DocPage qw(blocks is_run);
 use IpuTest;
 use IpuTree qw(top_srcdir);
 use Test::More;
@@ -67,6 +68,15 @@ subtest 'checksums' => sub {
 	my $whole = unpack_into("$folder.tar.xz", 'whole');
 	my $same = run(['diff', '-r', $folder, "$whole/$base-bundle"]);
 	is($same->{status}, 0, 'the archive holds the folder') or diag($same->{out});
+};
+
+subtest 'the commands of RELEASE.md' => sub {
+	my @blocks = grep { is_run($_) } blocks('RELEASE.md', slurp("$folder/RELEASE.md"));
+	cmp_ok(scalar @blocks, '>', 0, 'there are some');
+	for my $block (@blocks) {
+		my $result = run(['bash', '-e', '-c', $block->{text}], cwd => $folder);
+		is($result->{status}, 0, "RELEASE.md:$block->{line} runs") or diag($block->{text}, $result->{out}, $result->{err});
+	}
 };
 
 subtest 'the chart' => sub {
