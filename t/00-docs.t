@@ -217,12 +217,23 @@ is_deeply(\@verdicts, \@rules_of_verdict, '... and doc/design/head-node.md the s
 # The options of each program, as its --help lists them, against its manual page.
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
 	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');
+my ($version) = file_text('configure.ac') =~ /^AC_INIT\(\[[^]]*\], \[([^]]+)\]/m;
 for my $program (sort keys %pages) {
 SKIP: {
-		skip "no build: run by make check", 2 unless defined $ENV{TOP_BUILDDIR};
-		my $help = `$ENV{TOP_BUILDDIR}/$program --help`;
+		skip "no build: run by make check", 6 unless defined $ENV{TOP_BUILDDIR};
+		is(`$ENV{TOP_BUILDDIR}/$program --version 2>&1`, "$program $version\n", "$program --version");
+		is($?, 0, '... ends well');
+		my $help = `$ENV{TOP_BUILDDIR}/$program --help 2>&1`;
+		is($?, 0, "$program --help ends well");
+		my @commands = grep { $_ ne 'help' } $help =~ /^  ([a-z][a-z-]*(?: [a-z]+)?)(?= |$)/mg;
+		my %in_page = map { s/ (?:Ar|Oo|Fl|Cm \W).*//r =~ s/ Cm / /gr => 1 } file_text($pages{$program}) =~ /^\.It Cm (.*)$/mg;
+		is_deeply([grep { !$in_page{$_} } @commands], [], "$pages{$program} has each command of $program --help");
 		# Those of one command are in its own help.
-		$help .= `$ENV{TOP_BUILDDIR}/ipuctl help $_` for grep { $_ ne 'help' } $program eq 'ipuctl' ? $help =~ /^  ([a-z-]+(?: [a-z]+)?) /mg : ();
+		for my $command ($program eq 'ipuctl' ? @commands : ()) {
+			my $its = `$ENV{TOP_BUILDDIR}/ipuctl $command --help 2>&1`;
+			is("$? $its", '0 ' . `$ENV{TOP_BUILDDIR}/ipuctl help $command`, "ipuctl $command --help");
+			$help .= $its;
+		}
 		my @options = $help =~ /^ +(?:-\w, )?--([a-z-]+)/mg;
 		my @described = map { /(?:^\.It Fl |, (?:Fl )?)-([a-z-]{2,})/g } grep { /^\.It/ }
 			split /\n/, file_text($pages{$program});
