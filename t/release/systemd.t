@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use IpuTest;
 use IpuTree qw(top_srcdir);
+use JSON::PP ();
 use List::Util qw(sum0);
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -79,6 +80,20 @@ sub journal ($unit, @more) { return inside(['journalctl', '--no-pager', '--outpu
 sub get ($port, $path = '/', @more) {
 	return run(['nsenter', '--target', $init, '--net', 'curl', qw(-sS --noproxy * --max-time 20 -w %{http_code}), @more,
 		"http://127.0.0.1:$port$path"])->{out};
+}
+
+# What the webhook answers to a review of a Pod: its HTTP status and the answer.
+sub review () {
+	my $pod = {apiVersion => 'v1', kind => 'Pod', metadata => {name => 'plain', namespace => 'default'},
+		spec => {containers => [{name => 'main', image => 'busybox'}]}};
+	my $asked = {apiVersion => 'admission.k8s.io/v1', kind => 'AdmissionReview', request => {uid => 'of-the-test', operation => 'CREATE',
+		namespace => 'default', kind => {group => '', version => 'v1', kind => 'Pod'}, resource => {group => '', version => 'v1', resource => 'pods'},
+		object => $pod}};
+	my $got = run(['nsenter', '--target', $init, '--net', 'curl', qw(-sS -k --noproxy * --max-time 20 -w %{http_code}),
+		'-H', 'Content-Type: application/json', '--data-binary', '@-', 'https://127.0.0.1:8443/mutate-v1-pod'],
+		stdin => JSON::PP->new->canonical->encode($asked));
+	my ($answer, $status) = $got->{out} =~ /^(.*)(\d{3})\z/s or return (0, {});
+	return ($status, $answer =~ /^\{/ ? json_decode($answer) : {});
 }
 
 # CAP_SYS_RESOURCE: without it, a machine's limits are the most that systemd can give.
@@ -218,6 +233,14 @@ $each->('sockets' => sub ($unit, $of) {
 	ok(!is_active($unit), 'it was stopped');
 	like(get(8080, '/health'), qr/200$/, 'a client starts it, and is answered');
 	ok(is_active($unit), '... it runs');
+	wait_ready($unit);
+	inside(['systemctl', 'stop', '--quiet', $unit]);
+	for my $which ('a review starts it', 'and the next') {
+		my ($status, $answer) = review();
+		is($status, 200, "$which, and is answered");
+		is($answer->{response}{uid}, 'of-the-test', '... by its own answer');
+		ok($answer->{response}{allowed}, '... a Pod that asks for no IPUs is let through');
+	}
 	wait_ready($unit);
 });
 
