@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `make bundle`: a release's folder is complete, its checksums are right, the chart in it is the tree's, its sources are
-# what git knows, and the same tree gives the same bytes. The real helm reads it in t/cluster/41-bundle.t.
+# what git knows, its ipuctl runs where nothing else is, and the same tree gives the same bytes. The real helm reads it in
+# t/cluster/41-bundle.t.
 
 use v5.36;
 use Digest::SHA qw(sha256_hex);
@@ -47,16 +48,19 @@ my ($version) = slurp("$build/config.h") =~ /^#define PACKAGE_VERSION "(.*)"$/m;
 my $base = "ipu-operator-$version";
 my $folder = "$build/$base-bundle";
 my @files = files_in($folder);
+my ($ipuctl) = map { /^(ipuctl-\Q$version\E-linux-\w+)\.tar\.xz$/ ? $1 : () } @files;
 
 subtest 'complete' => sub {
 	my %there = map { $_ => 1 } @files;
 	ok($there{$_}, $_) for "$base-image.tar", "$base-image.digest", "$base.spdx.json", "$base.tgz", "$base.tar.xz",
 		qw(index.yaml graphcore.ai_ipujobs.yaml README.md RELEASE.md ChangeLog COPYING SHA256SUMS);
+	ok(defined $ipuctl && $there{"$ipuctl.spdx.json"}, 'ipuctl and its bill of materials') or return;
 	my @doc = map { "doc/$_" } files_in("$top/doc");
 	is_deeply([grep { !$there{$_} } @doc], [], 'all of the documentation');
 	unlike(slurp("$folder/RELEASE.md"), qr/\@VERSION\@/, 'RELEASE.md knows the version');
-	my @named = slurp("$folder/RELEASE.md") =~ /^\| `(\S+?)`/mg;
-	is_deeply([grep { !-e "$folder/$_" } @named], [], 'what RELEASE.md names is there');
+	my @named = map { /`(\S+?)`/g } slurp("$folder/RELEASE.md") =~ /^(\| `.*?) \|/mg;
+	cmp_ok(scalar @named, '>', 8, 'RELEASE.md names files');
+	is_deeply([grep { !-e "$folder/$_" } @named], [], '... which are there');
 	is(slurp("$folder/graphcore.ai_ipujobs.yaml"), slurp("$top/crds/graphcore.ai_ipujobs.yaml"), 'the tree\'s CRD');
 };
 
@@ -91,6 +95,64 @@ subtest 'the chart' => sub {
 		env => {SOURCE_DATE_EPOCH => 0});
 	isnt($wrong->{status}, 0, 'a chart of another version');
 	like($wrong->{err}, qr/Chart\.yaml: version is \Q$version\E, not 9\.9\.9/, 'is refused');
+};
+
+# On a system that has /bin/sh, readlink and nothing else of what ipuctl needs: its own loader says where each library is from,
+# and runs it where the root folder has no other library.
+subtest 'ipuctl' => sub {
+	my $unpacked = unpack_into("$folder/$ipuctl.tar.xz", 'ipuctl') . "/$ipuctl";
+	my $run = sub (@command) { run([@command], env => {KUBECONFIG => undef, IPUCTL_SERVER => undef, HOME => $dir}) };
+	for my $name (qw(ipuctl kubectl-ipu)) {
+		is($run->("$unpacked/bin/$name", '--version')->{out}, "ipuctl $version\n", "bin/$name --version");
+	}
+	symlink("$unpacked/bin/ipuctl", "$dir/elsewhere") or die "$dir/elsewhere: $!\n";
+	my $good = $run->("$dir/elsewhere", 'validate', "$top/doc/examples/first.yaml");
+	is($good->{status}, 0, 'by a link from elsewhere, it takes a good manifest') or diag($good->{err});
+	spit("$dir/bad.yaml", slurp("$top/doc/examples/first.yaml") =~ s{ipusPerJobInstance: "\d+"}{ipusPerJobInstance: "3"}r);
+	my $bad = $run->("$unpacked/bin/ipuctl", 'validate', "$dir/bad.yaml");
+	is($bad->{status}, 1, '... refuses a bad one');
+	like($bad->{out} . $bad->{err}, qr{ipusPerJobInstance}, '... says why');
+	my $words = run(["$unpacked/bin/kubectl_complete-ipu", 'que'], env => {PATH => "$unpacked/bin:$ENV{PATH}"});
+	like($words->{out}, qr/^queue\b/m, 'kubectl\'s completion');
+
+	my ($loader) = glob "$unpacked/lib/ipuctl/ld*";
+	my @from = $run->($loader, '--library-path', "$unpacked/lib/ipuctl", '--list', "$unpacked/lib/ipuctl/ipuctl")->{out} =~ m{=> (\S+)}g;
+	cmp_ok(scalar @from, '>', 8, 'it loads libraries');
+	is_deeply([grep { !m{^\Q$unpacked\E/lib/ipuctl/} } @from], [], '... its own alone');
+	my @alone = ("/lib/ipuctl/" . $loader =~ s{.*/}{}r, qw(--library-path /lib/ipuctl /lib/ipuctl/ipuctl));
+	my $inside = sub (@words) { $run->(qw(unshare -r chroot), $unpacked, @alone, @words) };
+	is($inside->('--version')->{out}, "ipuctl $version\n", 'it runs where the system has no library') if $> == 0;
+
+	# The authorities that the system trusts, where Red Hat's keeps them.
+	if ($> == 0) {
+		run(['mkdir', '-p', "$unpacked/etc/pki/tls/certs"]);
+		spit("$unpacked/etc/pki/tls/certs/ca-bundle.crt", "not a certificate\n");
+		like($inside->('stats', '--server', 'https://127.0.0.1:1')->{err}, qr{/etc/pki/tls/certs/ca-bundle\.crt}, 'it reads Red Hat\'s authorities');
+		run(['rm', '-r', "$unpacked/etc"]);
+	}
+
+	my %of_tree = ('share/man/man1/ipuctl.1' => 'doc/man/ipuctl.1', 'share/zsh/site-functions/_ipuctl' => 'src/ctl/completion/_ipuctl',
+		'share/bash-completion/completions/kubectl-ipu' => 'src/ctl/completion/ipuctl.bash', 'share/doc/ipuctl/COPYING' => 'COPYING',
+		'share/fish/vendor_completions.d/ipuctl.fish' => 'src/ctl/completion/ipuctl.fish');
+	is(slurp("$unpacked/$_"), slurp("$top/$of_tree{$_}"), $_) for sort keys %of_tree;
+	unlike(slurp("$unpacked/$_"), qr/\@[A-Z]+\@/, "$_ has its words") for qw(bin/ipuctl share/doc/ipuctl/README.md);
+
+	my $spdx = json_decode(slurp("$folder/$ipuctl.spdx.json"));
+	is_deeply([sort map { $_->{fileName} } @{ $spdx->{files} }], [sort map { "./$ipuctl/$_" } files_in($unpacked)],
+		'its bill of materials names each file');
+	my %element = map { $_->{SPDXID} => $_ } $spdx, @{ $spdx->{packages} }, @{ $spdx->{files} };
+	my $whole = $element{ $spdx->{relationships}[0]{relatedSpdxElement} };
+	is($whole->{checksums}[0]{checksumValue}, sha256_hex(slurp("$folder/$ipuctl.tar.xz")), '... and the archive\'s checksum');
+	is_deeply([grep { !$element{$_->{spdxElementId}} || !$element{$_->{relatedSpdxElement}} } @{ $spdx->{relationships} }], [],
+		'... relationships are between things that are there');
+	SKIP: {
+		skip('no dpkg, so nobody knows what the libraries are from', 2) if !-d '/var/lib/dpkg/info';
+		my @libraries = grep { $_->{fileName} =~ m{/lib/ipuctl/(?!ipuctl$)} } @{ $spdx->{files} };
+		my %from = map { $_->{spdxElementId} => $_->{relatedSpdxElement} } grep { $_->{relationshipType} eq 'GENERATED_FROM' } @{ $spdx->{relationships} };
+		is_deeply([map { $_->{fileName} } grep { !$from{$_->{SPDXID}} } @libraries], [], '... each library\'s package');
+		my @packages = map { $element{$_}{name} } values %{ {map { $from{$_->{SPDXID}} => $from{$_->{SPDXID}} } @libraries} };
+		is_deeply([grep { !-s "$unpacked/share/doc/ipuctl/licences/$_" } @packages], [], '... whose licence is there');
+	}
 };
 
 # Beside what git knows, only what autotools make and the commit's name.

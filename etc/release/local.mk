@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# `make bundle`: a release in one folder and one archive. See doc/design/release.md.
+# `make bundle`: a release in one folder and one archive; `make ipuctl-archive`: ipuctl for any Linux. See
+# doc/design/release.md.
 
 bundle = ipu-operator-$(VERSION)-bundle
 CLEANFILES += $(bundle).tar.xz $(bundle).tar
 
-bundle: image
+if SANITIZERS
+ipuctl-archive:
+	@echo "make ipuctl-archive: a build with sanitizers isn't for others: configure another one" >&2; exit 1
+else
+ipuctl-archive: ipuctl
+	@'$(PERL)' $(srcdir)/etc/release/make-ipuctl --version='$(VERSION)' --source='$(srcdir)'
+endif
+
+bundle: image ipuctl-archive
 	@test -z "$(IMAGE_OUTPUT:.=)" || { echo "make bundle: IMAGE_OUTPUT is make image's alone" >&2; exit 1; }
 	@$(MAKE) dist >/dev/null
 	@'$(PERL)' $(srcdir)/etc/release/make-bundle --version='$(VERSION)' --source='$(srcdir)'
@@ -25,10 +34,11 @@ deb:
 
 clean-local:
 	rm -rf $(bundle) $(deb_folder) $(lint_kept)
+	rm -f ipuctl-$(VERSION)-linux-*.tar.xz ipuctl-$(VERSION)-linux-*.spdx.json
 	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb make-deb.log
 
 # The distribution knows its commit, and all its files have the release's date: then the archive's
 # bytes depend on the tree alone.
 dist_stamp = '$(PERL)' $(srcdir)/etc/release/stamp '$(srcdir)' '$(VERSION)' '$(distdir)'
 
-.PHONY: bundle deb release-check
+.PHONY: bundle deb ipuctl-archive release-check

@@ -19,9 +19,15 @@
 #include "tls_impl.h"
 #include "tls_suites.h"
 
-#define SYSTEM_CA_FILE "/etc/ssl/certs/ca-certificates.crt"
-#define PEM_BEGIN      "-----BEGIN CERTIFICATE-----"
-#define CA_FILE_LIMIT  (8 << 20)
+#define PEM_BEGIN     "-----BEGIN CERTIFICATE-----"
+#define CA_FILE_LIMIT (8 << 20)
+
+/* Where systems keep all that they trust in one file. */
+static const char *const system_ca_files[] = {
+	"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu, Alpine, Arch, our image */
+	"/etc/pki/tls/certs/ca-bundle.crt",   /* Red Hat, Fedora, Amazon */
+	"/etc/ssl/ca-bundle.pem",             /* SUSE */
+};
 
 /* As mbedTLS has them by default, with PKCS#1 v1.5 before PSS: RSA servers that speak TLS 1.2 alone
  * take the first that they know, and mbedTLS offers PSS but doesn't take it there, against RFC 8446
@@ -166,13 +172,23 @@ static int read_file(const char *path, char **ret, size_t *ret_len, struct err *
 	return 0;
 }
 
+/* The first that there is; where there is none, the first, whose name the error has then. */
+static const char *system_ca_file(void)
+{
+	for (size_t i = 0; i < sizeof(system_ca_files) / sizeof(system_ca_files[0]); i++) {
+		if (access(system_ca_files[i], F_OK) == 0)
+			return system_ca_files[i];
+	}
+	return system_ca_files[0];
+}
+
 static int load_authorities(struct tls_config *c, struct str pem, const char *file, struct err *err)
 {
 	if (pem.len == 0) {
 		CLEANUP_FREE char *text = NULL;
 		size_t len = 0;
 		if (!file)
-			file = SYSTEM_CA_FILE;
+			file = system_ca_file();
 		if (read_file(file, &text, &len, err) < 0)
 			return err_wrap(err, "trusted authorities");
 		if (parse_certs(&c->ca, (struct str){text, len}, file, err) < 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a release says of itself: its date and its revision, from the tree alone, so that the same tree
-# gives the same bytes on any day.
+# What a release says of itself: its date, its revision and what stands in its texts, from the tree alone, so that the same
+# tree gives the same bytes on any day.
 package Release;
 
 use v5.36;
@@ -9,7 +9,7 @@ use v5.36;
 use Exporter qw(import);
 use Time::Local qw(timegm);
 
-our @EXPORT_OK = qw(release_time release_revision release_record);
+our @EXPORT_OK = qw(release_time release_revision release_record with_words);
 
 # The file that `make dist` leaves in the tarball, where there is no git: "HASH SECONDS".
 my $record = 'etc/release/revision';
@@ -41,6 +41,13 @@ sub release_revision ($source) {
 sub release_record ($source) {
 	my ($revision, $time) = commit($source);
 	return ($record, defined $revision ? "$revision $time\n" : undef);
+}
+
+# The text of a file in which @NAME@ stands for a word.
+sub with_words ($file, %word) {
+	open(my $in, '<:raw', $file) or die "$file: $!\n";
+	local $/;
+	return <$in> =~ s/\@([A-Z]+)\@/$word{$1} \/\/ die "$file: what is \@$1\@?\n"/ger;
 }
 
 sub commit ($source) {

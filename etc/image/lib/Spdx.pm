@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The image's bill of materials as an SPDX 2.3 document in JSON: each file with its checksums, the
-# operator's own package, and each Debian package that a file comes from or is linked from.
+# The bill of materials of an image or an archive as an SPDX 2.3 document in JSON: each file with its checksums, our
+# own package, and each Debian package that a file comes from or is linked from.
 package Spdx;
 
 use v5.36;
@@ -13,26 +13,26 @@ use POSIX qw(strftime);
 
 our @EXPORT_OK = qw(spdx_document);
 
-# Arguments: name, version, time, digest (the image's manifest), entries (Ustar's; of each file
+# Arguments: name, version, time, whole (what holds the files: name, SPDX's purpose, sha256, comment), entries (Ustar's; of each file
 # "package", a Debian package's name, where it comes from one; "ours" where we made it), packages
 # (Debian::package_about by name), static (names of those that are linked into our programs).
-sub spdx_document (%image) {
-	my @files = grep { defined $_->{bytes} } @{ $image{entries} };
-	my @packages = map { debian_package($_) } sort { $a->{name} cmp $b->{name} } values %{ $image{packages} };
+sub spdx_document (%about) {
+	my @files = grep { defined $_->{bytes} } @{ $about{entries} };
+	my @packages = map { debian_package($_) } sort { $a->{name} cmp $b->{name} } values %{ $about{packages} };
 	my %document = (
 		spdxVersion => 'SPDX-2.3',
 		dataLicense => 'CC0-1.0',
 		SPDXID => 'SPDXRef-DOCUMENT',
-		name => "$image{name}-$image{version}-image",
-		documentNamespace => "https://spdx.org/spdxdocs/$image{name}-$image{version}-"
-			. substr($image{digest}, 7),
+		name => "$about{name}-$about{version}-$about{whole}{name}",
+		documentNamespace => "https://spdx.org/spdxdocs/$about{name}-$about{version}-"
+			. $about{whole}{sha256},
 		creationInfo => {
-			created => strftime('%Y-%m-%dT%H:%M:%SZ', gmtime $image{time}),
-			creators => ["Tool: $image{name}-make-image-$image{version}"],
+			created => strftime('%Y-%m-%dT%H:%M:%SZ', gmtime $about{time}),
+			creators => ["Tool: $about{name}-make-$about{whole}{name}-$about{version}"],
 		},
-		packages => [image_package(\%image, @files), own_package(\%image), @packages],
+		packages => [whole_package(\%about, @files), own_package(\%about), @packages],
 		files => [map { file($_) } @files],
-		relationships => [relationships(\%image, @files)],
+		relationships => [relationships(\%about, @files)],
 	);
 	return JSON::PP->new->utf8->canonical->pretty->encode(\%document);
 }
@@ -42,33 +42,37 @@ sub package_id ($name) {
 	return 'SPDXRef-Package-' . ($name =~ s/[^A-Za-z0-9.]/-/gr);
 }
 
+sub whole_id ($about) {
+	return 'SPDXRef-' . ucfirst $about->{whole}{name};
+}
+
 sub file_id ($file) {
 	return 'SPDXRef-File-' . sha1_hex($file->{path});
 }
 
-sub image_package ($image, @files) {
+sub whole_package ($about, @files) {
 	return {
-		SPDXID => 'SPDXRef-Image',
-		name => "$image->{name}-image",
-		versionInfo => $image->{version},
-		primaryPackagePurpose => 'CONTAINER',
+		SPDXID => whole_id($about),
+		name => "$about->{name}-$about->{whole}{name}",
+		versionInfo => $about->{version},
+		primaryPackagePurpose => $about->{whole}{purpose},
 		downloadLocation => 'NOASSERTION',
 		filesAnalyzed => JSON::PP::true,
 		packageVerificationCode => {packageVerificationCodeValue => verification_code(@files)},
-		checksums => [{algorithm => 'SHA256', checksumValue => substr($image->{digest}, 7)}],
+		checksums => [{algorithm => 'SHA256', checksumValue => $about->{whole}{sha256}}],
 		licenseConcluded => 'NOASSERTION',
 		licenseInfoFromFiles => ['NOASSERTION'],
 		licenseDeclared => 'NOASSERTION',
 		copyrightText => 'NOASSERTION',
-		comment => 'The checksum is the digest of the image manifest.',
+		comment => $about->{whole}{comment},
 	};
 }
 
-sub own_package ($image) {
+sub own_package ($about) {
 	return {
-		SPDXID => package_id($image->{name}),
-		name => $image->{name},
-		versionInfo => $image->{version},
+		SPDXID => package_id($about->{name}),
+		name => $about->{name},
+		versionInfo => $about->{version},
 		primaryPackagePurpose => 'APPLICATION',
 		downloadLocation => 'NOASSERTION',
 		filesAnalyzed => JSON::PP::false,
@@ -125,13 +129,13 @@ sub verification_code (@files) {
 	return sha1_hex(join '', sort map { sha1_hex($_->{bytes}) } @files);
 }
 
-sub relationships ($image, @files) {
-	my $own = package_id($image->{name});
-	my @all = (['SPDXRef-DOCUMENT', 'DESCRIBES', 'SPDXRef-Image'], ['SPDXRef-Image', 'CONTAINS', $own]);
-	push @all, map { ['SPDXRef-Image', 'CONTAINS', package_id($_)] } sort keys %{ $image->{packages} };
-	push @all, map { [$own, 'STATIC_LINK', package_id($_)] } sort @{ $image->{static} };
+sub relationships ($about, @files) {
+	my ($whole, $own) = (whole_id($about), package_id($about->{name}));
+	my @all = (['SPDXRef-DOCUMENT', 'DESCRIBES', $whole], [$whole, 'CONTAINS', $own]);
+	push @all, map { [$whole, 'CONTAINS', package_id($_)] } sort keys %{ $about->{packages} };
+	push @all, map { [$own, 'STATIC_LINK', package_id($_)] } sort @{ $about->{static} };
 	for my $file (@files) {
-		push @all, ['SPDXRef-Image', 'CONTAINS', file_id($file)];
+		push @all, [$whole, 'CONTAINS', file_id($file)];
 		my $from = $file->{ours} ? $own : $file->{package} ? package_id($file->{package}) : next;
 		push @all, [file_id($file), 'GENERATED_FROM', $from];
 	}

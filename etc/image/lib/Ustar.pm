@@ -9,7 +9,7 @@ use v5.36;
 use Exporter qw(import);
 use IO::Compress::Gzip qw(gzip $GzipError);
 
-our @EXPORT_OK = qw(ustar_bytes gzip_bytes tree_entries read_bytes write_bytes);
+our @EXPORT_OK = qw(ustar_bytes gzip_bytes write_archive tree_entries read_bytes write_bytes);
 
 # The archive of the entries, in their order: {path => 'a/b', mode => 0644, bytes => '…'} is a file,
 # {path => 'a', mode => 0755} a folder, {path => 'a/c', target => 'b'} a symbolic link.
@@ -57,6 +57,13 @@ sub gzip_bytes ($bytes) {
 	my $out;
 	gzip(\$bytes => \$out, -Level => 9, -Minimal => 1) or die "gzip: $GzipError\n";
 	return $out;
+}
+
+# Writes the entries as $base.tar.xz, whose bytes depend on xz's version and nothing else.
+sub write_archive ($base, $time, @entries) {
+	write_bytes("$base.tar", ustar_bytes($time, @entries));
+	system('xz', '--force', '--threads=1', "$base.tar") == 0 or die "xz failed; $base.tar isn't packed\n";
+	return;
 }
 
 # The entries of a folder under another name, sorted, folders before what is in them. Modes become
