@@ -15,6 +15,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use Bench qw(cpu_s figure finish job note options resident_kb start_operator start_sim tool tool_end tool_path wait_ready write_requests);
 use IpuTest qw(http start wait_until);
+use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -22,7 +23,7 @@ my $opt = options(900, jobs => '10,100,1000,10000', pods => 5000, maps => 1000, 
 my ($workers, $path) = (2, '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
 my @steps = split /,/, $opt->{jobs};
 my $controllers = 1 + int($steps[-1] * $workers / 1000);
-my %sim_opt = (nodes => 1 + int($steps[-1] * $workers / 100), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
+my %sim_opt = (nodes => min(200, 1 + int($steps[-1] * $workers / 100)), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
 my ($sim, $daemon);
 
 # Of resident memory, what it settles at: the same twice in a row.
