@@ -24,7 +24,7 @@ struct vipu_fleet {
 	bool freed;
 };
 
-/* One look at a controller: three questions at once, one verdict. */
+/* One look at a controller: up to three questions at once, one verdict. */
 struct fleet_member {
 	struct list place; /* in the fleet's members */
 	struct vipu_fleet *fleet;
@@ -35,6 +35,8 @@ struct fleet_member {
 	struct scope calls;      /* of the look that goes on */
 	unsigned unanswered;     /* of its questions; 0: no look goes on */
 	int64_t asked_ms;        /* when it began */
+	int64_t all_ms;          /* when the last that asked for all, and was answered, began */
+	bool asks_all;           /* the look that goes on: also for version and IPUs */
 	bool again;              /* somebody asked for a later one */
 	struct err failure;      /* the first of this look, ERR_NONE: none yet */
 	struct vipu_agents agents;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A look at one controller: its version, its IPUs and its partitions asked for at once; all must
- * answer, else it isn't reachable and the last view stays as it was. The member owns what is
- * gathered.
+ * answer, else it isn't reachable and the last view stays as it was. A look soon after another asks
+ * for partitions alone: where many come and go it's the IPUs that would cost the controller most.
+ * The member owns what is gathered.
  * Uses core, loop, grpc.
  */
 #include "fleet_member.h"
@@ -15,10 +16,15 @@
 
 /* ---- when ---- */
 
+static int64_t least_jittered(int64_t ms)
+{
+	return ms - ms / 10;
+}
+
 /* A tenth more or less, so that many replicas don't ask in step. */
 static int64_t jittered(int64_t ms)
 {
-	return ms - ms / 10 + (int64_t)rand_below((uint64_t)(ms / 5 + 1));
+	return least_jittered(ms) + (int64_t)rand_below((uint64_t)(ms / 5 + 1));
 }
 
 static void schedule_next(struct fleet_member *m)
@@ -70,18 +76,22 @@ static void set_reach(struct fleet_member *m, enum vipu_reach reach)
 static void take_answers(struct fleet_member *m)
 {
 	struct vipu_controller *c = &m->c;
-	bool changed = c->reach != VIPU_REACH_YES || c->agents.n_ipus != m->agents.n_ipus ||
-		       c->agents.n != m->agents.n ||
+	bool changed = c->reach != VIPU_REACH_YES ||
+		       (m->asks_all &&
+			(c->agents.n_ipus != m->agents.n_ipus || c->agents.n != m->agents.n)) ||
 		       !same_partitions(&c->partitions, &m->partitions);
 
 	if (c->reach != VIPU_REACH_YES)
 		log_info("vipu", c->name, "controller answers version=%s ipus=%zu partitions=%zu",
 			 c->version, m->agents.n_ipus, m->partitions.n);
-	vipu_agents_done(&c->agents);
+	if (m->asks_all) {
+		vipu_agents_done(&c->agents);
+		c->agents = m->agents;
+		m->agents = (struct vipu_agents){0};
+		m->all_ms = m->asked_ms;
+	}
 	vipu_partitions_done(&c->partitions);
-	c->agents = m->agents;
 	c->partitions = m->partitions;
-	m->agents = (struct vipu_agents){0};
 	m->partitions = (struct vipu_partitions){0};
 	vipu_layout_done(&c->layout);
 	vipu_layout_make(&c->agents, &c->partitions, &c->layout);
@@ -224,15 +234,19 @@ static void begin_look(struct fleet_member *m)
 	m->asked_ms = clock_mono_ms();
 	m->failure = (struct err)ERR_INIT;
 	m->again = false;
-	m->unanswered = 3;
+	m->asks_all = m->c.reach != VIPU_REACH_YES ||
+		      m->asked_ms - m->all_ms >= least_jittered(m->fleet->options.urgent_ms);
+	m->unanswered = m->asks_all ? 3 : 1;
 	while (!list_empty(&m->later)) {
 		struct list *first = m->later.next;
 		list_unlink(first);
 		list_append(&m->served, first);
 	}
 	grpc_channel_retry_now(vipu_client_channel(client));
-	vipu_get_version_start(client, call_ms, on_version, m, &m->calls);
-	vipu_list_ipu_attributes_start(client, NULL, 0, call_ms, on_agents, m, &m->calls);
+	if (m->asks_all) {
+		vipu_get_version_start(client, call_ms, on_version, m, &m->calls);
+		vipu_list_ipu_attributes_start(client, NULL, 0, call_ms, on_agents, m, &m->calls);
+	}
 	/* All partitions that the user may see, whatever their allocation: they're taken. */
 	vipu_list_partitions_start(client, NULL, call_ms, on_partitions, m, &m->calls);
 }

@@ -144,7 +144,8 @@ static void test_views(void)
 static void test_unreachable(void)
 {
 	struct vipu_sim *sim = simulate(4);
-	struct vipu_fleet_options options = {.call_ms = 1000};
+	/* Each look asks for everything. */
+	struct vipu_fleet_options options = {.call_ms = 1000, .urgent_ms = 1};
 	struct vipu_fleet *fleet = vipu_fleet_new(net, &options);
 	struct vipu_fleet_sums sums;
 	struct seen seen = {0};
@@ -199,6 +200,7 @@ static void test_unreachable(void)
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		row_begin("%s", rows[i].name);
+		turns(3); /* a millisecond, at least */
 		vipu_sim_inject(sim, &rows[i].fault);
 		ok(await_refresh(fleet, name, &seen), "an answer comes");
 		is_int(seen.err.kind, rows[i].kind, "kind (%s)", seen.err.msg);
@@ -318,6 +320,47 @@ static void test_rhythm(void)
 	turns(3);
 }
 
+/* Looks that come one after the other ask for partitions alone. */
+static void test_soon_again(void)
+{
+	static const enum vipu_method rest[] = {VIPU_GET_VERSION, VIPU_LIST_IPU_ATTRIBUTES};
+	struct vipu_sim *sim = simulate(4);
+	struct vipu_fleet *fleet = vipu_fleet_new(net, NULL);
+	const struct vipu_controller *c;
+	struct seen seen = {0};
+	char name[64];
+
+	snprintf(name, sizeof(name), "127.0.0.1:%u", vipu_sim_port(sim));
+	clock_freeze(clock_mono_ms(), clock_wall_ms());
+	configure(fleet, name);
+	await_reach(fleet, name, VIPU_REACH_YES);
+	c = vipu_fleet_find(fleet, name);
+	vipu_sim_create_by_hand(sim, "hand", 8, NULL);
+	clock_advance(1000);
+	ok(await_refresh(fleet, name, &seen) && seen.err.kind == ERR_NONE, "a look soon after");
+	is_uint(c->capacity.free_ipus, 8, "has the new partition");
+	is_uint(c->agents.n, 4, "and knows the IPUs");
+	is_int(c->fresh_ms, clock_mono_ms(), "it's as fresh as any");
+	for (size_t i = 0; i < 2; i++)
+		is_uint(vipu_sim_calls(sim, rest[i]), 1, "but asked for partitions alone");
+	clock_advance(1500);
+	ok(await_refresh(fleet, name, &seen), "2.5 s after the first");
+	for (size_t i = 0; i < 2; i++)
+		is_uint(vipu_sim_calls(sim, rest[i]), 2, "everything is asked for again");
+	is_uint(vipu_sim_calls(sim, VIPU_LIST_PARTITIONS), 3, "in three looks in all");
+	vipu_sim_go_down(sim);
+	await_refresh(fleet, name, &seen);
+	is_int(c->reach, VIPU_REACH_NO, "it goes away");
+	vipu_sim_come_up(sim, NULL);
+	ok(await_refresh(fleet, name, &seen) && seen.err.kind == ERR_NONE, "and comes back");
+	for (size_t i = 0; i < 2; i++)
+		is_uint(vipu_sim_calls(sim, rest[i]), 3, "so everything is, without a wait");
+	clock_unfreeze();
+	vipu_fleet_free(fleet);
+	vipu_sim_free(sim);
+	turns(3);
+}
+
 /* A callback of a watch may do anything. */
 struct wild {
 	struct vipu_fleet *fleet;
@@ -355,6 +398,7 @@ int main(void)
 	test_unreachable();
 	test_configuration();
 	test_rhythm();
+	test_soon_again();
 	test_wild();
 	net_free(net);
 	loop_free(loop);
