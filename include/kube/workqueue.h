@@ -16,6 +16,10 @@
 
 struct kube_workqueue;
 
+/* Runs of a controller whose requests may wait at the same time: more than all connections can
+ * carry, few enough that what ten thousand new jobs ask for isn't held in memory at once. */
+#define KUBE_RUNS_AT_ONCE 256
+
 struct kube_workqueue_opts {
 	struct loop *loop;
 	const char *name;         /* the metrics' label; a static string */

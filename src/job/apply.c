@@ -247,28 +247,37 @@ static void delete_files(struct job_ctx *ctx, const struct job_files *files)
 
 /* ---- the job itself ---- */
 
+static void forget_kept(struct job_ctx *ctx)
+{
+	if (!ctx->kept)
+		return;
+	job_status_done(&ctx->kept->sent);
+	job_status_done(&ctx->kept->stored);
+	free(ctx->kept);
+	ctx->kept = NULL;
+}
+
 /* An older CRD drops what it doesn't know: what was sent isn't sent again and again. */
 static void note_kept(struct job_ctx *ctx, const struct job_status *sent, const struct json *answer)
 {
-	struct job *kept;
+	struct job *stored;
 
-	if (job_decode(answer, &kept, NULL) < 0)
+	if (job_decode(answer, &stored, NULL) < 0)
 		return;
-	job_status_done(&ctx->sent);
-	job_status_done(&ctx->kept);
-	ctx->has_kept = !job_status_equal(&kept->status, sent);
-	if (ctx->has_kept) {
+	forget_kept(ctx);
+	if (!job_status_equal(&stored->status, sent)) {
 		/* What is remembered must not be lost: it's kept here, for as long as this process
 		 * lives. */
-		if (!kept->status.n_instances)
-			job_status_copy_memory(&kept->status, sent);
-		job_status_copy(&ctx->sent, sent);
-		job_status_copy(&ctx->kept, &kept->status);
+		if (!stored->status.n_instances)
+			job_status_copy_memory(&stored->status, sent);
+		ctx->kept = xcalloc(1, sizeof(*ctx->kept));
+		job_status_copy(&ctx->kept->sent, sent);
+		job_status_copy(&ctx->kept->stored, &stored->status);
 		log_warn("job", ctx->key,
 			 "the API server keeps another status than was written: is its CRD of "
 			 "another release?");
 	}
-	job_free(kept);
+	job_free(stored);
 }
 
 /* It was written, and this is what became of it. Times that weren't kept are made anew each time:
@@ -276,62 +285,67 @@ static void note_kept(struct job_ctx *ctx, const struct job_status *sent, const 
 static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 		    const struct job_status *have)
 {
+	const struct job_status *sent;
 	struct job_status like_sent;
 	bool same;
 
-	if (!ctx->has_kept || !job_status_equal(have, &ctx->kept))
+	if (!ctx->kept || !job_status_equal(have, &ctx->kept->stored))
 		return false;
+	sent = &ctx->kept->sent;
 	job_status_copy(&like_sent, want);
-	like_sent.start_ms = ctx->sent.start_ms;
-	like_sent.completion_ms = ctx->sent.completion_ms;
+	like_sent.start_ms = sent->start_ms;
+	like_sent.completion_ms = sent->completion_ms;
 	for (int i = 0; i < JOB_CONDITIONS; i++)
-		like_sent.conditions[i].transition_ms = ctx->sent.conditions[i].transition_ms;
-	for (size_t i = 0; i < like_sent.n_instances && i < ctx->sent.n_instances; i++) {
+		like_sent.conditions[i].transition_ms = sent->conditions[i].transition_ms;
+	for (size_t i = 0; i < like_sent.n_instances && i < sent->n_instances; i++) {
 		struct job_instance *mem = &like_sent.instances[i];
 
-		mem->start_ms = ctx->sent.instances[i].start_ms;
-		mem->since_ms = ctx->sent.instances[i].since_ms;
-		mem->running_ms = ctx->sent.instances[i].running_ms;
-		mem->retry_ms = ctx->sent.instances[i].retry_ms;
+		mem->start_ms = sent->instances[i].start_ms;
+		mem->since_ms = sent->instances[i].since_ms;
+		mem->running_ms = sent->instances[i].running_ms;
+		mem->retry_ms = sent->instances[i].retry_ms;
 	}
-	same = job_status_equal(&like_sent, &ctx->sent);
+	same = job_status_equal(&like_sent, sent);
 	job_status_done(&like_sent);
 	return same;
 }
 
 static void forget_unsure(struct job_ctx *ctx)
 {
-	job_status_done(&ctx->unsure);
-	job_status_done(&ctx->unsure_before);
-	ctx->has_unsure = false;
+	if (!ctx->unsure)
+		return;
+	job_status_done(&ctx->unsure->sent);
+	job_status_done(&ctx->unsure->before);
+	free(ctx->unsure);
+	ctx->unsure = NULL;
 }
 
 static void note_unsure(struct job_ctx *ctx, const struct job_call *call)
 {
 	forget_unsure(ctx);
-	job_status_copy(&ctx->unsure, &call->status);
-	job_status_copy(&ctx->unsure_before, &call->before);
-	ctx->has_unsure = true;
+	ctx->unsure = xcalloc(1, sizeof(*ctx->unsure));
+	job_status_copy(&ctx->unsure->sent, &call->status);
+	job_status_copy(&ctx->unsure->before, &call->before);
 }
 
 /* A write has taken effect although its answer was lost: that is measured and told as ever, for
  * the next plan has nothing to change any more. */
 static void settle_unsure(struct job_ctx *ctx, const struct job *job)
 {
-	if (!ctx->has_unsure || job_status_equal(&job->status, &ctx->unsure_before))
+	const struct job_unsure *unsure = ctx->unsure;
+
+	if (!unsure || job_status_equal(&job->status, &unsure->before))
 		return;
-	if (job_status_equal(&job->status, &ctx->unsure)) {
-		job_measure_status(job, &ctx->unsure_before, &ctx->unsure);
-		job_tell_status(ctx, job, &ctx->unsure_before, &ctx->unsure);
+	if (job_status_equal(&job->status, &unsure->sent)) {
+		job_measure_status(job, &unsure->before, &unsure->sent);
+		job_tell_status(ctx, job, &unsure->before, &unsure->sent);
 	}
 	forget_unsure(ctx);
 }
 
 void job_apply_forget(struct job_ctx *ctx)
 {
-	job_status_done(&ctx->sent);
-	job_status_done(&ctx->kept);
-	ctx->has_kept = false;
+	forget_kept(ctx);
 	forget_unsure(ctx);
 }
 

@@ -170,8 +170,8 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 	struct job_plan plan;
 
 	rank(ctx, item->job);
-	if (ctx->has_kept && !job->status.n_instances) /* its CRD is of another release */
-		job_status_copy_memory(&item->job->status, &ctx->kept);
+	if (ctx->kept && !job->status.n_instances) /* its CRD is of another release */
+		job_status_copy_memory(&item->job->status, &ctx->kept->stored);
 	for (size_t i = 0; i < n; i++)
 		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);
@@ -662,6 +662,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	struct kube_workqueue_opts queue_opts = {
 		.loop = opts->loop,
 		.name = "ipujob",
+		.max_running = KUBE_RUNS_AT_ONCE,
 		.backoff_max_ms = 60000,
 		.step_s = KUBE_DEADLINE_MS / 1000,
 	};

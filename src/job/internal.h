@@ -47,6 +47,17 @@ struct job_supported {
 	uint64_t config_hash; /* what the ConfigMap holds: struct job_files */
 };
 
+/* The last status that was written, and what the API server made of it. */
+struct job_kept {
+	struct job_status sent, stored;
+};
+
+/* The last status whose write wasn't answered, and what was there before: it may have taken effect.
+ */
+struct job_unsure {
+	struct job_status sent, before;
+};
+
 struct job_ctx {
 	struct job_controller *c;
 	char *key; /* "namespace/name" */
@@ -71,14 +82,8 @@ struct job_ctx {
 	struct log_limit quiet;       /* of a pass that fails again and again */
 	bool looked_at_pods;          /* whoever was there before is somebody else's to count */
 	bool pods_measured;           /* the time until its Pods were there is counted */
-	/* The last status that was written, and what the API server made of it, where they differ.
-	 */
-	bool has_kept;
-	struct job_status sent, kept;
-	/* The last status whose write wasn't answered, and what was there before: it may have taken
-	 * effect. */
-	bool has_unsure;
-	struct job_status unsure, unsure_before;
+	struct job_kept *kept;        /* NULL: they were the same */
+	struct job_unsure *unsure;    /* NULL: it was answered */
 
 	unsigned calls;      /* of the present pass, not yet answered */
 	struct list pending; /* what they belong to (apply.c) */

@@ -401,6 +401,7 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 	struct kube_workqueue_opts queue_opts = {
 		.loop = opts->loop,
 		.name = "pod",
+		.max_running = KUBE_RUNS_AT_ONCE,
 		.backoff_max_ms = 60000,
 		.step_s = KUBE_DEADLINE_MS / 1000,
 	};
