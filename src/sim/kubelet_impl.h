@@ -140,9 +140,9 @@ void pod_status_disrupted(struct jmut_doc *doc, struct jmut *root, const char *r
 
 int kubelet_nodes_create(const struct sim_kubelet_config *config, struct err *err);
 /* The name of the Node that takes the Pod, the caller's to free; NULL with why in a scheduler's
- * words. pods_on counts the Pods that a Node has. */
+ * words. count_pods adds the Pods that each Node has to its size_t, by its name. */
 char *kubelet_nodes_pick(const struct sim_objects *objects, const struct json *pod,
-			 size_t (*pods_on)(void *arg, const char *node), void *arg,
+			 void (*count_pods)(void *arg, const struct map *by_node), void *arg,
 			 char ret_why[SIM_POD_TEXT]);
 /* The Node's InternalIP into ret_z; "" when there's no such Node. */
 void kubelet_nodes_ip(const struct sim_objects *objects, const char *node, char *ret_z,

@@ -129,18 +129,20 @@ static void enter(struct pod *p, enum pod_stage stage)
 
 /* ---- scheduling ---- */
 
-static size_t pods_on(void *arg, const char *node)
+/* Adds to each Node's size_t the Pods that it has. */
+static void count_pods(void *arg, const struct map *by_node)
 {
 	const struct sim_kubelet *k = arg;
 	struct map_iter it = MAP_ITER(k->by_uid);
-	size_t n = 0;
 
 	while (map_next(&it)) {
 		const struct pod *p = it.value;
+		size_t *n = p->node && p->stage != POD_ENDED ? map_get(by_node, str_of(p->node))
+							     : NULL;
 
-		n += p->node && p->stage != POD_ENDED && strcmp(p->node, node) == 0;
+		if (n)
+			++*n;
 	}
-	return n;
 }
 
 static void accept_pod(struct pod *p, const struct sim_object *o)
@@ -206,7 +208,7 @@ static void schedule(struct pod *p, const struct sim_object *o)
 	} else if (json_len(json_at(pod, "spec", "schedulingGates", NULL))) {
 		cant_schedule(p, o, "SchedulingGated",
 			      "Scheduling is blocked due to non-empty scheduling gates");
-	} else if ((p->node = kubelet_nodes_pick(p->k->objects, pod, pods_on, p->k, why))) {
+	} else if ((p->node = kubelet_nodes_pick(p->k->objects, pod, count_pods, p->k, why))) {
 		bind(p, o);
 		take(p);
 	} else {

@@ -314,22 +314,27 @@ static void explain(const size_t counts[WHY_NOTS], size_t nodes, char ret_why[SI
 }
 
 char *kubelet_nodes_pick(const struct sim_objects *objects, const struct json *pod,
-			 size_t (*pods_on)(void *arg, const char *node), void *arg,
+			 void (*count_pods)(void *arg, const struct map *by_node), void *arg,
 			 char ret_why[SIM_POD_TEXT])
 {
 	size_t n, counts[WHY_NOTS] = {0}, fewest = SIZE_MAX;
 	struct sim_object **nodes = sim_objects_list(
 		objects, sim_resource_find(STR(""), STR("nodes")), STR(""), &n);
+	CLEANUP_FREE size_t *pods = xcalloc(n + 1, sizeof(*pods));
+	struct map *by_node = map_new();
 	const char *best = NULL;
 	char *name;
 
+	for (size_t i = 0; i < n; i++)
+		map_put(by_node, str_of(nodes[i]->name), &pods[i]);
+	count_pods(arg, by_node);
+	map_free(by_node);
 	for (size_t i = 0; i < n; i++) {
-		size_t pods = pods_on(arg, nodes[i]->name);
-		enum why_not why = look_at(pod, sim_object_json(nodes[i]), pods);
+		enum why_not why = look_at(pod, sim_object_json(nodes[i]), pods[i]);
 
 		counts[why]++;
-		if (why == FITS && pods < fewest) {
-			fewest = pods;
+		if (why == FITS && pods[i] < fewest) {
+			fewest = pods[i];
 			best = nodes[i]->name;
 		}
 	}

@@ -16,7 +16,7 @@
 #define OBJECT_LIMIT   ((size_t)4 << 20)
 
 struct sim_objects {
-	struct map *objects; /* "group/plural/ns/name" → struct sim_object */
+	struct map *kinds; /* "group/plural" → struct map: "ns/name" → struct sim_object */
 	uint64_t version;
 	struct sim_event *history; /* a ring of HISTORY_LENGTH */
 	size_t first, length;
@@ -49,9 +49,29 @@ const struct json *sim_object_json(const struct sim_object *o)
 	return json_root(o->doc);
 }
 
-static char *key_of(const struct sim_resource *r, struct str ns, struct str name)
+static char *key_of(struct str ns, struct str name)
 {
-	return xasprintf("%s/%s/%.*s/%.*s", r->group, r->plural, STR_ARG(ns), STR_ARG(name));
+	return xasprintf("%.*s/%.*s", STR_ARG(ns), STR_ARG(name));
+}
+
+/* NULL: there has never been one. */
+static struct map *kind_of(const struct sim_objects *s, const struct sim_resource *r)
+{
+	CLEANUP_FREE char *key = xasprintf("%s/%s", r->group, r->plural);
+
+	return map_get(s->kinds, str_of(key));
+}
+
+static struct map *need_kind(struct sim_objects *s, const struct sim_resource *r)
+{
+	CLEANUP_FREE char *key = xasprintf("%s/%s", r->group, r->plural);
+	struct map *kind = map_get(s->kinds, str_of(key));
+
+	if (!kind) {
+		kind = map_new();
+		map_put(s->kinds, str_of(key), kind);
+	}
+	return kind;
 }
 
 /* A fresh immutable object from a mutable tree. The tree was checked when it came in. */
@@ -153,11 +173,20 @@ struct sim_objects *sim_objects_new(void)
 {
 	struct sim_objects *s = xcalloc(1, sizeof(*s));
 
-	s->objects = map_new();
+	s->kinds = map_new();
 	s->history = xcalloc(HISTORY_LENGTH, sizeof(*s->history));
 	s->version = 1;
 	list_init(&s->watchers);
 	return s;
+}
+
+static void free_kind(struct map *kind)
+{
+	struct map_iter it = MAP_ITER(kind);
+
+	while (map_next(&it))
+		sim_object_unref(it.value);
+	map_free(kind);
 }
 
 void sim_objects_free(struct sim_objects *s)
@@ -168,10 +197,10 @@ void sim_objects_free(struct sim_objects *s)
 		return;
 	while (s->length > 0)
 		forget_oldest(s);
-	it = (struct map_iter)MAP_ITER(s->objects);
+	it = (struct map_iter)MAP_ITER(s->kinds);
 	while (map_next(&it))
-		sim_object_unref(it.value);
-	map_free(s->objects);
+		free_kind(it.value);
+	map_free(s->kinds);
 	free(s->history);
 	free(s);
 }
@@ -184,9 +213,10 @@ uint64_t sim_objects_version(const struct sim_objects *s)
 struct sim_object *sim_objects_get(const struct sim_objects *s, const struct sim_resource *r,
 				   struct str ns, struct str name)
 {
-	CLEANUP_FREE char *key = key_of(r, ns, name);
+	CLEANUP_FREE char *key = key_of(ns, name);
+	const struct map *kind = kind_of(s, r);
 
-	return map_get(s->objects, str_of(key));
+	return kind ? map_get(kind, str_of(key)) : NULL;
 }
 
 static int by_key(const void *a, const void *b)
@@ -201,11 +231,13 @@ static int by_key(const void *a, const void *b)
 struct sim_object **sim_objects_list(const struct sim_objects *s, const struct sim_resource *r,
 				     struct str ns, size_t *ret_n)
 {
-	struct sim_object **found = xcalloc(map_len(s->objects) + 1, sizeof(struct sim_object *));
-	struct map_iter it = MAP_ITER(s->objects);
+	const struct map *kind = kind_of(s, r);
+	struct sim_object **found = xcalloc((kind ? map_len(kind) : 0) + 1,
+					    sizeof(struct sim_object *));
+	struct map_iter it = MAP_ITER(kind);
 	size_t n = 0;
 
-	while (map_next(&it)) {
+	while (kind && map_next(&it)) {
 		struct sim_object *o = it.value;
 
 		if (o->resource == r && (ns.len == 0 || str_eqz(ns, o->ns)))
@@ -219,16 +251,20 @@ struct sim_object **sim_objects_list(const struct sim_objects *s, const struct s
 struct sim_object **sim_objects_owned(const struct sim_objects *s, struct str uid, size_t *ret_n)
 {
 	struct sim_object **found = NULL;
-	struct map_iter it = MAP_ITER(s->objects);
+	struct map_iter kinds = MAP_ITER(s->kinds);
 	size_t n = 0;
 
-	while (map_next(&it)) {
-		struct sim_object *o = it.value;
+	while (map_next(&kinds)) {
+		struct map_iter it = MAP_ITER(kinds.value);
 
-		if (!kube_is_owned_by(sim_object_json(o), uid))
-			continue;
-		found = xrealloc(found, (n + 1) * sizeof(struct sim_object *));
-		found[n++] = o;
+		while (map_next(&it)) {
+			struct sim_object *o = it.value;
+
+			if (!kube_is_owned_by(sim_object_json(o), uid))
+				continue;
+			found = xrealloc(found, (n + 1) * sizeof(struct sim_object *));
+			found[n++] = o;
+		}
 	}
 	if (n)
 		qsort(found, n, sizeof(struct sim_object *), by_key);
@@ -247,8 +283,8 @@ struct sim_object *sim_objects_put(struct sim_objects *s, const struct sim_resou
 
 	jmut_set(doc, meta, "resourceVersion", jmut_strf(doc, "%" PRIu64, version));
 	o = freeze(r, root, version);
-	key = key_of(r, str_of(o->ns), str_of(o->name));
-	before = map_put(s->objects, str_of(key), o);
+	key = key_of(str_of(o->ns), str_of(o->name));
+	before = map_put(need_kind(s, r), str_of(key), o);
 	free(key);
 	event = (struct sim_event){
 		.change = before ? SIM_MODIFIED : SIM_ADDED,
@@ -263,7 +299,7 @@ struct sim_object *sim_objects_put(struct sim_objects *s, const struct sim_resou
 
 void sim_objects_remove(struct sim_objects *s, struct sim_object *o)
 {
-	CLEANUP_FREE char *key = key_of(o->resource, str_of(o->ns), str_of(o->name));
+	CLEANUP_FREE char *key = key_of(str_of(o->ns), str_of(o->name));
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_copy(doc, sim_object_json(o));
 	struct jmut *meta = jmut_need_object(doc, root, "metadata");
@@ -274,7 +310,7 @@ void sim_objects_remove(struct sim_objects *s, struct sim_object *o)
 	/* The last word on it carries the version of its removal, as etcd's do. */
 	jmut_set(doc, meta, "resourceVersion", jmut_strf(doc, "%" PRIu64, version));
 	last = freeze(o->resource, root, version);
-	map_del(s->objects, str_of(key));
+	map_del(need_kind(s, o->resource), str_of(key));
 	event = (struct sim_event){
 		.change = SIM_DELETED, .version = version, .now = last, .before = o};
 	happened(s, &event);
