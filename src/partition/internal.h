@@ -131,6 +131,8 @@ struct partitions {
 	bool queue_mixed; /* the queue has to be put in order */
 	int64_t last_arrived_ms;
 	uint64_t passes;
+	int64_t rest_until_ms; /* monotonic: a pass that takes long isn't followed at once by
+				  another */
 	unsigned fits[SCHEDULE_SIZES]; /* partitions that could be made, by the last pass */
 	struct vipu_fleet_watch fleet_watch;
 	struct scope calls;

@@ -19,6 +19,9 @@
 #define FRESH_MS     1000 /* a view older than this is asked for again before a create */
 #define SERVE_AT_ONE 128  /* slots that one pass serves at most */
 #define SAY_AT_ONE   256  /* … and that it tells something new */
+#define REST                                                                                       \
+	4 /* times as long as it took, before the next: with thousands of partitions each pass     \
+	     looks at all */
 
 /* What the queue knows of one controller. */
 struct look {
@@ -550,6 +553,8 @@ static void pass(struct loop_work *work, void *arg)
 	struct gathered g;
 	bool waiting;
 
+	int64_t began_us = clock_mono_us();
+
 	(void)work;
 	p->passes++;
 	put_in_order(p);
@@ -567,6 +572,7 @@ static void pass(struct loop_work *work, void *arg)
 	else if (!waiting && p->waiting)
 		vipu_fleet_wait_end(p->fleet);
 	p->waiting = waiting;
+	p->rest_until_ms = clock_mono_ms() + (clock_mono_us() - began_us) * REST / 1000;
 }
 
 static void on_pass_timer(struct loop_timer *timer, void *arg)
@@ -577,7 +583,10 @@ static void on_pass_timer(struct loop_timer *timer, void *arg)
 
 void partitions_pass_soon(struct partitions *p)
 {
-	loop_work_post(&p->pass_work);
+	if (clock_mono_ms() < p->rest_until_ms)
+		queue_pass_at(p, p->rest_until_ms);
+	else
+		loop_work_post(&p->pass_work);
 }
 
 static void on_policy_change(void *arg)
