@@ -33,7 +33,7 @@ bool away_may(struct away *a, const char *uid, unsigned deadline_ms, unsigned *r
 	}
 	*ret_pause_s = e->times < AWAY_AT_ONCE ? 0 : AWAY_PAUSE_S;
 	if (e->times >= AWAY_TIMES ||
-	    clock_mono_ms() + *ret_pause_s * 1000 > e->first_ms + (int64_t)deadline_ms)
+	    clock_mono_ms() + (int64_t)*ret_pause_s * 1000 > e->first_ms + (int64_t)deadline_ms)
 		return false;
 	e->times++;
 	return true;

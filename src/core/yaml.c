@@ -57,7 +57,7 @@ static int check_tabs(struct yaml *y, struct str s, struct err *err)
 	bool has_explicit_key = false;
 
 	for (size_t i = 0; i < s.len; i++) {
-		char next = i + 1 < s.len ? s.p[i + 1] : '\n';
+		char next = (char)(i + 1 < s.len ? s.p[i + 1] : '\n');
 		if (s.p[i] == '?' && (is_blank(next) || next == '\n' || next == '\r'))
 			has_explicit_key = true;
 		if (s.p[i] == ':' && is_blank(next) && has_explicit_key) {

@@ -13,7 +13,7 @@
 #define CRD       "ipujobs.graphcore.ai"
 #define PAGE      500
 #define MAX_PAGES 40 /* of one list */
-#define NO_ANSWER -1
+#define NO_ANSWER (-1)
 
 struct gathering {
 	struct ctl_link *link;

@@ -384,13 +384,9 @@ static const struct table of_spec = {fields, sizeof(fields) / sizeof(fields[0])}
 /* The name of a field right below parent ("workers."); empty: it's elsewhere. */
 static struct str name_below(struct str parent, const struct field *f)
 {
-	struct str path = str_of(f->path);
-
-	if (!str_has_prefix(path, parent))
+	if (!str_has_prefix(str_of(f->path), parent) || strchr(f->path + parent.len, '.'))
 		return STR_NULL;
-	path.p += parent.len;
-	path.len -= parent.len;
-	return path.len && memchr(path.p, '.', path.len) ? STR_NULL : path;
+	return str_of(f->path + parent.len);
 }
 
 #define MAX_TYPED 40

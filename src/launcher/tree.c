@@ -36,8 +36,7 @@ static bool read_proc(int dir_fd, const char *name, struct proc *ret)
 {
 	char path[300], text[512];
 	snprintf(path, sizeof(path), "%s/stat", name);
-	/* NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): an open folder has a descriptor
-	 */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): dirfd() of an open one */
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false; /* it has gone */

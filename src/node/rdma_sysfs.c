@@ -104,7 +104,7 @@ bool rdma_parse_rate(struct str s, uint64_t *ret_mbps)
 	}
 	if (!str_has_prefix(s, STR(" Gb/sec")))
 		return false;
-	*ret_mbps = (uint64_t)whole * 1000 + tenth * 100;
+	*ret_mbps = (uint64_t)whole * 1000 + (uint64_t)tenth * 100;
 	return true;
 }
 

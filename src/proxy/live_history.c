@@ -163,11 +163,11 @@ size_t history_usage(const struct history *h, struct history_usage ret[HISTORY_S
 		if (sum > 0)
 			all[n++] = (struct history_usage){h->spaces[i].name, sum};
 	}
+	/* cppcheck-suppress uninitvar ; the first n are set */
 	qsort(all, n, sizeof(all[0]), by_hours);
 	shown = n < HISTORY_SHOWN ? n : HISTORY_SHOWN;
 	for (size_t i = shown; i < n; i++)
 		rest += all[i].ipu_hours;
-	/* cppcheck-suppress uninitvar ; the first n are set */
 	memcpy(ret, all, shown * sizeof(all[0]));
 	if (rest > 0)
 		ret[shown++] = (struct history_usage){"", rest};
