@@ -15,6 +15,7 @@
 #include "job/plan_impl.h"
 
 #define KILLED           137 /* 128 + SIGKILL: of what ended without a word */
+#define TERMINATED       143 /* 128 + SIGTERM: as a kubelet begins */
 #define CONFLICT_LOOK_MS 30000
 #define TTL_GRACE_MS     30000 /* an interactive launcher ends by itself; later it's ended */
 
@@ -121,8 +122,13 @@ static void end_by_pod(struct work *w, struct gang *g)
 {
 	const struct job_pod *pod = g->failed;
 
-	job_run_failed(w, g, pod->exit_code, false, "Pod %s failed: %s", pod->name,
-		       pod->message ? pod->message : "no reason is known");
+	/* A kubelet ends what is deleted before it goes; how it ended is only what followed. */
+	if (pod->deleting && pod->exit_code == TERMINATED)
+		job_run_failed(w, g, pod->exit_code, false, "Pod %s was deleted before it ended",
+			       pod->name);
+	else
+		job_run_failed(w, g, pod->exit_code, false, "Pod %s failed: %s", pod->name,
+			       pod->message ? pod->message : "no reason is known");
 }
 
 static void end_by_loss(struct work *w, struct gang *g)

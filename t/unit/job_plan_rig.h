@@ -150,7 +150,9 @@ static inline void see_pod(const struct world *w, unsigned n, struct sight *s)
 		.deletion_ms = s->view.now_ms - (pod->stuck ? 61000 : 0),
 		.launcher = n >= MAX_WORKERS,
 		.ready = pod->phase == JOB_POD_RUNNING && !pod->unready,
-		.exit_code = pod->phase == JOB_POD_FAILED ? 3 : 0,
+		.exit_code = pod->phase != JOB_POD_FAILED ? 0
+			     : pod->deleting              ? 143
+							  : 3,
 		.template_hash = pod->outdated ? 1 : 2,
 		.fault = pod->cant_start ? JOB_POD_FAULT_OWN
 			 : pod->nowhere  ? JOB_POD_FAULT_NODE

@@ -260,6 +260,8 @@ static const struct row instance_rows[] = {
 	 "Pod j-worker-0 failed", "F", NULL},
 	{"active: all succeeded", "1x2", "", "active", "0:succeeded 1:succeeded", "", "Completed",
 	 "All instances done", "S", NULL},
+	{"active: deleted, and ended by that", "1x1", "rc", "active", "0:failed!", "", "Failed",
+	 "Pod j-worker-0 was deleted before it ended", "Fc", NULL},
 	{"active: lost", "1x1", "rc", "active", "", "", "Failed", "deleted before it ended", "Fc",
 	 NULL},
 	{"active: lost, with another that runs", "1x2", "rc", "active", "1:running", "", "Failed",
