@@ -115,6 +115,14 @@ subtest 'ipuctl' => sub {
 	my $words = run(["$unpacked/bin/kubectl_complete-ipu", 'que'], env => {PATH => "$unpacked/bin:$ENV{PATH}"});
 	like($words->{out}, qr/^queue\b/m, 'kubectl\'s completion');
 
+	mkdir "$dir/home" or die "$dir/home: $!\n";
+	mkdir "$dir/home/$_", 0700 or die "$dir/home/$_: $!\n" for qw(bin share);
+	chmod 0700, "$dir/home";
+	my $into = run(['tar', '-xf', "$folder/$ipuctl.tar.xz", '--strip-components=1', '-C', "$dir/home"]);
+	is($into->{status}, 0, 'unpacked into folders that are there') or diag($into->{err});
+	is_deeply([map { sprintf '%o', (stat)[2] & 07777 } map { "$dir/home$_" } '', qw(/bin /share)], [(700) x 3], '... they stay as they are');
+	is($run->("$dir/home/bin/ipuctl", '--version')->{out}, "ipuctl $version\n", '... and it runs there');
+
 	my ($loader) = glob "$unpacked/lib/ipuctl/ld*";
 	my @from = $run->($loader, '--library-path', "$unpacked/lib/ipuctl", '--list', "$unpacked/lib/ipuctl/ipuctl")->{out} =~ m{=> (\S+)}g;
 	cmp_ok(scalar @from, '>', 8, 'it loads libraries');
