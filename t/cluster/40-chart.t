@@ -686,11 +686,57 @@ subtest 'spelt otherwise' => sub {
 	my $proxy = 'Deployment/rel-ipu-operator-vipu-proxy';
 	is(find($one, 'Service/rel-ipu-operator-vipu-proxy spec type'), 'ClusterIP', 'the guides\' clusterIP');
 	is(find($one, "$proxy spec template spec containers ipu-operator image"), 'localhost/ipu-operator:18', 'a tag that is a number');
+	my ($dated) = $chart->objects($chart->render('--set', 'image.tag=20250101', '--set', 'global.launcherImageTag=20250102'));
+	is(find($dated, "$cc image"), 'localhost/ipu-operator:20250101', '... or a date');
+	like(find($dated, 'ConfigMap/ipu-operator-config data operator.yaml'), qr{^  image: localhost/ipu-operator:20250102$}m, '... the launcher\'s too');
 	is(find($one, "$proxy spec template spec imagePullSecrets 0 name"), 's', 'one pull secret as a map');
 	is(find($one, "$proxy spec template spec nodeSelector x"), 'true', 'text that helm takes for something else');
 	like(find($one, 'ConfigMap/rel-ipu-operator-config data operator.yaml'), qr/^  page: "off"$/m, 'off, which helm takes for false');
 	is(find($one, 'Service/rel-ipu-operator-vipu-controller'), undef, 'an address needs no name');
 	is(find($one, 'ConfigMap/rel-ipu-operator-vipu-controllers data controllers.yaml'), 'a:1:x=y,b:2:x=z', 'a list with commas');
+};
+
+subtest 'the Pods of hooks and tests' => sub {
+	my ($o) = $chart->objects($chart->render('--set', 'controller.resources.limits.cpu=1,controller.priorityClassName=high',
+		'--set-string', 'controller.podAnnotations.sidecar=no,controller.podLabels.team=a', '--set', 'node.enabled=true'));
+	for my $job (qw(crd-upgrade clean-nodes)) {
+		my $of = "Job/ipu-operator-$job spec template";
+		is(find($o, "$of spec containers ipuctl resources limits cpu"), 1, "$job has the controller's resources");
+		is(find($o, "$of spec containers ipuctl resources requests memory"), '32Mi', '... its requests too');
+		is(find($o, "$of spec priorityClassName"), 'high', '... its priority');
+		is(find($o, "$of metadata annotations sidecar"), 'no', '... its annotations');
+		is(find($o, "$of metadata labels team"), 'a', '... and labels');
+	}
+	my $test = 'Pod/ipu-operator-test-stats';
+	is(find($o, "$test spec containers ipuctl resources limits cpu"), 1, 'so has a test');
+	is(find($o, "$test metadata annotations sidecar"), 'no', '... its annotations');
+	is(find($o, "$test metadata labels team"), 'a', '... and labels');
+};
+
+subtest 'registries' => sub {
+	for my $row ([ 'localhost/ipu-operator', 'IfNotPresent' ], [ 'ipu-operator', 'IfNotPresent' ], [ 'reg.example/ipu-operator', 'Always' ],
+			[ 'myreg:5000/ipu-operator', 'Always' ]) {
+		my ($o) = $chart->objects($chart->render('--set', "image.repository=$row->[0]"));
+		is(find($o, "$cc imagePullPolicy"), $row->[1], "$row->[0]: $row->[1]");
+	}
+	my ($o) = $chart->objects($chart->render('--set', 'image.repository=myreg:5000/ipu-operator', '--set', 'global.imageRegistry=localhost'));
+	is(find($o, "$cc imagePullPolicy"), 'IfNotPresent', 'the mirror decides, if there is one');
+};
+
+subtest 'a policy for a controller on its node\'s network' => sub {
+	my $from = 'NetworkPolicy/ipu-operator-vipu-proxy spec ingress 1 from';
+	my @set = ('--set', 'networkPolicy.enabled=true');
+	my ($usual, $host) = $chart->objects(map { $chart->render(@set, '--set', "controller.hostNetwork=$_") } qw(false true));
+	ok(find($usual, $from), 'the operator\'s Pods alone ask for partitions');
+	is(find($host, $from), undef, 'it comes from its node\'s address: everybody may');
+};
+
+# Without a cluster, which helm template is, nobody knows whether one is there.
+subtest 'the list of controllers, unseen' => sub {
+	my $list = 'ConfigMap/ipu-operator-vipu-controllers';
+	my ($none, $some) = $chart->objects($chart->render, $chart->render('--set', 'global.vipuControllers=pod1:8090:ipunode=a'));
+	is(find($none, $list), undef, 'no list of the values: none is written over one that may be there');
+	is(find($some, "$list data controllers.yaml"), 'pod1:8090:ipunode=a', 'one of the values is');
 };
 
 subtest 'the list of controllers as a list' => sub {

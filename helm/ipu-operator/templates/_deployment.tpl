@@ -215,6 +215,9 @@ spec:
 {{- with include "ipu-operator.imagePullSecrets" . }}
 {{- . }}
 {{ end -}}
+{{- with .Values.controller.priorityClassName -}}
+priorityClassName: {{ . }}
+{{ end -}}
 restartPolicy: Never
 enableServiceLinks: false
 securityContext:

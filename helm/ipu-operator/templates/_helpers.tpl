@@ -95,6 +95,17 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
+{{/* A tag as text, also where helm took it for a number. */}}
+{{- define "ipu-operator.tag" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- end }}
+
+{{/* The registry that a repository begins with (a dot, a port or localhost before its first slash), or nothing. */}}
+{{- define "ipu-operator.ownRegistry" -}}
+{{- $first := splitList "/" . | first -}}
+{{- if and (contains "/" .) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}{{ $first }}{{- end -}}
+{{- end }}
+
 {{/* An image's fields: (dict "root" . "image" {what is said of this one}), as JSON: registry, repository, tag, digest, pullPolicy. */}}
 {{- define "ipu-operator.imageParts" -}}
 {{- $image := deepCopy .root.Values.image -}}
@@ -103,22 +114,22 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{/* A tag of its own isn't meant for the digest that all have. */}}
 {{- if and .image.tag (not .image.digest) -}}{{- $_ := set $image "digest" "" -}}{{- end -}}
-{{- $_ := set $image "tag" ($image.tag | default .root.Chart.AppVersion) -}}
-{{- $loaded := and (eq ($image.registry | default "") "localhost") (not .root.Values.global.imageRegistry) -}}
+{{- $_ := set $image "tag" (include "ipu-operator.tag" ($image.tag | default .root.Chart.AppVersion)) -}}
+{{- $registry := .root.Values.global.imageRegistry | default (include "ipu-operator.ownRegistry" $image.repository) | default $image.registry -}}
+{{- $loaded := eq ($registry | default "") "localhost" -}}
 {{- if not $image.pullPolicy -}}
 {{- $_ := set $image "pullPolicy" (ternary "IfNotPresent" "Always" (or (not (empty $image.digest)) $loaded)) -}}
 {{- end -}}
 {{- $image | toJson -}}
 {{- end }}
 
-{{/* A repository that begins with a registry (a dot, a port or localhost before its first slash) needs none. */}}
+{{/* A repository that begins with a registry needs none. */}}
 {{- define "ipu-operator.reference" -}}
 {{- $registry := .parts.registry -}}
 {{- $repository := .parts.repository -}}
-{{- $first := splitList "/" $repository | first -}}
-{{- if and (contains "/" $repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
-{{- $registry = $first -}}
-{{- $repository = trimPrefix (printf "%s/" $first) $repository -}}
+{{- with include "ipu-operator.ownRegistry" $repository -}}
+{{- $registry = . -}}
+{{- $repository = trimPrefix (printf "%s/" .) $repository -}}
 {{- end -}}
 {{- $registry = .root.Values.global.imageRegistry | default $registry -}}
 {{- if $registry }}{{ trimSuffix "/" $registry }}/{{ end }}{{ $repository }}
@@ -136,16 +147,17 @@ app.kubernetes.io/component: {{ .component }}
 {{/* The image with ipu-launcher: the operator's own, unless one is given. A tag may stand in launcherImage too. */}}
 {{- define "ipu-operator.launcherImage" -}}
 {{- $global := .Values.global -}}
+{{- $given := include "ipu-operator.tag" ($global.launcherImageTag | default "") -}}
 {{- if not $global.launcherImage -}}
-{{- include "ipu-operator.image" (dict "root" . "image" (dict "tag" $global.launcherImageTag)) -}}
+{{- include "ipu-operator.image" (dict "root" . "image" (dict "tag" $given)) -}}
 {{- else -}}
 {{- $image := $global.launcherImage -}}
-{{- $parts := dict "repository" $image "tag" ($global.launcherImageTag | default .Chart.AppVersion) -}}
+{{- $parts := dict "repository" $image "tag" ($given | default .Chart.AppVersion) -}}
 {{- if contains "@" $image -}}
 {{- $parts = dict "repository" (splitList "@" $image | first) "digest" (splitList "@" $image | last) -}}
 {{- else if contains ":" (splitList "/" $image | last) -}}
 {{- $tag := splitList ":" $image | last -}}
-{{- $parts = dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" ($global.launcherImageTag | default $tag) -}}
+{{- $parts = dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" ($given | default $tag) -}}
 {{- end -}}
 {{- include "ipu-operator.reference" (dict "root" . "parts" $parts) -}}
 {{- end -}}
