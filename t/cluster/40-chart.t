@@ -701,8 +701,7 @@ subtest 'the Pods of hooks and tests' => sub {
 		'--set-string', 'controller.podAnnotations.sidecar=no,controller.podLabels.team=a', '--set', 'node.enabled=true'));
 	for my $job (qw(crd-upgrade clean-nodes)) {
 		my $of = "Job/ipu-operator-$job spec template";
-		is(find($o, "$of spec containers ipuctl resources limits cpu"), 1, "$job has the controller's resources");
-		is(find($o, "$of spec containers ipuctl resources requests memory"), '32Mi', '... its requests too');
+		is_deeply(find($o, "$of spec containers ipuctl resources"), { limits => { cpu => 1 }, requests => { cpu => '50m', memory => '32Mi' } }, "$job has the controller's resources");
 		is(find($o, "$of spec priorityClassName"), 'high', '... its priority');
 		is(find($o, "$of metadata annotations sidecar"), 'no', '... its annotations');
 		is(find($o, "$of metadata labels team"), 'a', '... and labels');
