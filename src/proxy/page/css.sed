@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A style sheet as it is served: without indentation, empty lines, lines of comment (but the licence's) and spaces that say nothing.
+# A style sheet as it is served: one line, without empty ones, lines of comment (but the licence's) and spaces that say nothing.
 s/^[[:blank:]]*//
 /^$/d
 /SPDX/b
@@ -9,3 +9,9 @@ s/^[[:blank:]]*//
 s/ *\([{};]\) */\1/g
 s/: /:/g
 s/, /,/g
+# All of it is one line.
+H
+$!d
+x
+s/\n//g
+s/;}/}/g
