@@ -400,9 +400,9 @@ sub make ($path, $object) {
 	return $answer->{json};
 }
 
-sub job ($ns, $name) {
+sub job ($ns, $name, %spec) {
 	return make("/apis/graphcore.ai/v1alpha1/namespaces/$ns/ipujobs", { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
-		spec => { jobInstances => 1, ipusPerJobInstance => '2', workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } });
+		spec => { %spec, jobInstances => 1, ipusPerJobInstance => '2', workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } });
 }
 
 sub pod ($ns, $name, $meta, $node = undef) {
@@ -435,6 +435,7 @@ subtest 'names' => sub {
 	pod('team-a', 'train-1', { of_job($train, 1) });
 	pod('team-b', 'liar', { of_job($train, 0) });
 	pod('team-a', 'plain', {});
+	my $paused = job('team-a', 'paused', suspend => JSON::PP::true());
 	my $asks = pod('team-a', 'asks', { labels => { 'graphcore.ai/pod' => 'a' x 32 }, annotations => { 'graphcore.ai/ipus' => '2', 'graphcore.ai/waiting' => 'NoRoom: later' } });
 	set_clock("$dir/clock", 0);
 	my $named = through({ IPU_CLOCK_PAGE => "$dir/clock" });
@@ -442,11 +443,12 @@ subtest 'names' => sub {
 	my $names = names($named);
 	is($names->{names}, JSON::PP::true(), 'there are names');
 	ok(!exists $names->{limited}, '... all of them');
-	is(seen($names), 'team-a/asks team-a/train team-b/other', 'owners that may be seen');
+	is(seen($names), 'team-a/asks team-a/paused team-a/train team-b/other', 'owners that may be seen');
 	my %item = map { $_->{name} => $_ } @{ $names->{items} };
 	is($item{train}{owner}, key_of($train), 'a job\'s key');
 	is("@{$item{train}}{qw(kind message)}", 'IPUJob waits for 2 IPUs', '... its kind and words');
 	is_deeply([ sort map { "$_->{name} $_->{instance}" } @{ $item{train}{pods} } ], [ 'train-0 0', 'train-1 1' ], '... its Pods, and none of another namespace');
+	is("@{ $item{paused}{held} }{qw(ipus reason message)}", '2 Suspended Not seen by the operator yet', 'what is held, and why');
 	like($item{train}{pods}[0]{phase}, qr/^\w+$/, '... with their phase');
 	is($item{asks}{owner}, key_of($asks), 'a Pod\'s key');
 	is("@{$item{asks}}{qw(kind message)}", 'Pod NoRoom: later', '... its kind and words');
@@ -480,7 +482,7 @@ subtest 'names' => sub {
 	is(get($named, 'names')->{status}, 200, 'who goes away ends his look');
 	job('team-b', "many-$_") for 1 .. 520;
 	set_clock("$dir/clock", 36000);
-	is(scalar @{ names($named)->{items} }, 524, 'lists of several pages');
+	is(scalar @{ names($named)->{items} }, 525, 'lists of several pages');
 	$named->stop;
 };
 
@@ -492,7 +494,7 @@ subtest 'names by rights' => sub {
 	$denied->($_, '') for qw(ipujobs pods);
 	my $mine = through('-n', 'team-a', { IPU_CLOCK_PAGE => "$dir/clock2" });
 	my $names = names($mine);
-	is(seen($names), 'team-a/asks team-a/new team-a/train', 'those of the namespace');
+	is(seen($names), 'team-a/asks team-a/new team-a/paused team-a/train', 'those of the namespace');
 	ok(!exists $names->{limited}, '... that was asked for, all of them');
 	$mine->stop;
 	no_fault();
@@ -505,7 +507,7 @@ subtest 'names by rights' => sub {
 	like(slurp("$dir/in-team-a"), qr/namespace: team-a/, 'a kubeconfig with a namespace');
 	$mine = ui('--kubeconfig', "$dir/in-team-a", '--no-browser', { IPU_CLOCK_PAGE => "$dir/clock2" });
 	$names = names($mine);
-	is(seen($names), 'team-a/asks team-a/new team-a/train', 'names of the kubeconfig\'s namespace');
+	is(seen($names), 'team-a/asks team-a/new team-a/paused team-a/train', 'names of the kubeconfig\'s namespace');
 	is($names->{limited}, 'you may not list IPUJobs and Pods of all namespaces: names are those of team-a (-n names another)', '... and it says so');
 	unlike(get($mine, 'names')->{content}, qr/team-b|"other"|forbidden/, '... nothing else');
 	set_clock("$dir/clock2", 6000);
@@ -553,7 +555,7 @@ subtest 'by a URL' => sub {
 	ok(heard($events, qr/snapshot/), 'events');
 	$direct->stop;
 	my $both = ui('--server', $peer->url('page', ''), '--no-browser', '--kubeconfig', "$folder/kubeconfig", '-n', 'team-a');
-	is(seen(names($both)), 'team-a/asks team-a/new team-a/train', 'with one, there are');
+	is(seen(names($both)), 'team-a/asks team-a/new team-a/paused team-a/train', 'with one, there are');
 	$both->stop;
 	fails(ctl('--server', $peer->url('page', ''), '--kubeconfig', '/nowhere'), 2, qr{/nowhere}, 'a kubeconfig that isn\'t there');
 	my $broken = ui({ IPUCTL_SERVER => $peer->url('page', ''), KUBECONFIG => spit("$dir/broken", 'kind: [') }, );

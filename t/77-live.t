@@ -65,11 +65,12 @@ sub raw_status ($port, $path, $field, $value) {
 }
 
 my $jobs = '/apis/graphcore.ai/v1alpha1/namespaces/team-a/ipujobs';
-sub job ($name, $ipus) {
-	return api('POST', $jobs, { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
+sub job_like ($name, $ipus) {
+	return { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => $name },
 		spec => { jobInstances => 1, ipusPerJobInstance => "$ipus", workers => { template => { spec => {
-			containers => [ { name => 'job', image => 'busybox', command => ['work'] } ] } } } } });
+			containers => [ { name => 'job', image => 'busybox', command => ['work'] } ] } } } } };
 }
+sub job ($name, $ipus) { return api('POST', $jobs, job_like($name, $ipus)) }
 
 api('POST', '/api/v1/namespaces', { apiVersion => 'v1', kind => 'Namespace', metadata => { name => 'team-a' } });
 my $daemon = operator();
@@ -198,6 +199,14 @@ subtest 'a job\'s life' => sub {
 		});
 		agrees($daemon, $reader, $what);
 	};
+	api('POST', $jobs, { %{ job_like('hush-paused', 4) }, spec => { %{ job_like('hush-paused', 4)->{spec} }, suspend => JSON::PP::true() } });
+	$watch->('one is held', sub { scalar($reader->list('held')) });
+	my ($held) = $reader->list('held');
+	is("$held->{namespace} $held->{ipus} $held->{reason} $held->{key}", "team-a 4 Suspended $held->{owner}", 'what is held, by its key');
+	is($reader->known->{total}{held}, 1, '... is counted');
+	api('DELETE', "$jobs/hush-paused");
+	$watch->('none is held', sub { !$reader->list('held') });
+	is($reader->known->{total}{held}, 0, '... is counted, too');
 	$watch->('both are active', sub { $states->() eq 'active active' });
 	is($reader->known->{total}{freeIPUs}, 0, 'all is used');
 	ok((grep { /creating/ } keys %states), 'they were seen creating');
@@ -242,7 +251,7 @@ subtest 'the snapshot' => sub {
 subtest 'coming back' => sub {
 	my $reader = reader($daemon, { 'Last-Event-ID' => $first_id });
 	my $event = $reader->{events};
-	$reader->{known} = { map { $_ => {} } qw(controllers partitions waiting) }; # it had the first snapshot
+	$reader->{known} = { map { $_ => {} } qw(controllers partitions waiting held) }; # it had the first snapshot
 	$reader->{known}{order} = [];
 	$reader->{known}{steps} = [];
 	$event = $reader->next_event;

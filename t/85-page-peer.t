@@ -113,7 +113,7 @@ for my $form ('blocks', 'tables') {
 # Texts that somebody else than this daemon writes: names, identifiers and messages.
 sub peer_texts ($pod) {
 	my @texts;
-	for my $item (map { @{ $pod->{$_} } } qw(controllers partitions waiting steps usage)) {
+	for my $item (map { @{ $pod->{$_} } } qw(controllers partitions waiting held steps usage)) {
 		push @texts, grep { defined && length } @$item{qw(name label reason id message namespace kind)};
 		push @texts, map { @$_{qw(name phase node)} } @{ $item->{pods} // [] };
 	}
@@ -150,7 +150,8 @@ subtest 'hostile names' => sub {
 			pods => [ { name => $words, phase => $words, node => $words, instance => 0 } ] };
 	};
 	my @items = (@{ $pod->{waiting} }, @{ $pod->{partitions} });
-	$world->say($pod, names => [ (map { $seen->($_, $_->{namespace}, $markup) } @items), map { $seen->($_, 'another', 'a lie') } @items ]);
+	my %held = (held => { ipus => 8, since => $markup, reason => $markup, message => $markup });
+	$world->say($pod, names => [ (map { { %{ $seen->($_, $_->{namespace}, $markup) }, %held } } @items), map { $seen->($_, 'another', 'a lie') } @items ]);
 	my $page = $world->open();
 	$page->wait_for('names to be in', 'document.body.innerHTML.includes("onerror")');
 	$page->get($open_all);

@@ -75,6 +75,7 @@ subtest 'why a job waits, and what is broken' => sub {
 		{ %$asks, key => 'ab/0', name => 'next', reason => 'WaitingInQueue', message => 'those that are free are kept' }, { %$asks, key => 'ac/0', reason => 'QuotaExceeded' } ];
 	delete $_->{quota} for @{ $pod->{waiting} }[ 0, 1 ];
 	delete $_->{startsBy} for @{ $pod->{waiting} }[ 1, 2 ];
+	$pod->{waiting}[0]{asOf} = '2027-01-15T07:59:48Z';
 	$_->{message} .= '; controller 2 (gone.example:8090): Connection refused' for @{ $pod->{waiting} };
 	@$controller{qw(noReadyNode fits reserved reservedIPUs)} = (JSON::PP::true, {}, [ { domain => 0, mask => mask(0, 32), for => 'aa/0' } ], 20);
 	$pod->{total}{fits}{$_} = 0 for keys %{ $pod->{total}{fits} };
@@ -87,8 +88,10 @@ subtest 'why a job waits, and what is broken' => sub {
 	like($page->get('look.text("[data-controller=c1]")'), qr{2 in error.*20 of them reserved for speech/head}, 'the rack says for whom it is reserved, and that something is broken');
 	my $rows = $page->get('look.all("[data-waiting]").map(look.words)');
 	like($rows->[0], qr/32 kept for it on controller 1: 20 free, 12 in use/, 'the first: what is kept for it');
+	like($rows->[0], qr/Connection refused \(as of 07:59:48\)/, '... when its words were said, where there are newer ones');
+	unlike($rows->[1], qr/as of/, '... and nothing of that where they are as of now');
 	like($rows->[0], qr/its turn: by 08:20 at the latest/, '... and when it\'s its turn');
-	like($rows->[1], qr/its turn: no known end/, '... which isn\'t known of the second');
+	like($rows->[1], qr/its turn: not known/, '... which isn\'t known of the second');
 	is(scalar(grep { /Connection refused/ } @$rows), 1, 'what is wrong with a controller is said once');
 	like($rows->[1], qr/the rest as with 1/, '... and where');
 	like($rows->[1], qr{Kept for 1, speech/head}, 'the second: for whom it is kept');
@@ -104,6 +107,7 @@ subtest 'the queue by keyboard, and its details' => sub {
 	my $pod = small_pod();
 	my ($asks) = @{ $pod->{waiting} };
 	$pod->{waiting} = [ map { { %$asks, key => "a$_/0", name => "asks-$_", message => "so it says: $_" } } 1 .. 9 ];
+	$pod->{held} = [];
 	$world->say($pod);
 	my $page = $world->open(width => 1280, height => 1000);
 	for (1 .. 60) {
@@ -131,6 +135,47 @@ subtest 'the queue by keyboard, and its details' => sub {
 	$page->size(360, 800);
 	is(sprintf('%.1f', $page->get($rows)), '3.0', '... and three at 360');
 	is($page->get('look.all("[data-waiting]").filter(row => row.scrollHeight > row.clientHeight + 1).length'), 0, '... in which no line is cut');
+	$page->is_clean('no fault');
+};
+
+subtest 'what is held' => sub {
+	my $pod = $world->say(small_pod());
+	my $page = $world->open();
+	is_deeply($page->get('look.held()'), [ { key => '00000000000000dd', reason => 'HeldByKueue', text => '– chchem/is-held 8 IPUs Held by Kueue – Kueue keeps it not in the queue · waits 1 min' } ],
+		'a row behind the queue') or diag(explain($page->get('look.held()')));
+	is($page->get('look.text("#held")'), '1 held, not in the queue', 'it is counted');
+	$page->close;
+	# Where the operator doesn't run jobs it knows of none; who looks may.
+	$pod->{held} = [];
+	delete $pod->{total}{held};
+	$world->say($pod);
+	$page = $world->open();
+	is($page->get('look.text("#held")'), 'suspended jobs are not known here', 'where nobody knows it says so');
+	$page->close;
+	my ($asks) = @{ $pod->{waiting} };
+	my $held = { ipus => 16, since => '2027-01-15T07:00:00Z', reason => 'Suspended', message => 'Suspended by hand' };
+	$world->say($pod, names => [ { owner => '00000000000000ee', kind => 'IPUJob', namespace => 'vision', name => 'mine', message => 'Suspended', held => $held },
+		{ owner => $asks->{owner}, kind => 'IPUJob', namespace => $asks->{namespace}, name => 'is-in-the-queue', held => $held } ]);
+	$page = $world->open();
+	my $row = $page->wait_for('names', 'look.held()[0]');
+	like($row->{text}, qr{^– vivision/mine 16 IPUs Suspended – Suspended by hand not in the queue}, 'who may see jobs sees those that are held');
+	is($page->get('look.text("#held")'), '1 held, not in the queue', '... and what is in the queue by now not twice');
+	$page->is_clean('no fault');
+};
+
+subtest 'the whole of a step\'s words' => sub {
+	my $pod = small_pod();
+	my $words = join ' ', map { "word-$_" } 1 .. 60;
+	$pod->{steps} = [ map { { %{ $pod->{steps}[0] }, n => $_, step => 'failed', message => "$_: $words." } } 1 .. 9 ];
+	$world->say($pod);
+	my $page = $world->open();
+	ok($page->get('(({ scrollHeight, clientHeight }) => scrollHeight > clientHeight)(look.one("[data-step] small"))'), 'more than a row has room for');
+	$page->click('[data-step="9"]');
+	like($page->wait_for('the details', 'look.text("[data-details=s9]")'), qr/vision\/was-made.*Step failed.*Controller 1.*Why 9: \Q$words\E\./, 'all of it is in the details');
+	$page->press('ArrowDown');
+	like($page->wait_for('those of the next', 'look.text("[data-details=s8]")'), qr/Why 8: /, 'arrows go on from there');
+	$page->press('Escape');
+	is($page->get('document.activeElement.closest("[data-step]").dataset.step'), 8, 'and Escape leaves the keyboard there');
 	$page->is_clean('no fault');
 };
 
@@ -224,7 +269,7 @@ subtest 'in every width' => sub {
 	for my $width (320, 360, 600, 768, 1024, 1280, 1920, 2560) {
 		$page->size($width, 900);
 		is_deeply($page->get('look.too_wide()'), [], "nothing is wider than $width");
-		is($page->get('look.all("[data-total], [data-partition], [data-waiting]").filter(element => !look.shown(element)).length'), 0, '... and nothing is missing');
+		is($page->get('look.all("[data-total], [data-partition], [data-waiting], [data-held]").filter(element => !look.shown(element)).length'), 0, '... and nothing is missing');
 		$page->wait_for('words in racks of at least 11 px',
 			'look.all("#grid text").length > 0 && look.all("#grid text").every(text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a >= 11)');
 	}

@@ -149,6 +149,11 @@ subtest 'the moment' => sub {
 	my ($first) = @{ $live->{waiting} };
 	is($first->{name}, 'docking-0414', 'the largest waits first in line');
 	ok((grep { $_->{reason} eq 'QuotaExceeded' && $_->{quota}{limit} == 40 } @{ $live->{waiting} }), 'one waits for its quota');
+	my $held = $s->job('ablation', ns => 'graphs', ipus => 16);
+	$held->{spec}{suspend} = JSON::PP::true;
+	$held->{metadata}{labels} = { 'kueue.x-k8s.io/queue-name' => 'graphs' };
+	$s->create('ipujobs', $held, 'graphs');
+	$s->wait_for('one to be held', sub { live()->{total}{held} });
 	$s->tell_sim("/sim/vipu/$_/delays", json => { createMs => 3_600_000, resetMs => 300, removeMs => 40 }) for 0 .. 3;
 	begin_job('vision', 'smoke-test', 1);
 	$s->wait_for('one to be created', sub { grep { $_->{state} eq 'creating' && @{ $_->{places} } } @{ live()->{partitions} } });
@@ -171,7 +176,7 @@ sub keep ($new, $kept) {
 sub picture ($width, $height, $dark) {
 	my $name = "page-$width-" . ($dark ? 'dark' : 'light') . '.png';
 	my $page = $browser->open($s->operator->url('proxy'), width => $width, height => $height, dark => $dark);
-	$page->wait_for('all of it to be shown', 'look.connection() === "live" && !look.busy() && look.waiting().length === 3 && look.partitions().some(p => p.external)');
+	$page->wait_for('all of it to be shown', 'look.connection() === "live" && !look.busy() && look.waiting().length === 3 && look.held().length === 1 && look.partitions().some(p => p.external)');
 	my $new = test_dir() . "/$name";
 	$page->shot($new);
 	is_deeply($page->get('look.too_wide()'), [], "$name: nothing is wider than $width");

@@ -79,6 +79,38 @@ subtest 'the life of a job' => sub {
 	$page->is_clean('no fault');
 };
 
+subtest 'held, and not in the queue' => sub {
+	my $row = sub ($name) { return qq{look.held().find(row => row.text.includes("default/$name"))} };
+	for my $case ([ 'paused', {}, 'Suspended' ], [ 'kueued', { 'kueue.x-k8s.io/queue-name' => 'team' }, 'HeldByKueue' ]) {
+		my ($name, $labels, $reason) = @$case;
+		my $job = $s->job($name, ipus => 8);
+		$job->{spec}{suspend} = JSON::PP::true;
+		$job->{metadata}{labels} = $labels;
+		$s->create('ipujobs', $job);
+		my $shown = $page->wait_for("$name to be shown", $row->($name));
+		is($shown->{reason}, $reason, "$name: $reason");
+		like($shown->{text}, qr/^– .* 8 IPUs .*asks for no IPUs.* not in the queue · waits/, '... its size, why, and that it has no place in the queue');
+	}
+	is($page->get('look.text("#held")'), '2 held, not in the queue', 'how many there are');
+	is_deeply($page->get('[look.waiting().length, look.totals().waiting]'), [ 0, 0 ], 'nobody waits');
+	$s->patch('ipujobs', 'paused', { spec => { suspend => JSON::PP::false } });
+	my $key = wait_block('paused', 'active');
+	$page->wait_for('it to be held no more', "look.held().length === 1 && look.text('#held').startsWith('1 ')");
+	$s->delete_job($_) for qw(paused kueued);
+	my $misfit = $s->job('misfit', ipus => 2);
+	$misfit->{spec}{workers}{template}{spec}{nodeSelector} = { zone => 'elsewhere' };
+	$s->create('ipujobs', $misfit);
+	wait_block('misfit', 'active');
+	my $shown = $page->wait_for('one that has its IPUs, and whose Pods don\'t run', $row->('misfit'));
+	is($shown->{reason}, 'NotRunning', 'is held, too');
+	$page->click('[data-held]');
+	like($page->wait_for('its details', 'look.text("[data-details]")'), qr/IPUJob default\/misfit.*Place not in the queue.*Not running yet – /, '... with the words of its status in the details');
+	$page->press('Escape');
+	$s->delete_job('misfit');
+	$page->wait_for('nothing to be held', '!look.held().length && look.text("#held") === "" && look.totals().free === 32');
+	$page->is_clean('no fault');
+};
+
 subtest 'nothing jumps' => sub {
 	$page->get('scrollTo(0, 0); look.watch()');
 	my @jobs = map { "jumps-$_" } 1 .. 6;

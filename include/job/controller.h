@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/err.h"
+#include "job/held.h"
 #include "job/plan.h"
 #include "job/pod.h"
 #include "kube/client.h"
@@ -50,6 +51,11 @@ bool job_controller_ready(const struct job_controller *c, struct err *ret_why);
 typedef void job_pod_fn(const struct job_pod *pod, void *arg);
 void job_controller_each_pod(const struct job_controller *c, const struct partition_owner *job,
 			     uint32_t instance, job_pod_fn *fn, void *arg);
+
+/* The jobs that are held (job/held.h), also those that wait for IPUs; borrowed until control
+ * returns to the loop. False: they haven't been read yet. */
+typedef void job_held_fn(const struct job *job, const struct job_held *held, void *arg);
+bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg);
 
 /* How many jobs there are by stage, which is what launcherStatus says. */
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES]);

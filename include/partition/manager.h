@@ -151,6 +151,9 @@ struct partition_waiting {
 	int64_t since_ms; /* wall: its arrival */
 	enum partition_why why;
 	const char *message;
+	/* Wall: when message was said, where by now there are other words, which wait so that not
+	 * every change is a write; 0: it's as of now. */
+	int64_t as_of_ms;
 	/* The block that is kept for it: the controller ("host:port"; NULL: none is), its first
 	 * domain, how many there are, and the IPUs in each; some may still be in use. */
 	const char *kept_at;

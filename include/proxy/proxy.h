@@ -35,18 +35,31 @@ typedef void proxy_pod_fn(void *arg, const struct proxy_pod *pod);
 typedef void proxy_pods_fn(void *arg, const struct partition_owner *owner, uint32_t instance,
 			   proxy_pod_fn *fn, void *fn_arg);
 
+/* A job that neither runs nor has ended, and perhaps isn't in the queue; borrowed until control
+ * returns to the loop. */
+struct proxy_held {
+	const char *uid, *ns, *kind, *name;
+	int64_t ipus, since_ms;      /* wall */
+	const char *reason;          /* a word in camel case */
+	const char *message, *plain; /* plain: nothing is named in it */
+};
+typedef void proxy_held_fn(void *arg, const struct proxy_held *held);
+/* Calls fn for all of them. False: they aren't known. */
+typedef bool proxy_helds_fn(void *arg, proxy_held_fn *fn, void *fn_arg);
+
 struct proxy_config {
 	struct loop *loop;
 	struct partitions *partitions;
 	struct vipu_fleet *fleet;
 	bool details; /* /queue, /partitions and /controllers are answered */
 	enum proxy_page page;
-	proxy_pods_fn *pods; /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
-	void *pods_arg;
-	unsigned viewers;     /* of the live page, at a time; 0: 384 */
-	const char *accounts; /* that may ask for any owner, separated by commas; copied */
-	unsigned wait_ms;     /* a GET with wait is answered after that at the latest; 0: 60 s */
-	unsigned call_ms;     /* for calls to V-IPU controllers; 0: 10 s */
+	proxy_pods_fn *pods;   /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
+	proxy_helds_fn *helds; /* NULL: they aren't known */
+	void *pods_arg;        /* of both */
+	unsigned viewers;      /* of the live page, at a time; 0: 384 */
+	const char *accounts;  /* that may ask for any owner, separated by commas; copied */
+	unsigned wait_ms;      /* a GET with wait is answered after that at the latest; 0: 60 s */
+	unsigned call_ms;      /* for calls to V-IPU controllers; 0: 10 s */
 	struct kube_client *kube; /* to ask who a token belongs to */
 	struct http_client *http; /* to pass requests on to the leader; NULL: they get 503 */
 };

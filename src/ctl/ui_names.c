@@ -14,6 +14,7 @@
 #include "core/list.h"
 #include "core/map.h"
 #include "ctl/ui.h"
+#include "job/held.h"
 #include "job/model.h"
 #include "kube/list.h"
 #include "kube/object.h"
@@ -143,6 +144,31 @@ static void set_message(struct ui_names *n, struct jmut *item, struct str words)
 			(struct str){words.p, str_utf8_cut(words, MAX_MESSAGE)});
 }
 
+/* What the operator itself may not know: where it decides about partitions alone, it sees no jobs.
+ */
+static void set_held(struct ui_names *n, struct jmut *item, const struct json *o)
+{
+	struct str stage = json_str(json_at(o, "status", "launcherStatus", NULL));
+	char since[CLOCK_RFC3339_SIZE];
+	struct job_held held;
+	struct jmut *out;
+	struct job *job;
+
+	if (!item || str_eqz(stage, "Running") || str_eqz(stage, "Completed") ||
+	    str_eqz(stage, "Failed") || job_decode(o, &job, NULL) < 0)
+		return;
+	if (job_is_held(job, clock_wall_ms(), &held)) {
+		clock_format(held.since_ms, since);
+		out = jmut_object(n->doc);
+		jmut_set_int(n->doc, out, "ipus", held.ipus);
+		jmut_set_str(n->doc, out, "since", since);
+		jmut_set_str(n->doc, out, "reason", held.reason);
+		jmut_set_str(n->doc, out, "message", held.message);
+		jmut_set(n->doc, item, "held", out);
+	}
+	job_free(job);
+}
+
 static void add_pod(struct ui_names *n, struct jmut *item, const struct json *pod, bool of_job)
 {
 	struct jmut *out;
@@ -175,6 +201,7 @@ static void on_object(void *arg, const struct json *o)
 	if (n->kind == JOBS) {
 		item = own_item(n, o, JOB_KIND);
 		set_message(n, item, json_str(json_at(o, "status", "lastMessage", NULL)));
+		set_held(n, item, o);
 	} else if (is_of_job) { /* it names its job, which its user perhaps may not list */
 		add_pod(n, claimed_item(n, o, owner), o, true);
 	} else if (n->kind == PODS) {

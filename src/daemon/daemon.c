@@ -145,6 +145,7 @@ static void make_proxy(struct daemon *d)
 		.details = c->proxy_details,
 		.page = page_of(c),
 		.pods = c->roles & ROLE_CONTROLLER ? lead_pods : NULL,
+		.helds = c->roles & ROLE_CONTROLLER ? lead_helds : NULL,
 		.pods_arg = d,
 		.viewers = c->connections > 1 ? (unsigned)(c->connections * 3 / 4) : 1,
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,

@@ -131,6 +131,8 @@ void lead_reload(struct daemon *d); /* the configuration has changed: to those t
 /* A proxy_pods_fn; arg: the daemon. Of IPUJobs, in the process that runs them. */
 void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
 	       void *fn_arg);
+/* A proxy_helds_fn, likewise. */
+bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 

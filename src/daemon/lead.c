@@ -201,6 +201,37 @@ void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance
 		job_controller_each_pod(d->jobs, owner, instance, pass_pod, &to);
 }
 
+struct held_taker {
+	proxy_held_fn *fn;
+	void *arg;
+};
+
+static void pass_held(const struct job *job, const struct job_held *held, void *arg)
+{
+	const struct held_taker *to = arg;
+	const struct proxy_held same = {
+		.uid = job->uid,
+		.ns = job->ns,
+		.kind = JOB_KIND,
+		.name = job->name,
+		.ipus = held->ipus,
+		.since_ms = held->since_ms,
+		.reason = held->reason,
+		.message = held->message,
+		.plain = held->plain,
+	};
+
+	to->fn(to->arg, &same);
+}
+
+bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg)
+{
+	const struct daemon *d = arg;
+	struct held_taker to = {fn, fn_arg};
+
+	return d->jobs && job_controller_each_held(d->jobs, pass_held, &to);
+}
+
 static struct job_controller *make_jobs(struct daemon *d)
 {
 	const struct config *c = d->config;

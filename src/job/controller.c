@@ -613,6 +613,21 @@ void job_controller_each_pod(const struct job_controller *c, const struct partit
 	}
 }
 
+bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg)
+{
+	struct kube_store_iter it = kube_store_iter(c->jobs);
+	int64_t now_ms = clock_wall_ms();
+	struct job_held held;
+
+	while (c->started && kube_store_next(&it)) {
+		const struct job_item *item = it.item;
+
+		if (job_is_held(item->job, now_ms, &held))
+			fn(item->job, &held, arg);
+	}
+	return c->started;
+}
+
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES])
 {
 	struct kube_store_iter it = kube_store_iter(c->jobs);

@@ -10,6 +10,7 @@ libjob_a_SOURCES = \
 	include/job/rdma.h \
 	include/job/files.h \
 	include/job/group.h \
+	include/job/held.h \
 	include/job/queue.h \
 	include/job/plan.h \
 	include/job/rollout.h \
@@ -38,6 +39,7 @@ libjob_a_SOURCES = \
 	src/job/support_write.c \
 	src/job/files.c \
 	src/job/group.c \
+	src/job/held.c \
 	src/job/queue.c \
 	src/job/plan_queue.c \
 	src/job/groups.h \

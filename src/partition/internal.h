@@ -64,6 +64,8 @@ struct slot {
 	char *wait;         /* its record in the tracker while it waits; NULL: none there */
 	struct queue_place place;
 	int64_t said_ms;       /* mono: when it was said last why it waits */
+	int64_t words_ms;      /* wall: the same, */
+	bool outdated;         /* … and by now there are other words, which wait */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
 	uint64_t told; /* hash of what the owner was told last */

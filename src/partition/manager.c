@@ -370,14 +370,19 @@ static int64_t quiet_ms(const struct slot *s, enum partition_why why)
 bool slot_wait_because(struct slot *s, enum partition_why why, const char *message)
 {
 	int64_t now_ms = clock_mono_ms(), from_ms = s->said_ms + quiet_ms(s, why);
+	bool same = s->why == why && strcmp(s->message, message) == 0;
+	bool outdated = !same && now_ms < from_ms;
 
-	if (s->why == why && strcmp(s->message, message) == 0)
+	s->owner->p->generation += s->outdated != outdated;
+	s->outdated = outdated;
+	if (same)
 		return false;
-	if (now_ms < from_ms) {
+	if (outdated) {
 		queue_pass_at(s->owner->p, from_ms);
 		return false;
 	}
 	s->said_ms = now_ms;
+	s->words_ms = clock_wall_ms();
 	s->place.said_position = s->place.position;
 	s->why = why;
 	snprintf(s->message, sizeof(s->message), "%s", message);
@@ -390,6 +395,7 @@ void slot_serve(struct slot *s, struct partition_entry *e, enum item_origin orig
 	queue_remove(s);
 	s->why = PARTITION_WHY_NONE;
 	s->message[0] = '\0';
+	s->outdated = false;
 	s->since_ms = clock_wall_ms();
 	s->adopted = origin == ITEM_ADOPTED;
 	s->serving = item_new(s, e, origin);

@@ -535,7 +535,7 @@ static void view_clear(struct live_view *v)
 	}
 	free(v->controllers);
 	v->controllers = NULL;
-	v->n_controllers = v->n_entries = v->n_kept = v->n_waiting = 0;
+	v->n_controllers = v->n_entries = v->n_kept = v->n_waiting = v->n_held = 0;
 	v->elsewhere = 0;
 }
 
@@ -568,6 +568,7 @@ void live_look(struct live *l, bool rendering)
 	partitions_each_waiting(l->partitions, see_waiting, &q);
 	sum_up(l);
 	if (rendering) {
+		live_see_held(l);
 		render(l);
 		l->rendered_ms = l->looked_ms;
 	}
@@ -725,6 +726,8 @@ struct live *live_new(const struct live_config *config)
 	l->full = config->full;
 	l->pods = config->full ? config->pods : NULL;
 	l->pods_arg = config->pods_arg;
+	l->helds = config->helds;
+	l->helds_arg = config->helds_arg;
 	l->since_ms = clock_wall_ms();
 	l->asked_ms = l->looked_ms = now_ms;
 	l->busy_ms = l->rendered_ms = now_ms - ALONE_MS;

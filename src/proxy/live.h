@@ -17,6 +17,7 @@
 #include "core/str.h"
 #include "loop/loop.h"
 #include "partition/manager.h"
+#include "proxy/proxy.h"
 #include "vipu/fleet.h"
 
 /* The first frame after a pause comes at once; from then on they are this far apart, so that what
@@ -25,6 +26,7 @@
 #define LIVE_KEEP_FRAMES 128         /* for those who come back */
 #define LIVE_KEEP_BYTES  (256 << 10) /* … and of them, so many bytes */
 #define LIVE_STEPS       200
+#define LIVE_HELD        200  /* jobs that are held and shown: the newest */
 #define LIVE_POINTS      1440 /* of a minute each */
 #define LIVE_ID_SIZE     32   /* "EPOCH-N" */
 
@@ -46,6 +48,8 @@ struct live_config {
 	bool full;          /* names of jobs, Pods and controllers; else namespaces and keys */
 	live_pods_fn *pods; /* with full; NULL: Pods aren't known */
 	void *pods_arg;
+	proxy_helds_fn *helds; /* NULL: what is held isn't known */
+	void *helds_arg;
 };
 
 struct live *live_new(const struct live_config *config);

@@ -17,6 +17,7 @@ static const char *const kind_names[LIVE_N_KINDS] = {
 	[LIVE_CONTROLLERS] = "controllers",
 	[LIVE_PARTITIONS] = "partitions",
 	[LIVE_QUEUE] = "waiting",
+	[LIVE_HOLDS] = "held",
 };
 
 void frames_id(const struct live *l, uint64_t n, char ret_id[LIVE_ID_SIZE])
@@ -193,6 +194,20 @@ void item_waiting(struct live *l, const struct partition_waiting *w)
 	see(l, item, write_waiting, &what);
 }
 
+void item_held(struct live *l, const struct proxy_held *held)
+{
+	struct live_held_item what = {.held = held};
+	struct live_item *item = map_get(l->held, str_of(held->uid));
+
+	if (!item) {
+		item = new_item(l, LIVE_HOLDS);
+		put_into(l->held, item, held->uid);
+		partition_owner_key(held->uid, item->key);
+	}
+	what.key = item->key;
+	see(l, item, write_held, &what);
+}
+
 void frames_begin(struct live *l)
 {
 	l->failed = false;
@@ -260,8 +275,10 @@ static bool any_item(const struct live *l, enum live_kind kind, item_test_fn *te
 
 static bool any_of_all(const struct live *l, item_test_fn *test)
 {
-	return any_item(l, LIVE_CONTROLLERS, test) || any_item(l, LIVE_PARTITIONS, test) ||
-	       any_item(l, LIVE_QUEUE, test);
+	for (enum live_kind k = LIVE_CONTROLLERS; k < LIVE_N_KINDS; k++)
+		if (any_item(l, k, test))
+			return true;
+	return false;
 }
 
 static void write_item(struct live_out *o, const char *name, const struct live_item *item)
@@ -274,7 +291,7 @@ static void write_puts(struct live *l, struct live_out *o)
 	if (!any_of_all(l, is_put))
 		return;
 	out_open(o, "put", '{');
-	for (enum live_kind k = LIVE_CONTROLLERS; k <= LIVE_QUEUE; k++) {
+	for (enum live_kind k = LIVE_CONTROLLERS; k < LIVE_N_KINDS; k++) {
 		if (!any_item(l, k, is_put))
 			continue;
 		out_open(o, kind_names[k], '[');
@@ -294,7 +311,7 @@ static void write_drops(struct live *l, struct live_out *o)
 	if (!any_of_all(l, is_gone))
 		return;
 	out_open(o, "drop", '{');
-	for (enum live_kind k = LIVE_CONTROLLERS; k <= LIVE_QUEUE; k++) {
+	for (enum live_kind k = LIVE_CONTROLLERS; k < LIVE_N_KINDS; k++) {
 		if (!any_item(l, k, is_gone))
 			continue;
 		out_open(o, kind_names[k], '[');
@@ -496,7 +513,7 @@ static void write_snapshot(struct live *l, struct live_out *o)
 	out_time(o, "time", l->time_ms);
 	out_time(o, "since", l->since_ms);
 	write_item(o, "total", CONTAINER_OF(l->items[LIVE_TOTAL].next, struct live_item, link));
-	for (enum live_kind k = LIVE_CONTROLLERS; k <= LIVE_QUEUE; k++)
+	for (enum live_kind k = LIVE_CONTROLLERS; k < LIVE_N_KINDS; k++)
 		write_kind(l, o, k);
 	write_steps(l, o, steps_first(l->steps), l->told_steps);
 	out_open(o, "history", '{');
@@ -546,6 +563,7 @@ void frames_init(struct live *l)
 		list_init(&l->items[k]);
 	l->by_hand = map_new();
 	l->waiting = map_new();
+	l->held = map_new();
 	buf_init(&l->scratch, LIVE_LIMIT);
 	buf_init(&l->usage, LIVE_KEEP_BYTES);
 }
@@ -568,6 +586,7 @@ void frames_done(struct live *l)
 	buf_done(&l->usage);
 	map_free(l->by_hand);
 	map_free(l->waiting);
+	map_free(l->held);
 	free(l->order);
 	free(l->new_order);
 }

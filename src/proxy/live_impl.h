@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the live page's files share. live.c looks (live_hand.c at what is made by hand),
+ * What the live page's files share. live.c looks (live_hand.c at what is made by hand,
+ * live_held.c at jobs that are held),
  * live_render.c writes items, live_frames.c keeps them and what has become different, live_steps.c
  * and live_history.c what was.
  */
@@ -180,6 +181,9 @@ struct live_view {
 	struct live_kept *kept;
 	size_t n_kept, kept_cap;
 	size_t n_waiting;
+	bool knows_held;
+	size_t n_held; /* all of them; the newest are in held */
+	struct proxy_held held[LIVE_HELD];
 	struct sums total;
 	int64_t elsewhere; /* IPUs held where no controller of the fleet is */
 };
@@ -210,6 +214,10 @@ struct live_broken {
 bool live_is_by_hand(const struct live_controller *at, size_t listed);
 char *live_by_hand_index(const struct live_controller *at, const struct vipu_partition *listed);
 void live_see_by_hand(struct live *l); /* at a look, when it's known what is the operator's */
+
+/* ---- live_held.c: jobs that neither run nor have ended, and aren't in the queue ---- */
+
+void live_see_held(struct live *l); /* at a look that is rendered: frames_begin was */
 
 /* ---- live.c ---- */
 
@@ -259,13 +267,25 @@ struct live_waiting_item {
 	const char *key;
 };
 void write_waiting(struct live_out *o, const void *waiting_item);
+struct live_held_item {
+	const struct proxy_held *held;
+	const char *key;
+};
+void write_held(struct live_out *o, const void *held_item);
 void write_step(struct live_out *o, const struct live_step_record *r, uint64_t n);
 void write_points(struct live_out *o, const struct history *h, uint64_t from, uint64_t to);
 void write_usage(struct live_out *o, const struct history *h);
 
 /* ---- live_frames.c: items as they are, frames ---- */
 
-enum live_kind { LIVE_TOTAL, LIVE_CONTROLLERS, LIVE_PARTITIONS, LIVE_QUEUE, LIVE_N_KINDS };
+enum live_kind {
+	LIVE_TOTAL,
+	LIVE_CONTROLLERS,
+	LIVE_PARTITIONS,
+	LIVE_QUEUE,
+	LIVE_HOLDS,
+	LIVE_N_KINDS
+};
 
 #define LIVE_KEY_SIZE 40
 
@@ -296,6 +316,8 @@ struct live {
 	bool full;
 	live_pods_fn *pods;
 	void *pods_arg;
+	proxy_helds_fn *helds;
+	void *helds_arg;
 	struct vipu_fleet_watch fleet_watch;
 	struct list watches;
 	struct loop_timer timer;
@@ -324,7 +346,7 @@ struct live {
 	struct list items[LIVE_N_KINDS];
 	size_t n_items;       /* of all kinds */
 	size_t n_seen, n_put; /* of them in this look: there, new or different */
-	struct map *by_hand, *waiting;
+	struct map *by_hand, *waiting, *held;
 	struct live_item **order; /* the queue, of the last frame */
 	size_t n_order, order_cap;
 	struct live_item **new_order;
@@ -353,6 +375,7 @@ void item_entry(struct live *l, const struct live_entry *entry);
 void item_by_hand(struct live *l, const struct live_controller *at,
 		  const struct vipu_partition *listed);
 void item_waiting(struct live *l, const struct partition_waiting *w);
+void item_held(struct live *l, const struct proxy_held *held);
 void frames_end(struct live *l);
 int frames_snapshot(struct live *l, struct str *ret, struct err *err);
 void frames_drop_snapshot(struct live *l);

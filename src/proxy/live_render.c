@@ -206,6 +206,8 @@ void write_total(struct live_out *o, const void *what)
 	out_open(o, NULL, '{');
 	out_sums(o, &v->total);
 	out_int(o, "waiting", (int64_t)v->n_waiting);
+	if (v->knows_held)
+		out_int(o, "held", (int64_t)v->n_held);
 	out_fits(o, NULL, most);
 	out_close(o, '}');
 }
@@ -476,6 +478,8 @@ void write_waiting(struct live_out *o, const void *what)
 	out_str(o, "reason", partition_why_name(w->why));
 	if (o->l->full) {
 		out_str(o, "message", w->message);
+		if (w->as_of_ms)
+			out_time(o, "asOf", w->as_of_ms);
 		out_str(o, "kind", ask->owner.kind);
 		out_str(o, "name", ask->owner.name);
 	} else {
@@ -487,6 +491,26 @@ void write_waiting(struct live_out *o, const void *what)
 		out_int(o, "limit", limit);
 		out_int(o, "used", used);
 		out_close(o, '}');
+	}
+	out_close(o, '}');
+}
+
+void write_held(struct live_out *o, const void *what)
+{
+	const struct live_held_item *item = what;
+	const struct proxy_held *h = item->held;
+
+	out_open(o, NULL, '{');
+	out_str(o, "key", item->key);
+	out_str(o, "namespace", h->ns);
+	out_owner(o, h->uid);
+	out_int(o, "ipus", h->ipus);
+	out_time(o, "since", h->since_ms);
+	out_str(o, "reason", h->reason);
+	out_str(o, "message", o->l->full ? h->message : h->plain);
+	if (o->l->full) {
+		out_str(o, "kind", h->kind);
+		out_str(o, "name", h->name);
 	}
 	out_close(o, '}');
 }

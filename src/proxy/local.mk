@@ -21,6 +21,7 @@ libproxy_a_SOURCES = \
 	src/proxy/live.c \
 	src/proxy/live_frames.c \
 	src/proxy/live_hand.c \
+	src/proxy/live_held.c \
 	src/proxy/live_history.c \
 	src/proxy/live_render.c \
 	src/proxy/live_steps.c \

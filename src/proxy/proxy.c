@@ -332,6 +332,8 @@ static void start_page(struct proxy *p, const struct proxy_config *config)
 		.full = config->page == PROXY_PAGE_FULL,
 		.pods = config->page == PROXY_PAGE_FULL && config->pods ? pass_pods : NULL,
 		.pods_arg = p,
+		.helds = config->helds,
+		.helds_arg = config->pods_arg,
 	};
 
 	p->pods = lc.pods ? config->pods : NULL;

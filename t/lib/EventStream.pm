@@ -98,7 +98,7 @@ sub take ($self, $event) {
 	$self->{last_id} = $event->{id} if defined $event->{id};
 	if ($event->{event} eq 'snapshot') {
 		$self->{known} = { %$data, order => [ map { $_->{key} } @{ $data->{waiting} } ],
-			map { $_ => by_key($data->{$_}) } qw(controllers partitions waiting) };
+			map { $_ => by_key($data->{$_}) } qw(controllers partitions waiting held) };
 	} elsif ($event->{event} eq 'change') {
 		$self->take_change($data);
 	}
@@ -108,7 +108,7 @@ sub take ($self, $event) {
 sub take_change ($self, $data) {
 	my $known = $self->{known} // die "a change before a snapshot\n";
 	$known->{$_} = $data->{$_} for grep { exists $data->{$_} } qw(time total usage);
-	for my $kind (qw(controllers partitions waiting)) {
+	for my $kind (qw(controllers partitions waiting held)) {
 		for my $key (@{ $data->{drop}{$kind} // [] }) {
 			delete $known->{$kind}{$key} // die "a drop of what isn't there: $kind $key\n";
 			@{ $known->{order} } = grep { $_ ne $key } @{ $known->{order} } if $kind eq 'waiting';

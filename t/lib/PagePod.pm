@@ -108,6 +108,7 @@ sub snapshot (%option) {
 		controllers => [ map { controller($_, $each * $ipus) } 1 .. $controllers ], partitions => \@partitions,
 		waiting => [ { key => '00000000000000aa/0', namespace => 'speech', owner => '00000000000000aa', instance => 0, ipus => 16, priority => 5, since => time_of(-60), startsBy => time_of(1200),
 			reason => 'Quota', message => 'its namespace has as much as it may', quota => { limit => 16, used => 16 }, kind => 'IPUJob', name => 'asks' } ],
+		held => [],
 		steps => [ { n => 1, time => time_of(-5), step => 'made', namespace => 'vision', owner => '00000000000000bb', instance => 0, ipus => 4, controller => 'c1',
 			kind => 'IPUJob', name => 'was-made', id => 'ipu-was-made', message => 'made in 2 s' } ],
 		history => { period => 60, end => time_of(0), points => [ map { [ $_, 0, 0, $total - $_, 1 ] } map { $used * $_ / 60 } 1 .. 60 ] },
@@ -122,6 +123,9 @@ sub small_pod () {
 			since => time_of(-7200), reason => 'PS_ERROR', places => [ { domain => 0, mask => mask(8, 4) } ] },
 		{ key => 'pnew', controller => 'c1', ipus => 8, state => 'creating', external => json_bool(0), id => 'is-new', since => time_of(-1), places => [],
 			namespace => 'graphs', owner => '00000000000000cc', instance => 1, kind => 'Pod', name => 'notebook', reason => 'it was asked for', pods => [] };
+	push @{ $pod->{held} }, { key => '00000000000000dd', namespace => 'chem', owner => '00000000000000dd', ipus => 8, since => time_of(-90), reason => 'HeldByKueue',
+		message => 'Kueue keeps it', kind => 'IPUJob', name => 'is-held' };
+	$pod->{total}{held} = 1;
 	push @{ $pod->{controllers} }, { %{ $pod->{controllers}[0] }, key => 'c2', number => 2, reach => 'no', name => 'gone.example:8090', reason => 'connection refused',
 		label => 'pod2', cordoned => json_bool(1), reserved => [ { domain => 0, mask => mask(16, 16) } ], reservedIPUs => 16 };
 	return $pod;

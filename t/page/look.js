@@ -45,6 +45,8 @@ globalThis.look = {
 		text: look.words(element),
 	})),
 
+	held: () => look.all('[data-held]').map(element => ({ key: element.dataset.held, reason: element.dataset.reason, text: look.words(element) })),
+
 	steps: () => look.all('[data-step]').map(element => ({ n: Number(element.dataset.step), text: look.words(element) })),
 
 	// What has the keyboard.

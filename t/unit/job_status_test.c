@@ -2,6 +2,7 @@
 /*
  * A job's status to JSON and back, its words, and how large it gets.
  */
+#include "job/held.h"
 #include "core/yaml.h"
 #include "job/model.h"
 #include "job/status.h"
@@ -309,6 +310,73 @@ static void test_cut(void)
 	row_end();
 }
 
+/* ---- what is held ---- */
+
+#define SPEC                                                                                       \
+	"jobInstances: 1, ipusPerJobInstance: '4', workers: {template: {spec: {containers: [{name: c, image: i}]}}}"
+#define AT       "2027-01-15T08:00:00Z"
+#define AT_MS    INT64_C(1800000000000)
+#define IS(what) "{type: " what ", status: 'True', lastTransitionTime: '" AT "'}"
+
+static void test_held(void)
+{
+	static const struct held_row {
+		const char *name, *metadata, *spec, *status;
+		int64_t after_ms;
+		const char *reason, *message; /* NULL: it isn't */
+	} rows[] = {
+		{"suspended", "", ", suspend: true",
+		 "conditions: [" IS("Suspended") "], lastMessage: Suspended", 0, "Suspended",
+		 "it asks for no IPUs until it's let go (spec.suspend)"},
+		{"by Kueue", ", labels: {kueue.x-k8s.io/queue-name: q}", ", suspend: true",
+		 "conditions: [" IS("Suspended") "], lastMessage: Suspended", 0, "HeldByKueue",
+		 "Kueue hasn't admitted it: until then it asks for no IPUs"},
+		{"in its status's words", "", ", suspend: true",
+		 "conditions: [" IS("Suspended") "], lastMessage: waiting for its Pods to end", 0,
+		 "Suspended", "waiting for its Pods to end"},
+		{"just made", "", "", "conditions: [" IS("Pending") "], lastMessage: so", 9999,
+		 NULL, NULL},
+		{"not running", "", "", "conditions: [" IS("Pending") "], lastMessage: so", 10000,
+		 "NotRunning", "so"},
+		{"restarting", "", "", "conditions: [" IS("Restarting") "], lastMessage: so", 10000,
+		 "NotRunning", "so"},
+		{"running", "", "", "conditions: [" IS("Running") "], lastMessage: so", 10000, NULL,
+		 NULL},
+		{"suspended when it has ended", "", ", suspend: true",
+		 "conditions: [" IS("Succeeded") "]", 10000, NULL, NULL},
+		{"going", ", deletionTimestamp: '" AT "'", ", suspend: true",
+		 "conditions: [" IS("Suspended") "]", 0, NULL, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct held_row *r = &rows[i];
+		CLEANUP_FREE char *text = xasprintf(
+			"{metadata: {name: j, namespace: n, uid: u%s}, spec: {" SPEC
+			"%s}, status: {%s}}",
+			r->metadata, r->spec, r->status);
+		CLEANUP_YAML struct yaml *y = NULL;
+		struct err err = ERR_INIT;
+		struct job_held held;
+		struct job *job;
+		bool is;
+
+		row_begin("%s", r->name);
+		if (yaml_parse("a row", str_of(text), &y, &err) < 0)
+			bail_out(err.msg);
+		job = decode(yaml_doc(y, 0));
+		is = job_is_held(job, AT_MS + r->after_ms, &held);
+		ok(is == (r->reason != NULL), "held or not");
+		if (is && r->reason) {
+			is_str(held.reason, r->reason, "the reason");
+			is_str(held.message, r->message, "the words");
+			is_int(held.since_ms, AT_MS, "since when");
+			is_int(held.ipus, 4, "how many IPUs");
+		}
+		job_free(job);
+		row_end();
+	}
+}
+
 int main(void)
 {
 	test_status();
@@ -318,5 +386,6 @@ int main(void)
 	test_strange_numbers();
 	test_cut();
 	test_largest();
+	test_held();
 	return done_testing();
 }

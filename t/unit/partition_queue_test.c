@@ -37,6 +37,27 @@ static const char *in_queue(void)
 	return z;
 }
 
+struct as_of {
+	const char *uid;
+	int64_t ms;
+};
+
+static void note_as_of(const struct partition_waiting *w, void *arg)
+{
+	struct as_of *a = arg;
+
+	if (strcmp(w->ask->owner.uid, a->uid) == 0)
+		a->ms = w->as_of_ms;
+}
+
+static int64_t as_of(const char *uid)
+{
+	struct as_of a = {uid, -1};
+
+	partitions_each_waiting(parts, note_as_of, &a);
+	return a.ms;
+}
+
 static bool has_message(const char *uid, const char *part)
 {
 	return strstr(seen(uid).message, part) != NULL;
@@ -366,6 +387,7 @@ static void test_words(void)
 		want(uid, 64);
 	}
 	ok(WITHIN(5000, has_message("w-19", "place 20 in the queue")), "twenty wait");
+	is_int(as_of("w-19"), 0, "its words are as of now");
 	partition_release_all(parts, "w-00");
 	ok(WITHIN(1000, has_message("w-01", "place 1 in the queue")), "the first has gone");
 	for (unsigned i = 1; i < 20; i++) {
@@ -376,7 +398,10 @@ static void test_words(void)
 		is_uint(seen(uid).position, i, "the status has the place of %s", uid);
 	}
 	is_uint(moved, 10, "the first ten are told at once");
+	is_int(as_of("w-01"), 0, "as of now");
+	ok(as_of("w-19") > 0 && as_of("w-19") < clock_wall_ms(), "of the last, others wait");
 	ok(WITHIN(65000, has_message("w-19", "place 19 in the queue")), "the rest within a minute");
+	is_int(as_of("w-19"), 0, "as of now");
 	end();
 }
 

@@ -68,7 +68,7 @@ const list = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1
 let skew = 0; // the daemon's clock less ours
 const now = () => Date.now() + skew;
 const two = (n) => String(n).padStart(2, "0");
-const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}`;
+const clock = (t) => `${two(t.getHours())}:${two(t.getMinutes())}`, second = (t) => `${clock(t)}:${two(t.getSeconds())}`;
 const {format} = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
 const exact = (t) => isNaN(t) ? "" : format(t);
 
@@ -87,7 +87,7 @@ function sayTime(node, iso, ticks) {
 	node.iso = iso;
 	node.at = ticks ? t.getTime() : undefined;
 	fill(node, {datetime: iso, title: exact(t)});
-	return say(node, ticks ? age(now() - t) : `${clock(t)}:${two(t.getSeconds())}`);
+	return say(node, ticks ? age(now() - t) : second(t));
 }
 
 function tick() {
@@ -99,9 +99,9 @@ function tick() {
 
 // Which parts of the page show what a change has.
 const SHOWN = {total: ["totals"], put: ["grid", "queue", "usage", "table"], order: ["queue"], steps: ["steps"], points: ["hours"], usage: ["usage"]};
-const KINDS = ["controllers", "partitions", "waiting"];
+const KINDS = ["controllers", "partitions", "waiting", "held"];
 const pod = {known: false, total: {}, order: [], steps: [], usage: [], history: {period: 60, end: "", points: []},
-	controllers: new Map(), partitions: new Map(), waiting: new Map()};
+	controllers: new Map(), partitions: new Map(), waiting: new Map(), held: new Map()};
 let names = new Map(), limits = ""; // by owner's key and namespace; what may not be seen
 const dirty = {racks: new Set(), partitions: new Set(), parts: new Set()}; // keys, and parts of the page
 let planned = false, byController = new Map();
@@ -132,8 +132,8 @@ function heardTime(iso) {
 	if (!isNaN(t) && Math.abs(t - now()) > 1500) skew = t - Date.now();
 }
 
-function takeSnapshot({controllers, partitions, waiting, ...rest}) {
-	const kinds = {controllers, partitions, waiting}, spaces = [...partitions, ...waiting, ...rest.usage].map((item) => item.namespace);
+function takeSnapshot({controllers, partitions, waiting, held = [], ...rest}) {
+	const kinds = {controllers, partitions, waiting, held}, spaces = [...partitions, ...waiting, ...held, ...rest.usage].map((item) => item.namespace);
 	heardTime(rest.time);
 	touchAll();
 	for (const kind of KINDS) pod[kind] = new Map(kinds[kind].map((item) => [item.key, item]));
@@ -455,24 +455,24 @@ function choose(key) {
 }
 
 // What stands for the one that is chosen: its blocks, or its row's button.
-const openers = () => blocks.get(chosen) ?? [...$$("#waiting button")].filter((node) => node.closest("li").dataset.waiting === chosen);
+const openers = () => blocks.get(chosen) ?? [...$$(".rows button")].filter((node) => node.parentNode.key === chosen);
 
 const podsOf = (p) => p.pods ?? (seen(p)?.pods ?? []).filter((one) => (one.instance ?? p.instance ?? 0) === (p.instance ?? 0));
 
 function showDetails() {
-	const here = pod.partitions.get(chosen) ?? pod.waiting.get(chosen), p = lastChosen = here ?? lastChosen;
+	const here = pod.partitions.get(chosen) ?? [...queue, ...pod.steps].find((item) => keyOf(item) === chosen), p = lastChosen = here ?? lastChosen;
 	if (!p) return;
 	for (const node of openers()) set(node, "aria-expanded", "true");
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? seen(p)?.kind;
-	const rows = p.message !== undefined ? waitingRows(p, here) : [["Owner", [kind, who(p)].join(" ")],
-		["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
-		["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && seen(p)?.message], ["Since", exact(new Date(p.since))],
+	const rows = [["Owner", [kind, who(p)].join(" ")], ["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
+		...p.n ? [["Step", `${p.step}, ${exact(new Date(p.time))}`], ["Controller", c && fullNameOf(c)], ["Why", p.message]]
+		: !p.places ? waitingRows(p, here) : [["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && seen(p)?.message], ["Since", exact(new Date(p.since))],
 		["Ends", p.external || !/active|resetting/.test(p.state) ? "" : p.endsBy ? `by ${exact(new Date(p.endsBy))} at the latest` : "no known end"],
-		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]].filter((row) => row[1]);
+		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]]].filter((row) => row[1]);
 	say($("#details-title"), `${who(p)}, ${ipus(p.ipus)}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
-	title.hidden = ul.hidden = p.external === true || p.message !== undefined;
+	title.hidden = ul.hidden = p.external === true || !p.places;
 	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
@@ -518,6 +518,8 @@ function drawTotals() {
 	say($("#open"), open === numbers.free ? "" : ` · ${open} to have now`);
 	const asked = [...pod.waiting.values()].reduce((sum, item) => sum + item.ipus, 0);
 	say($("#wanted"), asked ? `for ${ipus(asked)}` : "");
+	const held = Math.max(pod.total.held ?? 0, queue.filter((item) => !isQueued(item)).length);
+	say($("#held"), held ? `${held} held, not in the queue` : pod.total.held === undefined && !names.size ? "suspended jobs are not known here" : "");
 	say($("title"), `${numbers.free} free, ${numbers.waiting} waiting – IPUs`);
 }
 
@@ -713,7 +715,8 @@ function comeBack() {
 }
 
 listenToBlocks();
-listenToQueue();
+listenToRows($("#waiting"));
+listenToRows($("#happened"));
 listenToControls();
 document.addEventListener("visibilitychange", comeBack);
 addEventListener("online", comeBack);

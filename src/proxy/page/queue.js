@@ -3,26 +3,40 @@
 // The live page's queue, namespaces and steps: rows that have their place by a transform, so that nothing is laid
 // out anew, or jumps, when one comes or goes. Served in front of page.js, as one module with it (src/proxy/local.mk).
 
-const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota"};
+const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", HeldByKueue: "Held by Kueue", NotRunning: "Not running yet"};
 const reasonOf = (word) => REASONS[word] ?? word.replace(/([a-z])([A-Z])/g, "$1 $2");
 
 // When it's its turn, as far as that is known.
 function turnOf(item) {
-	if (!item.startsBy) return "no known end";
+	if (!item.startsBy) return "not known";
 	const at = new Date(item.startsBy);
 	return at <= now() ? "any minute now" : `by ${clock(at)}${at - now() > 864e5 ? ` on ${at.toLocaleDateString()}` : ""} at the latest`;
 }
 const wordsOf = (item) => (!item.name && seen(item)?.message) || item.message || "no more is known";
-const waitingRows = (item, here) => [["Owner", [item.kind ?? seen(item)?.kind, who(item)].join(" ")], ["Owner's key", item.owner], ["Size", ipus(item.ipus)],
-	["Place", here ? `${pod.order.indexOf(item.key) + 1} of ${pod.order.length}` : "it waits no more"], ["Waits since", exact(new Date(item.since))],
-	["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}`], ["Its turn", here && turnOf(item)], ["Kept", here && keptBlocks().get(item.key)?.where],
-	["Quota", item.quota && `${item.quota.used} of ${ipus(item.quota.limit)} in use`], ["Priority", String(item.priority)]].filter((row) => row[1]);
+const asOf = (item) => item.asOf ? ` (as of ${second(new Date(item.asOf))})` : "";
+
+// The rows: the queue, then what is held; those have no instance.
+let queue = [];
+const isQueued = (item) => item.instance !== undefined;
+const keyOf = (item) => item.n ? `s${item.n}` : item.key;
+
+// Jobs that neither run nor are in the queue (which is what has no state), nor are just being given IPUs, as far as the operator tells, or may be seen; the newest first.
+function heldJobs() {
+	const asking = new Set([...pod.waiting.values(), ...pod.partitions.values()].filter((item) => /^(u|c|res)/.test(item.state)).map((item) => item.owner));
+	const found = new Map([...pod.held.values()].map((item) => [item.owner + item.namespace, item]));
+	for (const [key, item] of names) if (item.held) found.set(key, {...item, ...item.held, key: item.owner});
+	return [...found.values()].filter((item) => !asking.has(item.owner)).sort((a, b) => a.since < b.since ? 1 : -1);
+}
+
+const waitingRows = (item, here) => [["Place", !here ? "it waits no more" : isQueued(item) ? `${queue.indexOf(item) + 1} of ${pod.order.length}` : "not in the queue"],
+	["Since", exact(new Date(item.since))], ["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}${asOf(item)}`], ["Its turn", here && isQueued(item) && turnOf(item)],
+	["Kept", here && keptBlocks().get(item.key)?.where], ["Quota", item.quota && `${item.quota.used} of ${ipus(item.quota.limit)} in use`], ["Priority", item.priority?.toString()]];
 
 const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
 const sayTag = (node, item) => set(say(node, item.namespace ? shadeOf(item.namespace).tag : ""), "class", `tag ${item.namespace ? colourOf(item) : "nobody"}`);
 
 function queueRow(item) {
-	return make("li", {"data-waiting": item.key}, make("b", {class: "position"}),
+	return make("li", {[isQueued(item) ? "data-waiting" : "data-held"]: item.key}, make("b", {class: "position"}),
 		make("button", {class: "who", tabindex: -1}, tagNode(), make("span")), make("b", {class: "size"}),
 		make("p", {class: "why"}, make("b"), " – ", make("small", {class: "unseen"}), make("span")),
 		make("p", {class: "quota", hidden: ""}, make("span", {class: "meter", "aria-hidden": "true"}, make("i")), make("span")),
@@ -42,15 +56,17 @@ function keptBlocks() {
 }
 
 function drawQueue() {
-	const items = pod.order.map((key) => pod.waiting.get(key)), kept = keptBlocks();
+	const items = queue = [...pod.order.map((key) => pod.waiting.get(key)), ...heldJobs()], kept = keptBlocks();
 	let heads = items.filter((item) => kept.has(item.key)), ahead = 0, position = 0;
 	const list = $("#waiting"), said = new Map();
 	list.style.setProperty("--n", items.length);
 	const more = keep(list, items, (item) => item.key, queueRow, (node, item) => {
-		const [place, owner, size, why, quota, last] = node.children;
+		const [place, owner, size, why, quota, last] = node.children, queued = isQueued(item);
+		node.key = item.key;
 		if (node.at !== position) node.style.setProperty("--at", node.at = position);
-		fill(node, {"data-position": ++position, "data-reason": item.reason});
-		say(place, String(position));
+		position++;
+		fill(node, {"data-position": queued ? position : null, "data-reason": item.reason});
+		say(place, queued ? String(position) : "–");
 		say(sayTag(owner.firstChild, item).nextSibling, who(item));
 		say(size, ipus(item.ipus));
 		say(why.firstChild, item.reason === "WaitingInQueue" && heads.length === 1 && heads[0] !== item
@@ -61,45 +77,47 @@ function drawQueue() {
 		// What has been said of another one, such as why a controller is away, isn't said again.
 		const clauses = words.slice(known.length).split("; "), news = clauses.filter((clause) => (said.get(clause) ?? position) === position);
 		for (const clause of clauses) if (!said.has(clause)) said.set(clause, position);
-		say(why.lastChild, [...news, news.length < clauses.length && `${news.length ? "the rest " : ""}as with ${said.get(clauses.find((clause) => !news.includes(clause)))}`].filter(Boolean).join("; "));
+		say(why.lastChild, [...news, news.length < clauses.length && `${news.length ? "the rest " : ""}as with ${said.get(clauses.find((clause) => !news.includes(clause)))}`].filter(Boolean).join("; ") + asOf(item));
 		quota.hidden = !item.quota;
 		if (item.quota) {
 			say(quota.lastChild, `${item.quota.used} of ${ipus(item.quota.limit)} in use`);
 			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
 		}
 		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
-		say(last.firstChild, `its turn: ${turnOf(item)}`);
+		say(last.firstChild, queued ? `its turn: ${turnOf(item)}` : "not in the queue");
 		sayTime(last.children[1], item.since, true);
-		say(last.lastChild, ["", kept.get(item.key)?.where ?? (/^(Quota|Policy)/.test(item.reason) ? "" : line), `priority ${item.priority}`].filter((text, i) => !i || text).join(" · "));
+		say(last.lastChild, queued ? ["", kept.get(item.key)?.where ?? (/^(Quota|Policy|TooL)/.test(item.reason) ? "" : line), `priority ${item.priority}`].filter((text, i) => !i || text).join(" · ") : "");
 		ahead += item.ipus;
 	}, ROWS_AT_ONCE);
 	$("#queue-empty").hidden = items.length > 0;
-	if (list.firstChild && !list.querySelector("[tabindex='0']")) set(list.querySelector("button"), "tabindex", 0);
-	if (pod.waiting.has(chosen) || lastChosen?.message !== undefined && chosen) showDetails();
+	offer(list);
+	if (chosen && !blocks.has(chosen)) showDetails();
 	return more;
 }
 
 // One row at a time is reached by Tab; arrows go on from there.
-function listenToQueue() {
-	const list = $("#waiting");
+function offer(list) {
+	if (list.firstChild && !list.querySelector("[tabindex='0']")) set(list.querySelector("button"), "tabindex", 0);
+}
+
+function listenToRows(list) {
+	const come = (row) => {
+		for (const node of list.querySelectorAll("[tabindex='0']")) set(node, "tabindex", -1);
+		set(row.querySelector("button"), "tabindex", 0).focus();
+	};
 	list.addEventListener("click", (event) => {
 		const row = event.target.closest("li");
-		if (row) comeToRow(row);
-		if (row) choose(row.dataset.waiting);
+		if (row) come(row);
+		if (row) choose(row.key);
 	});
 	list.addEventListener("keydown", (event) => {
 		const row = event.target.closest("li"), to = {ArrowDown: row?.nextSibling, ArrowUp: row?.previousSibling, Home: list.firstChild, End: list.lastChild}[event.key];
 		if (!/^(Arrow(Up|Down)|Home|End)$/.test(event.key) || event.ctrlKey || event.altKey || event.metaKey) return;
 		event.preventDefault();
 		if (!to) return;
-		comeToRow(to);
-		if (chosen) choose(to.dataset.waiting);
+		come(to);
+		if (chosen) choose(to.key);
 	});
-}
-
-function comeToRow(row) {
-	for (const node of $$("#waiting [tabindex='0']")) set(node, "tabindex", -1);
-	set(row.querySelector("button"), "tabindex", 0).focus();
 }
 
 function drawUsage() {
@@ -124,13 +142,15 @@ function drawSteps() {
 	const list = $("#happened"), newest = pod.steps.at(-1)?.n ?? 0, base = list.base ??= newest;
 	list.style.setProperty("--n", newest - base);
 	const more = keep(list, [...pod.steps].reverse(), (step) => step.n, (step) => make("li", {"data-step": step.n}, make("time"),
-		make("b", {class: `step ${step.step}`}, step.step), make("span"), make("small")), (node, step) => {
+		make("b", {class: `step ${step.step}`}, step.step), make("button", {class: "who", tabindex: -1}), make("small")), (node, step) => {
+		node.key = keyOf(step);
 		if (node.at !== step.n) node.style.setProperty("--at", (node.at = step.n) - base);
 		sayTime(node.firstChild, step.time, false);
 		say(node.children[2], who(step));
 		say(node.lastChild, [ipus(step.ipus), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
 	}, ROWS_AT_ONCE);
 	$("#steps-empty").hidden = pod.steps.length > 0;
+	offer(list);
 	return more;
 }
 
