@@ -126,22 +126,29 @@ sub look ($s, $name) {
 	return join ' ', map { "$_=" . version($pods{$_}) . (is_available($pods{$_}) ? '' : '?') } sort keys %pods;
 }
 
-# Killed and started again whenever there is something new to see.
+# Killed and started again whenever there is something new to see. Several things may happen at once: then it ends sooner.
 sub survives ($s) {
 	create($s, 'killed', 4);
 	my $state = look($s, 'killed');
 	change($s, 'killed', '2');
-	my $fewest = 4;
+	my ($fewest, $kills) = (4, 0);
+	my $is_done = sub {
+		my %pods = pods($s, 'killed');
+		return keys %pods == 4 && !grep { version($_) ne '2' || !is_available($_) } values %pods;
+	};
 	for (1 .. 6) {
-		$s->wait_for('something to happen', sub { look($s, 'killed') ne $state });
+		$s->wait_for('something to happen', sub { look($s, 'killed') ne $state || $is_done->() });
+		last if $is_done->();
 		$s->operator->crash;
+		$kills++;
 		$state = look($s, 'killed');
 		my $ready = grep { !/\?/ } split ' ', $state;
 		$fewest = $ready if $ready < $fewest;
 		$s->restart_operator;
 	}
 	my ($then, $others) = watch_update($s, 'killed', 4, '2');
-	cmp_ok($fewest, '>=', 3, 'killed at every step: three of four were always available');
+	cmp_ok($kills, '>=', 3, 'killed at every step');
+	cmp_ok($fewest, '>=', 3, '… three of four were always available');
 	cmp_ok($then, '>=', 3, '… and afterwards');
 	cmp_ok($others, '<=', 5, '… and there were five at most');
 	$s->wait_ready;
