@@ -556,6 +556,10 @@ static void pass(struct loop_work *work, void *arg)
 	int64_t began_us = clock_mono_us();
 
 	(void)work;
+	if (clock_mono_ms() < p->rest_until_ms) {
+		queue_pass_at(p, p->rest_until_ms);
+		return;
+	}
 	p->passes++;
 	put_in_order(p);
 	gather(p, &g);
@@ -583,10 +587,7 @@ static void on_pass_timer(struct loop_timer *timer, void *arg)
 
 void partitions_pass_soon(struct partitions *p)
 {
-	if (clock_mono_ms() < p->rest_until_ms)
-		queue_pass_at(p, p->rest_until_ms);
-	else
-		loop_work_post(&p->pass_work);
+	loop_work_post(&p->pass_work);
 }
 
 static void on_policy_change(void *arg)
