@@ -405,9 +405,9 @@ sub job ($ns, $name, %spec) {
 		spec => { %spec, jobInstances => 1, ipusPerJobInstance => '2', workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } });
 }
 
-sub pod ($ns, $name, $meta, $node = undef) {
+sub pod ($ns, $name, $meta, %spec) {
 	return make("/api/v1/namespaces/$ns/pods", { apiVersion => 'v1', kind => 'Pod', metadata => { %$meta, name => $name },
-		spec => { containers => [ { name => 'c', image => 'x' } ] } });
+		spec => { %spec, containers => [ { name => 'c', image => 'x' } ] } });
 }
 
 sub of_job ($job, $instance) {
@@ -436,7 +436,8 @@ subtest 'names' => sub {
 	pod('team-b', 'liar', { of_job($train, 0) });
 	pod('team-a', 'plain', {});
 	my $paused = job('team-a', 'paused', suspend => JSON::PP::true());
-	my $asks = pod('team-a', 'asks', { labels => { 'graphcore.ai/pod' => 'a' x 32 }, annotations => { 'graphcore.ai/ipus' => '2', 'graphcore.ai/waiting' => 'NoRoom: later' } });
+	my $asks = pod('team-a', 'asks', { labels => { 'graphcore.ai/pod' => 'a' x 32 }, annotations => { 'graphcore.ai/ipus' => '2', 'graphcore.ai/waiting' => 'NoRoom: later' } },
+		schedulingGates => [ { name => 'kueue.x-k8s.io/admission' } ]);
 	set_clock("$dir/clock", 0);
 	my $named = through({ IPU_CLOCK_PAGE => "$dir/clock" });
 	my $before = lists('ipujobs');
@@ -449,6 +450,7 @@ subtest 'names' => sub {
 	is("@{$item{train}}{qw(kind message)}", 'IPUJob waits for 2 IPUs', '... its kind and words');
 	is_deeply([ sort map { "$_->{name} $_->{instance}" } @{ $item{train}{pods} } ], [ 'train-0 0', 'train-1 1' ], '... its Pods, and none of another namespace');
 	is("@{ $item{paused}{held} }{qw(ipus reason message)}", '2 Suspended Not seen by the operator yet', 'what is held, and why');
+	is("@{ $item{asks}{held} }{qw(ipus reason message)}", '2 HeldByKueue Kueue hasn\'t admitted it: until then it asks for no IPUs', '... of Pods, too');
 	like($item{train}{pods}[0]{phase}, qr/^\w+$/, '... with their phase');
 	is($item{asks}{owner}, key_of($asks), 'a Pod\'s key');
 	is("@{$item{asks}}{qw(kind message)}", 'Pod NoRoom: later', '... its kind and words');

@@ -150,6 +150,24 @@ subtest 'files' => sub {
 	cmp_ok($sum, '<', 60 << 10, "$sum bytes in all are under 60 KB");
 };
 
+# What js.awk leaves out says nothing: each row is a script, and what is served of it.
+subtest 'what is left out of a script' => sub {
+	for my $row (
+		[ q{const a = "x  y // z" + 'it\\'s  so'; // this}, q{const a="x  y // z"+'it\\'s  so'} ],
+		[ q{b = `a  ${ c + `d  ${ { e: 1 }.e }  //` }  {f}`;}, q{b=`a  ${c+`d  ${{e:1}.e}  //`}  {f}`} ],
+		[ q{s.replace(/a  [/ "]\/b/g, c / d / e);}, q{s.replace(/a  [/ "]\/b/g,c/d/e)} ],
+		[ 'a = b + +c - -d + e++ - 1;', 'a=b+ +c- -d+e++-1' ],
+		[ 'const f = async (x) => { await x; }, g = (y) => y, h = (x, y) => x in y;', 'const f=async x=>{await x},g=y=>y,h=(x,y)=>x in y' ],
+		[ "for (;;) {\n\tf();\n}\n(g)();\n[h] = i;", "for(;;){f()}\n(g)();[h]=i" ],
+		[ "const a = b\n\t? c\n\t: d;\nlet e = [\n\tf,\n\tg];\nif (a)\n\te();\nelse return `x`;", "const a=b?c:d\nlet e=[f,g]\nif(a)\ne()\nelse return`x`" ],
+		[ 'über = "–" + é;', 'über="–"+é' ],
+	) {
+		my ($script, $served) = @$row;
+		my $out = run([ 'awk', '-f', top_srcdir() . '/src/proxy/page/js.awk' ], stdin => "$script\n", env => { LC_ALL => 'C' })->{out};
+		is($out, "$served\n", $script =~ s/\s+/ /gr);
+	}
+};
+
 subtest 'codings' => sub {
 	for my $case ([ 'gzip', 1 ], [ 'GZIP;q=0.5', 1 ], [ 'x-gzip', 1 ], [ '*', 1 ], [ '*;q=0.1, identity;q=0', 1 ], [ 'gzip;q=1.0, identity;q=1', 1 ],
 		[ '', 0 ], [ 'identity', 0 ], [ 'gzip;q=0', 0 ], [ 'gzip;q=0, *', 0 ], [ 'gzip;q=0.2, identity;q=0.8', 0 ], [ 'br, deflate', 0 ],

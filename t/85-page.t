@@ -12,6 +12,7 @@ use Browser;
 use IpuTest;
 use List::Util qw(sum0);
 use Scenario;
+use Scenario::Annotated;
 use Scenario::Sim;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -108,6 +109,30 @@ subtest 'held, and not in the queue' => sub {
 	$page->press('Escape');
 	$s->delete_job('misfit');
 	$page->wait_for('nothing to be held', '!look.held().length && look.text("#held") === "" && look.totals().free === 32');
+	$page->is_clean('no fault');
+};
+
+subtest 'annotated Pods that are held' => sub {
+	my $ours = { name => 'graphcore.ai/partition' };
+	my %cases = (
+		checked => [ { spec => { schedulingGates => [ { name => 'example.com/checked' } ] } }, 'OtherGates', qr/other scheduling gates/ ],
+		kueued => [ { spec => { schedulingGates => [ { name => 'kueue.x-k8s.io/admission' } ] } }, 'HeldByKueue', qr/Kueue hasn't admitted it/ ],
+		three => [ { ipus => 3 }, 'InvalidAnnotation', qr/power of two/ ],
+	);
+	for my $name (sort keys %cases) {
+		my ($option, $reason, $words) = @{ $cases{$name} };
+		my $pod = Scenario::Annotated::pod_object($s, $name, %$option);
+		unshift @{ $pod->{spec}{schedulingGates} }, $option->{spec}{schedulingGates}[0] if $option->{spec};
+		$s->create('pods', $pod);
+		my $shown = $page->wait_for("$name to be shown", qq{look.held().find(row => row.text.includes("default/$name"))});
+		is($shown->{reason}, $reason, "$name: $reason");
+		like($shown->{text}, $words, '... in words');
+	}
+	is($page->get('look.text("#held")'), '3 held, not in the queue', 'how many there are');
+	$s->patch('pods', 'checked', { spec => { schedulingGates => [$ours] } });
+	wait_block('checked', 'active');
+	$s->delete('pods', $_) for sort keys %cases;
+	$page->wait_for('none to be held', '!look.held().length && look.totals().free === 32 && look.partitions().length === 0');
 	$page->is_clean('no fault');
 };
 

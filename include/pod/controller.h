@@ -14,6 +14,7 @@
 #include "kube/event.h"
 #include "loop/loop.h"
 #include "partition/service.h"
+#include "pod/held.h"
 #include "pod/plan.h"
 
 struct pod_controller;
@@ -40,6 +41,11 @@ void pod_controller_partition_changed(struct pod_controller *c,
 
 /* Pods have been read; otherwise ret_why says what is missing (may be NULL). */
 bool pod_controller_ready(const struct pod_controller *c, struct err *ret_why);
+
+/* Those that are held, also those that wait for IPUs; borrowed until control returns to the loop.
+ * False: they haven't been read yet. */
+typedef void pod_held_fn(const struct pod *pod, const struct job_held *held, void *arg);
+bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg);
 
 /* How many there are by stage. */
 void pod_controller_count(const struct pod_controller *c, size_t ret[POD_STAGES]);

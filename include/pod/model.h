@@ -25,6 +25,7 @@ struct pod {
 	char *partition;        /* gated: NULL, whatever a copy brought along; NULL: none */
 	char *waiting;          /* NULL: it says nothing */
 	char *selector;         /* gated: its node selector, as "key=value\n" each; NULL: none */
+	char *other_gate;       /* the first gate that is another's; NULL: there is none */
 	char *problem;          /* why it can't be served, for people; NULL: it can */
 	uint32_t ipus;          /* 0 with a problem */
 	int32_t priority;       /* spec.priority: the API server has looked up its class */
@@ -33,7 +34,6 @@ struct pod {
 	int64_t start_ms;       /* status.startTime, which its deadline counts from; 0: not yet */
 	int64_t deletion_ms;    /* deleting: when its grace period is over, wall clock */
 	bool gated;             /* our gate is closed */
-	bool gated_by_others;   /* another one is */
 	bool deleting, started; /* started: a node has been chosen for it */
 	bool ended;             /* Succeeded or Failed */
 	bool of_job;            /* a Pod of an IPUJob: that one's controller looks after it */

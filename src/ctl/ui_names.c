@@ -19,6 +19,7 @@
 #include "kube/list.h"
 #include "kube/object.h"
 #include "partition/types.h"
+#include "pod/held.h"
 #include "pod/inject.h"
 #include "pod/model.h"
 
@@ -144,29 +145,45 @@ static void set_message(struct ui_names *n, struct jmut *item, struct str words)
 			(struct str){words.p, str_utf8_cut(words, MAX_MESSAGE)});
 }
 
-/* What the operator itself may not know: where it decides about partitions alone, it sees no jobs.
- */
-static void set_held(struct ui_names *n, struct jmut *item, const struct json *o)
+/* What the operator itself may not know: where it decides about partitions alone, it sees neither
+ * jobs nor Pods. */
+static void set_held(struct ui_names *n, struct jmut *item, const struct job_held *held)
+{
+	struct jmut *out = jmut_object(n->doc);
+	char since[CLOCK_RFC3339_SIZE];
+
+	clock_format(held->since_ms, since);
+	jmut_set_int(n->doc, out, "ipus", held->ipus);
+	jmut_set_str(n->doc, out, "since", since);
+	jmut_set_str(n->doc, out, "reason", held->reason);
+	jmut_set_str(n->doc, out, "message", held->message);
+	jmut_set(n->doc, item, "held", out);
+}
+
+static void see_job(struct ui_names *n, struct jmut *item, const struct json *o)
 {
 	struct str stage = json_str(json_at(o, "status", "launcherStatus", NULL));
-	char since[CLOCK_RFC3339_SIZE];
 	struct job_held held;
-	struct jmut *out;
 	struct job *job;
 
 	if (!item || str_eqz(stage, "Running") || str_eqz(stage, "Completed") ||
 	    str_eqz(stage, "Failed") || job_decode(o, &job, NULL) < 0)
 		return;
-	if (job_is_held(job, clock_wall_ms(), &held)) {
-		clock_format(held.since_ms, since);
-		out = jmut_object(n->doc);
-		jmut_set_int(n->doc, out, "ipus", held.ipus);
-		jmut_set_str(n->doc, out, "since", since);
-		jmut_set_str(n->doc, out, "reason", held.reason);
-		jmut_set_str(n->doc, out, "message", held.message);
-		jmut_set(n->doc, item, "held", out);
-	}
+	if (job_is_held(job, clock_wall_ms(), &held))
+		set_held(n, item, &held);
 	job_free(job);
+}
+
+static void see_pod(struct ui_names *n, struct jmut *item, const struct json *o)
+{
+	struct job_held held;
+	struct pod *pod;
+
+	if (!item || json_get(json_get(o, "spec"), "nodeName") || pod_decode(o, &pod, NULL) < 0)
+		return;
+	if (pod_is_held(pod, 0, clock_wall_ms(), &held))
+		set_held(n, item, &held);
+	pod_free(pod);
 }
 
 static void add_pod(struct ui_names *n, struct jmut *item, const struct json *pod, bool of_job)
@@ -201,12 +218,13 @@ static void on_object(void *arg, const struct json *o)
 	if (n->kind == JOBS) {
 		item = own_item(n, o, JOB_KIND);
 		set_message(n, item, json_str(json_at(o, "status", "lastMessage", NULL)));
-		set_held(n, item, o);
+		see_job(n, item, o);
 	} else if (is_of_job) { /* it names its job, which its user perhaps may not list */
 		add_pod(n, claimed_item(n, o, owner), o, true);
 	} else if (n->kind == PODS) {
 		item = own_item(n, o, POD_KIND);
 		set_message(n, item, kube_annotation(o, POD_ANNOTATION_WAITING));
+		see_pod(n, item, o);
 		add_pod(n, item, o, false);
 	}
 }

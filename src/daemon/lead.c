@@ -206,22 +206,31 @@ struct held_taker {
 	void *arg;
 };
 
-static void pass_held(const struct job *job, const struct job_held *held, void *arg)
+static void pass_held(const struct held_taker *to, struct proxy_held whose,
+		      const struct job_held *held)
 {
-	const struct held_taker *to = arg;
-	const struct proxy_held same = {
-		.uid = job->uid,
-		.ns = job->ns,
-		.kind = JOB_KIND,
-		.name = job->name,
-		.ipus = held->ipus,
-		.since_ms = held->since_ms,
-		.reason = held->reason,
-		.message = held->message,
-		.plain = held->plain,
-	};
+	whose.ipus = held->ipus;
+	whose.since_ms = held->since_ms;
+	whose.reason = held->reason;
+	whose.message = held->message;
+	whose.plain = held->plain;
+	to->fn(to->arg, &whose);
+}
 
-	to->fn(to->arg, &same);
+static void pass_held_job(const struct job *job, const struct job_held *held, void *arg)
+{
+	pass_held(arg,
+		  (struct proxy_held){
+			  .uid = job->uid, .ns = job->ns, .kind = JOB_KIND, .name = job->name},
+		  held);
+}
+
+static void pass_held_pod(const struct pod *pod, const struct job_held *held, void *arg)
+{
+	pass_held(arg,
+		  (struct proxy_held){
+			  .uid = pod->uid, .ns = pod->ns, .kind = POD_KIND, .name = pod->name},
+		  held);
 }
 
 bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg)
@@ -229,7 +238,8 @@ bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg)
 	const struct daemon *d = arg;
 	struct held_taker to = {fn, fn_arg};
 
-	return d->jobs && job_controller_each_held(d->jobs, pass_held, &to);
+	return d->jobs && job_controller_each_held(d->jobs, pass_held_job, &to) &&
+	       pod_controller_each_held(d->pods, pass_held_pod, &to);
 }
 
 static struct job_controller *make_jobs(struct daemon *d)

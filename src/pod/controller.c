@@ -369,6 +369,30 @@ void pod_controller_partition_changed(struct pod_controller *c, const struct par
 	kube_workqueue_add(c->queue, str_of(owner->uid));
 }
 
+static int64_t active_since(const struct pod_controller *c, const struct pod *pod)
+{
+	struct partition_service *ps = c->opts.partitions;
+	struct partition_status part;
+
+	ps->ops->get_status(ps, pod->uid, 0, &part);
+	return part.state == PARTITION_STATE_ACTIVE ? part.since_ms : 0;
+}
+
+bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg)
+{
+	struct kube_store_iter it = kube_store_iter(c->pods);
+	int64_t now_ms = clock_wall_ms();
+	struct job_held held;
+
+	while (c->started && kube_store_next(&it)) {
+		const struct pod *pod = it.item;
+
+		if (!pod->started && pod_is_held(pod, active_since(c, pod), now_ms, &held))
+			fn(pod, &held, arg);
+	}
+	return c->started;
+}
+
 void pod_controller_count(const struct pod_controller *c, size_t ret[POD_STAGES])
 {
 	struct kube_store_iter it = kube_store_iter(c->pods);

@@ -8,12 +8,14 @@ libpod_a_SOURCES = \
 	include/pod/model.h \
 	include/pod/plan.h \
 	include/pod/controller.h \
+	include/pod/held.h \
 	src/pod/internal.h \
 	src/pod/annotation.c \
 	src/pod/parts.h \
 	src/pod/strip.c \
 	src/pod/init.c \
 	src/pod/inject.c \
+	src/pod/held.c \
 	src/pod/model.c \
 	src/pod/plan.c \
 	src/pod/tell.c \

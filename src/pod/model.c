@@ -31,10 +31,12 @@ static void find_gates(struct pod *pod, const struct json *gates)
 	struct json_iter it = json_iter(gates);
 
 	while (json_next(&it)) {
-		if (str_eqz(json_str(json_get(it.value, "name")), POD_GATE))
+		struct str name = json_str(json_get(it.value, "name"));
+
+		if (str_eqz(name, POD_GATE))
 			pod->gated = true;
-		else
-			pod->gated_by_others = true;
+		else if (!pod->other_gate)
+			pod->other_gate = str_dup(name);
 	}
 }
 
@@ -125,6 +127,7 @@ void pod_free(struct pod *pod)
 	free(pod->partition);
 	free(pod->waiting);
 	free(pod->selector);
+	free(pod->other_gate);
 	free(pod->problem);
 	free(pod);
 }
@@ -137,7 +140,7 @@ bool pod_equal(const struct pod *a, const struct pod *b)
 	       same(a->problem, b->problem) && a->ipus == b->ipus && a->priority == b->priority &&
 	       a->deadline_ms == b->deadline_ms && a->created_ms == b->created_ms &&
 	       a->start_ms == b->start_ms && a->deletion_ms == b->deletion_ms &&
-	       a->gated == b->gated && a->gated_by_others == b->gated_by_others &&
+	       a->gated == b->gated && same(a->other_gate, b->other_gate) &&
 	       a->deleting == b->deleting && a->started == b->started && a->ended == b->ended &&
 	       a->of_job == b->of_job;
 }

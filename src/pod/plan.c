@@ -250,7 +250,7 @@ static void plan_gated(struct work *w)
 			w, "TokenTaken",
 			"another Pod has the same label " POD_LABEL
 			": this one was made without the webhook, as a copy, and gets no IPUs");
-	} else if (pod->gated_by_others) {
+	} else if (pod->other_gate) {
 		wait_because(w, "OtherGates", "waiting for its other scheduling gates to open");
 		w->out->warning = false;
 		give_back(w);

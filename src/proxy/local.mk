@@ -38,13 +38,13 @@ libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
 proxy_ldadd = libproxy.a $(partition_ldadd)
 
 # The page's files as they are served, and these compressed ahead of time: page.js is hours.js, queue.js and page.js, one behind
-# the other; what *.sed says is left out.
+# the other; what *.sed and js.awk say is left out.
 page_folder = src/proxy/page
 page_files = $(page_folder)/index.html $(page_folder)/page.css $(page_folder)/hours.js $(page_folder)/queue.js \
-	$(page_folder)/page.js $(page_folder)/icon.svg $(page_folder)/html.sed $(page_folder)/css.sed $(page_folder)/js.sed
+	$(page_folder)/page.js $(page_folder)/icon.svg $(page_folder)/html.sed $(page_folder)/css.sed $(page_folder)/js.awk
 dist_noinst_DATA = $(page_files)
 CLEANFILES += src/proxy/page_text.c
-page_bytes = (cd $(srcdir)/$(page_folder) && cat $(2) | sed -f $(1).sed) >$@.text && gzip -9 -n -c $@.text >$@.gz && \
+page_bytes = (cd $(srcdir)/$(page_folder) && cat $(2) | LC_ALL=C $(if $(filter js,$(1)),$(AWK) -f js.awk,sed -f $(1).sed)) >$@.text && gzip -9 -n -c $@.text >$@.gz && \
 	$(call c_bytes,$@.text,page_$(3)) && $(call c_bytes,$@.gz,page_$(3)_gz)
 src/proxy/page_text.c: $(page_files) src/proxy/local.mk
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \

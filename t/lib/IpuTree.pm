@@ -54,8 +54,9 @@ sub page_text {
 	my ($kind) = map { s/svg/html/r } $name =~ /(\w+)$/;
 	my @files = ($name eq 'page.js' ? qw(hours.js queue.js) : (), $name);
 	my $folder = top_srcdir() . '/src/proxy/page';
-	open(my $in, '-|', 'sh', '-c', 'cd "$1" && shift && sed=$1 && shift && cat "$@" | sed -f "$sed"', 'sh', $folder, "$kind.sed", @files)
-		or die "sed: $!\n";
+	my @filter = $kind eq 'js' ? qw(awk -f js.awk) : ('sed', '-f', "$kind.sed");
+	open(my $in, '-|', 'sh', '-c', 'cd "$1" && shift && filter="$1 $2 $3" && shift 3 && cat "$@" | LC_ALL=C $filter', 'sh', $folder, @filter, @files)
+		or die "$filter[0]: $!\n";
 	local $/;
 	return scalar <$in>;
 }

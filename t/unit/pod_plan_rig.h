@@ -75,7 +75,7 @@ static inline void see_pod(const struct world *w, struct sight *s)
 		.problem = w->bad ? TEXT("must be a power of two") : NULL,
 		.ipus = w->bad ? 0 : 4,
 		.gated = w->kind == BEHIND_GATE,
-		.gated_by_others = w->others,
+		.other_gate = w->others ? (char *)(uintptr_t)"example.com/other" : NULL,
 		.deleting = w->deleting,
 		.deletion_ms = w->deleting ? NOW - (w->stuck ? 61000 : 0) : 0,
 		.started = w->started,

@@ -4,6 +4,8 @@
  */
 #include "pod_plan_rig.h"
 
+#include "pod/held.h"
+
 #define G  .kind = BEHIND_GATE
 #define O  .kind = OPENED, .opened_with = 1, .started = true
 #define S  .kind = ON_ITS_OWN, .started = true
@@ -345,11 +347,114 @@ static void test_stages(void)
 		is_str(pod_stage_name(pod_stage(&stages[i].pod)), stages[i].stage, "stage %zu", i);
 }
 
+/* ---- what is held ---- */
+
+#define MADE_MS 1700000000000
+
+struct held_row {
+	const char *name;
+	struct pod pod;
+	int64_t active_ms, after_ms;
+	const char *reason, *message; /* NULL: it isn't held */
+};
+
+static void test_held_row(const struct held_row *r)
+{
+	struct pod pod = r->pod;
+	int64_t active_ms = r->active_ms ? MADE_MS + r->active_ms : 0;
+	struct job_held held;
+	bool is;
+
+	row_begin("held: %s", r->name);
+	pod.created_ms = MADE_MS;
+	pod.ipus = 4;
+	is = pod_is_held(&pod, active_ms, MADE_MS + r->after_ms, &held);
+	ok(is == (r->reason != NULL), "held or not");
+	if (is && r->reason) {
+		is_str(held.reason, r->reason, "the reason");
+		is_str(held.message, r->message, "the words");
+		ok(held.plain && held.plain[0], "and some in which nothing is named");
+		is_int(held.since_ms, active_ms ? active_ms : MADE_MS, "since when");
+		is_int(held.ipus, 4, "how many IPUs");
+	}
+	row_end();
+}
+
+static void test_held(void)
+{
+	const struct held_row held_rows[] = {
+		{"another gate",
+		 {.gated = true, .other_gate = TEXT("example.com/checked")},
+		 0,
+		 0,
+		 "OtherGates",
+		 "it asks for no IPUs until its other scheduling gates are open"},
+		{"another gate, and none of ours",
+		 {.other_gate = TEXT("example.com/checked")},
+		 0,
+		 0,
+		 "OtherGates",
+		 "it asks for no IPUs until its other scheduling gates are open"},
+		{"Kueue's gate",
+		 {.gated = true, .other_gate = TEXT("kueue.x-k8s.io/admission")},
+		 0,
+		 0,
+		 "HeldByKueue",
+		 "Kueue hasn't admitted it: until then it asks for no IPUs"},
+		{"a bad annotation",
+		 {.gated = true, .problem = TEXT("must be a power of two")},
+		 0,
+		 0,
+		 "InvalidAnnotation",
+		 "must be a power of two"},
+		{"held back",
+		 {.gated = true, .waiting = TEXT("NameConflict: so it is")},
+		 0,
+		 0,
+		 "HeldBack",
+		 "NameConflict: so it is"},
+		{"just made", {.gated = true}, 0, 9999, NULL, NULL},
+		{"made, and nothing came of it",
+		 {.gated = true},
+		 0,
+		 10000,
+		 "NotRunning",
+		 "it isn't in the queue for IPUs"},
+		{"its gate is being opened",
+		 {.gated = true, .waiting = TEXT("WaitingForIPUs: so")},
+		 90000,
+		 99999,
+		 NULL,
+		 NULL},
+		{"... and isn't opened",
+		 {.gated = true, .waiting = TEXT("NameConflict: so")},
+		 90000,
+		 100000,
+		 "HeldBack",
+		 "NameConflict: so"},
+		{"a node is looked for", {.partition = TEXT("p1")}, 90000, 99999, NULL, NULL},
+		{"... and not found",
+		 {.partition = TEXT("p1")},
+		 90000,
+		 100000,
+		 "NotRunning",
+		 "no node has been chosen for it"},
+		{"has its node", {.partition = TEXT("p1"), .started = true}, 0, 100000, NULL, NULL},
+		{"has ended", {.ended = true}, 0, 100000, NULL, NULL},
+		{"is being deleted", {.gated = true, .deleting = true}, 0, 100000, NULL, NULL},
+		{"is a job's", {.gated = true, .of_job = true}, 0, 100000, NULL, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(held_rows) / sizeof(held_rows[0]); i++)
+		test_held_row(&held_rows[i]);
+}
+
 int main(void)
 {
 	test_rows();
 	test_details();
 	test_limits();
 	test_stages();
+	test_held();
 	return done_testing();
 }

@@ -12,6 +12,7 @@
 #define CONTROLLERS 16
 #define PARTITIONS  1000
 #define WAITING     200
+#define HELD        10000
 #define LOOKS       200
 #define SLOW        8
 
@@ -104,8 +105,9 @@ static int compare_us(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Looks, each after a change where there is one to make. */
-static void measure(const char *what, bool rendering, void (*change)(unsigned i), int64_t most_us)
+/* Looks, each after a change where there is one to make. Returns the median. */
+static int64_t measure(const char *what, bool rendering, void (*change)(unsigned i),
+		       int64_t most_us)
 {
 	static int64_t took[LOOKS];
 
@@ -126,6 +128,7 @@ static void measure(const char *what, bool rendering, void (*change)(unsigned i)
 	     what, took[0], took[LOOKS / 2], took[LOOKS * 95 / 100], took[LOOKS - 1]);
 	ok(took[LOOKS / 2] < most_us * SLOW, "%s: %" PRId64 " us at most, on a free machine", what,
 	   most_us);
+	return took[LOOKS / 2];
 }
 
 /* One that goes, and one that comes. */
@@ -169,8 +172,87 @@ static void test_looks(bool full)
 	row_end();
 }
 
+/* ---- what is held ---- */
+
+static struct proxy_held all_held[HELD];
+static char held_uids[HELD][16];
+
+static bool tell_held(void *arg, proxy_held_fn *fn, void *fn_arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < HELD; i++)
+		fn(fn_arg, &all_held[i]);
+	return true;
+}
+
+/* Made from..: each is that much newer than the one before, or, with 0, as chance has it, in
+ * seconds that many share. */
+static void make_held(int64_t newer_ms)
+{
+	uint64_t chance = 1;
+
+	for (size_t i = 0; i < HELD; i++) {
+		chance = chance * 6364136223846793005 + 1442695040888963407;
+		snprintf(held_uids[i], sizeof(held_uids[i]), "%08x",
+			 (unsigned)(chance >> 32) << 14 | (unsigned)i);
+		all_held[i] = (struct proxy_held){
+			.uid = held_uids[i],
+			.ns = "team",
+			.kind = "IPUJob",
+			.name = held_uids[i],
+			.ipus = 4,
+			.since_ms = 1700000000000 +
+				    (newer_ms ? (int64_t)i * newer_ms
+					      : (int64_t)(chance >> 40) % 300 * 1000),
+			.reason = "Suspended",
+			.message = "Suspended",
+			.plain = "it asks for no IPUs until it's let go (spec.suspend)",
+		};
+	}
+}
+
+static int compare_held(const void *a, const void *b)
+{
+	const struct proxy_held *x = a, *y = b;
+
+	if (x->since_ms != y->since_ms)
+		return x->since_ms > y->since_ms ? -1 : 1;
+	return strcmp(x->uid, y->uid);
+}
+
+/* In any order that they are told in it's the same ones. Returns what a look costs. */
+static int64_t test_held(int64_t newer_ms, const char *order)
+{
+	int64_t took_us;
+	struct err err = ERR_INIT;
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	char id[LIVE_ID_SIZE];
+	struct str text;
+	size_t newest = 0;
+
+	row_begin("%d are held, %s", HELD, order);
+	live_begin(true);
+	live->helds = tell_held;
+	make_held(newer_ms);
+	took_us = measure("nothing is different", true, NULL, 2500);
+	ok(live_snapshot(live, &text, id, &err) == 0 && json_parse(text, &doc, &err) == 0,
+	   "a snapshot");
+	is_int(json_int(json_at(json_root(doc), "total", "held", NULL), 0), HELD,
+	       "all are counted");
+	qsort(all_held, HELD, sizeof(all_held[0]), compare_held);
+	is_uint(json_len(json_get(json_root(doc), "held")), LIVE_HELD, "%d are listed", LIVE_HELD);
+	for (size_t i = 0; i < LIVE_HELD; i++)
+		newest += item_where(doc, "held", "name", all_held[i].name) != NULL;
+	is_uint(newest, LIVE_HELD, "the newest of them");
+	live_end();
+	row_end();
+	return took_us;
+}
+
 int main(void)
 {
+	int64_t least_us, most_us;
+
 	begin_all();
 	if (!WITHIN(20000, synced && partitions_count_fits(parts, 64) == CONTROLLERS))
 		bail_out("the controllers");
@@ -183,6 +265,11 @@ int main(void)
 	is_uint(partitions_waiting(parts), WAITING, "%d wait", WAITING);
 	test_looks(false);
 	test_looks(true);
+	least_us = test_held(-1, "the newest first");
+	most_us = test_held(1, "the oldest first");
+	ok(most_us < 2 * least_us,
+	   "each of them newer than all before: %" PRId64 " us, not %" PRId64, most_us, least_us);
+	test_held(0, "as chance has it");
 	end_all();
 	return done_testing();
 }
