@@ -80,6 +80,10 @@ my @wrong = (
 		"spec.workersPerJobInstance: Invalid value: 3 workers can't have equally many of the 4 IPUs"],
 	['a label', 's/(?=      spec:)/      metadata: {labels: {example.com\/a.b: x y}}\n/', '10:27',
 		'spec.workers.template.metadata.labels[example.com/a.b]: Invalid value: must be at most 63'],
+	['a label of the job', 's/(?=  name:)/  labels: {team: a b}\n/', '4:12', 'metadata.labels[team]: Invalid value: must be at most 63'],
+	['... its key', 's/(?=  name:)/  labels: {a b: c}\n/', '4:12', 'metadata.labels[a b]: Invalid value: must be a name of at most 63'],
+	['... no string', 's/(?=  name:)/  labels:\n    n: 1\n/', '5:5', 'metadata.labels[n]: Invalid value: must be a string'],
+	['an annotation of the job', 's/(?=  name:)/  annotations: {a\/b\/c: any thing}\n/', '4:17', 'metadata.annotations[a/b/c]: Invalid value: must be a name'],
 	['a name', 's/good/Good/', '4:3', 'metadata.name: Invalid value: must be small letters'],
 	['a field at the top that is misspelt', 's/spec:/x: 1\nspecs: {}\nspec:/', '5:1', 'x: Forbidden: an IPUJob has no such field: the API server drops it'],
 	['... the next', 's/spec:/x: 1\nspecs: {}\nspec:/', '6:1', 'specs: Forbidden: an IPUJob has no such field: did you mean spec?'],
@@ -101,6 +105,35 @@ subtest 'what is wrong' => sub {
 		is($result->{status}, 1, '... status 1');
 		is($result->{err}, "ipuctl: 1 of 1 can't be accepted\n", '... said in one line');
 	}
+};
+
+# Legal, since a newer Kubernetes may have the field: change, place, field and words.
+my $no_such = 'a Pod of Kubernetes \d\.\d+ has no such field: ';
+my @doubtful = (
+	['in the template', 's/(?=      spec:)/      metdata: {}\n/', '10:7', 'spec.workers.template.metdata', 'did you mean metadata?'],
+	['in the Pod', 's/(?=        containers)/        hostnetwork: true\n/', '11:9', 'spec.workers.template.spec.hostnetwork', 'did you mean hostNetwork?'],
+	['in a container', 's/\z/          imagePullPolciy: Never\n/', '14:11', 'spec.workers.template.spec.containers[0].imagePullPolciy', 'did you mean imagePullPolicy?'],
+	['deeper', 's/\z/          resources: {limit: {cpu: 4}}\n/', '14:23', 'spec.workers.template.spec.containers[0].resources.limit', 'did you mean limits?'],
+	['that no other is like', 's/(?=        containers)/        parallelism: 2\n/', '11:9', 'spec.workers.template.spec.parallelism', "an API server that doesn't know it drops it"],
+	["in the launcher's variables", 's/(?=  workers:)/  launcher: {command: [x], env: [{name: a, vaule: b}]}\n/', '8:44', 'spec.launcher.env[0].vaule', 'did you mean value?'],
+);
+
+subtest 'fields that no Pod has' => sub {
+	for my $case (@doubtful) {
+		my ($what, $change, $place, $path, $words) = @$case;
+		my $text = $good;
+		eval "\$text =~ $change; 1" or die $@;
+		my $file = manifest($text);
+		my $result = validate($file);
+		like($result->{out}, qr/\A\Q$file:$place\E: warning: \Q$path\E: $no_such\Q$words\E\n\Q$file\E: IPUJob good is valid\n\z/, "$what: a warning with its place")
+			or diag($result->{out});
+		is($result->{status}, 0, '... and no error');
+	}
+	my $file = manifest($good =~ s/containers/contianers/r);
+	my $result = validate($file);
+	is($result->{status}, 1, 'one that was needed');
+	like($result->{out}, qr/error: \Qspec.workers.template.spec.containers: Required value: is required\E$/m, '... is missing');
+	like($result->{out}, qr/^\Q$file:11:9: warning: spec.workers.template.spec.contianers\E: $no_such\Qdid you mean containers?\E$/m, '... and there by another name');
 };
 
 subtest 'of another version or kind' => sub {
@@ -193,6 +226,10 @@ subtest 'annotated Pods' => sub {
 	is(validate($file)->{out}, "$file: Deployment many is valid\n", 'the template of a Deployment');
 	$file = manifest($deployment =~ s/"2"/"3"/r);
 	like(validate($file)->{out}, qr/^\Q$file:9:9: error: spec.template.metadata.annotations[graphcore.ai\/ipus]: \E/m, '... with its place');
+	$file = manifest($pod =~ s/image:/iamge:/r);
+	like(validate($file)->{out}, qr/^\Q$file:10:5: warning: spec.containers[0].iamge\E: $no_such\Qdid you mean image?\E$/m, 'a field that no Pod has');
+	$file = manifest($deployment =~ s/image:/iamge:/r);
+	like(validate($file)->{out}, qr/^\Q$file\E:\d+:\d+: warning: \Qspec.template.spec.containers[0].iamge\E: $no_such/m, '... in a template');
 	$file = manifest($deployment =~ s/ipus: "2"/other: "2"/r);
 	is(validate($file)->{status}, 1, 'one that asks for none is not looked at');
 };

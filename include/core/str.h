@@ -45,6 +45,11 @@ struct str str_parameter(struct str params, const char *name);
 /* Their q in thousandths (RFC 9110, 12.4.2): 1000 where none is given, 0 where it can't be read. */
 unsigned str_weight(struct str params);
 
+/* How many letters must be changed, added or left out to make one of the other (Levenshtein),
+ * whatever their case; of what is longer than any name, more than can be a slip. */
+size_t str_distance(struct str a, struct str b);
+#define STR_MISSPELT 2 /* two slips are one name misspelt, three are another name */
+
 /* Whole string as a decimal number within [min, max]; no sign but '-', no spaces. */
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err);
 

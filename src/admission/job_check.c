@@ -167,6 +167,8 @@ static void look(struct job_look *l, const struct json *before)
 	struct noted n = {.out = l->out};
 
 	check_name(l, kube_name(named));
+	if (!l->was)
+		job_look_at_metadata(l);
 	job_validate(named, note, &n);
 	if (before)
 		job_validate_update(before, l->object, admission_report, l->out);

@@ -31,6 +31,9 @@ bool job_look_is_new(const struct job_look *l, const char *path);
 void job_look_at_sizes(const struct job_look *l);
 /* job_template.c: what Kubernetes would refuse in the Pods, at the template's path. */
 void job_look_at_template(const struct job_look *l);
+/* Its own labels and annotations: the API server says so before the webhook is asked, and nobody
+ * else where there is no API server. */
+void job_look_at_metadata(const struct job_look *l);
 /* job_names.c: whose names come twice, or are the operator's. */
 void job_look_at_names(const struct job_look *l);
 /* job_warn.c, job_warn_pod.c: legal, but unwise. */

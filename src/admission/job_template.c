@@ -2,7 +2,7 @@
 /*
  * The Pod template by its fields: what every Kubernetes version refuses in a Pod, said at the
  * template's path. No field is asked for that Kubernetes doesn't ask for, and none is unknown: what
- * isn't in these tables is the server-side dry run's.
+ * isn't in these tables is the server-side dry run's. And the labels of the job itself.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -428,6 +428,8 @@ static void check_map(const struct job_look *l, const char *path, const struct j
 {
 	struct json_iter it = json_iter(map);
 
+	if (!is_absent(map) && json_type(map) != JSON_OBJECT)
+		admission_problem(l->out, path, "Invalid", "must be an object");
 	if (json_type(map) != JSON_OBJECT)
 		return;
 	while (json_next(&it)) {
@@ -442,11 +444,21 @@ static void check_map(const struct job_look *l, const char *path, const struct j
 				"must be a name of at most 63 letters, digits, \"-\", "
 				"\"_\" and \".\", with a domain and \"/\" before it or not, "
 				"such as \"app\" or \"example.com/app\"");
+		if (json_type(it.value) != JSON_STRING)
+			admission_problem(l->out, at, "Invalid", "must be a string");
 		if (labels && value.len && !is_name_part(value))
 			admission_problem(l->out, at, "Invalid",
 					  "must be at most 63 letters, digits, \"-\", \"_\" and "
 					  "\".\", and begin and end with a letter or digit");
 	}
+}
+
+void job_look_at_metadata(const struct job_look *l)
+{
+	const struct json *meta = json_get(l->object, "metadata");
+
+	check_map(l, "metadata.labels", json_get(meta, "labels"), true);
+	check_map(l, "metadata.annotations", json_get(meta, "annotations"), false);
 }
 
 void job_look_at_template(const struct job_look *l)

@@ -6,6 +6,7 @@
  */
 #include "core/str.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,36 @@ unsigned str_weight(struct str params)
 		n = n * 10 + (i < q.len ? (unsigned)(q.p[i] - '0') : 0);
 	}
 	return n > 1000 ? 1000 : n;
+}
+
+#define MAX_TYPED 40
+
+size_t str_distance(struct str a, struct str b)
+{
+	size_t row[MAX_TYPED + 1];
+
+	if (a.len > MAX_TYPED || b.len > MAX_TYPED)
+		return MAX_TYPED;
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t corner = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			bool same = tolower((unsigned char)a.p[i - 1]) ==
+				    tolower((unsigned char)b.p[j - 1]);
+			size_t best = corner + !same;
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			corner = row[j];
+			row[j] = best;
+		}
+	}
+	return row[b.len];
 }
 
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err)

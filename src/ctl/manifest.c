@@ -14,6 +14,7 @@
 #include "admission/job.h"
 #include "job/model.h"
 #include "kube/object.h"
+#include "pod/fields.h"
 
 #define MAX_POINTER ((size_t)4 << 10)
 
@@ -236,6 +237,13 @@ enum ctl_object_kind ctl_object_kind(const struct json *object, const struct jso
 
 /* ---- judging ---- */
 
+/* Newer API servers may know it. */
+static void on_unknown(void *findings, const char *path, const char *kind, const char *words)
+{
+	(void)kind;
+	admission_warn(findings, "%s: %s", path, words);
+}
+
 void ctl_judge_job(struct jmut_doc *doc, const struct json *job, struct admission_findings *f,
 		   struct jmut **ret)
 {
@@ -250,6 +258,10 @@ void ctl_judge_job(struct jmut_doc *doc, const struct json *job, struct admissio
 		return;
 	}
 	job_unknown_fields(job, admission_report, f);
+	pod_unknown_fields(json_at(job, "spec", "workers", "template", NULL), "PodTemplateSpec",
+			   "spec.workers.template", on_unknown, f);
+	pod_unknown_fields(json_at(job, "spec", "launcher", "env", NULL), "EnvVar",
+			   "spec.launcher.env", on_unknown, f);
 	if (admission_job_default(doc, NULL, job, NULL) < 0)
 		return;
 	*ret = jmut_root(doc);
@@ -281,6 +293,7 @@ void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const char *pat
 	int result = pod_inject(doc, pod, token, settings ? settings : &defaults, on_warning, &in,
 				&err);
 
+	pod_unknown_fields(pod, path[0] ? "PodTemplateSpec" : "Pod", path, on_unknown, f);
 	*ret = result > 0 ? jmut_root(doc) : NULL;
 	if (result >= 0)
 		return;

@@ -389,42 +389,10 @@ static struct str name_below(struct str parent, const struct field *f)
 	return str_of(f->path + parent.len);
 }
 
-#define MAX_TYPED 40
-
-/* How many letters must be changed, added or left out to make one of the other (Levenshtein),
- * whatever their case. */
-static size_t distance(struct str a, struct str b)
-{
-	size_t row[MAX_TYPED + 1];
-
-	if (a.len > MAX_TYPED || b.len > MAX_TYPED)
-		return MAX_TYPED;
-	for (size_t j = 0; j <= b.len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a.len; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b.len; j++) {
-			bool same = tolower((unsigned char)a.p[i - 1]) ==
-				    tolower((unsigned char)b.p[j - 1]);
-			size_t best = corner + !same;
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			corner = row[j];
-			row[j] = best;
-		}
-	}
-	return row[b.len];
-}
-
 /* Whether it's a field; else *ret_near is the one that was meant, or empty. */
 static bool is_field(const struct table *t, struct str parent, struct str key, struct str *ret_near)
 {
-	size_t least = 3; /* two slips are one name misspelt, three are another name */
+	size_t least = STR_MISSPELT + 1;
 
 	*ret_near = STR_NULL;
 	for (size_t i = 0; i < t->n; i++) {
@@ -434,8 +402,8 @@ static bool is_field(const struct table *t, struct str parent, struct str key, s
 			continue;
 		if (str_eq(name, key))
 			return true;
-		if (distance(name, key) < least) {
-			least = distance(name, key);
+		if (str_distance(name, key) < least) {
+			least = str_distance(name, key);
 			*ret_near = name;
 		}
 	}

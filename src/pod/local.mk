@@ -5,12 +5,15 @@
 noinst_LIBRARIES += libpod.a
 libpod_a_SOURCES = \
 	include/pod/inject.h \
+	include/pod/fields.h \
 	include/pod/model.h \
 	include/pod/plan.h \
 	include/pod/controller.h \
 	include/pod/held.h \
 	src/pod/internal.h \
 	src/pod/annotation.c \
+	src/pod/fields.c \
+	src/pod/fields_table.h \
 	src/pod/parts.h \
 	src/pod/strip.c \
 	src/pod/init.c \
@@ -24,9 +27,11 @@ libpod_a_SOURCES = \
 libpod_a_CPPFLAGS = $(AM_CPPFLAGS)
 pod_ldadd = libpod.a $(job_ldadd)
 
-pod_tests = t/unit/pod_inject_test t/unit/pod_rdma_test t/unit/pod_plan_test \
+pod_tests = t/unit/pod_fields_test t/unit/pod_inject_test t/unit/pod_rdma_test t/unit/pod_plan_test \
 	t/unit/pod_plan_all_test t/unit/pod_controller_test
 check_PROGRAMS += $(pod_tests)
+t_unit_pod_fields_test_SOURCES = t/unit/pod_fields_test.c t/unit/tap.h
+t_unit_pod_fields_test_LDADD = $(pod_ldadd)
 t_unit_pod_inject_test_SOURCES = t/unit/pod_inject_test.c t/unit/tap.h
 t_unit_pod_inject_test_LDADD = $(pod_ldadd)
 t_unit_pod_rdma_test_SOURCES = t/unit/pod_rdma_test.c t/unit/tap.h

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The rules on Pod templates against a real API server: what `ipuctl validate` refuses in a template, and so
-# does the webhook, Kubernetes refuses in a Pod; what Kubernetes takes though it looks odd, they take too.
+# does the webhook, Kubernetes refuses in a Pod; what Kubernetes takes though it looks odd, they take too. And the
+# table of a Pod's fields is what this Kubernetes' own description gives.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster;
 use IpuTest;
+use IpuTree qw(file_text top_srcdir);
 use Test::More;
 
 my $c = Cluster->up('scale', nodes => 1);
@@ -132,6 +134,29 @@ for my $case (@taken) {
 	my ($here, $there) = (by_ipuctl($spec, $meta), on_cluster($spec, $meta));
 	is($there->{status}, 0, "$text: taken by Kubernetes") or diag($there->{err});
 	is($here->{status}, 0, '… and here') or diag($here->{out});
+}
+
+# Fields that there aren't: both warn, and take the rest.
+for my $case ([ { %{ main_with() }, hostnetwork => JSON::PP::true }, 'spec.hostnetwork' ],
+	[ main_with(imagePullPolciy => 'Never'), 'spec.containers[0].imagePullPolciy' ],
+	[ main_with(resources => { limit => { cpu => 1 } }), 'spec.containers[0].resources.limit' ]) {
+	my ($spec, $path) = @$case;
+	my $here = by_ipuctl($spec, {});
+	like($here->{out}, qr/: warning: \Qspec.workers.template.$path\E: /, "$path: a warning here") or diag($here->{out});
+	my $there = $c->kubectl_result([ qw(create --dry-run=server --validate=warn -f -) ], stdin => IpuTest::json_encode(
+		{ apiVersion => 'v1', kind => 'Pod', metadata => { name => 'p' }, spec => $spec }));
+	is("$here->{status} $there->{status}", '0 0', '… and taken, by both');
+	like($there->{err}, qr/unknown field "\Q$path\E"/, '… with a warning by Kubernetes');
+}
+
+my $version = IpuTest::json_decode($c->kubectl_result([ qw(get --raw /version) ])->{out});
+my $minor = "$version->{major}." . $version->{minor} =~ s/\D.*//r;
+my $table = file_text('src/pod/fields_table.h');
+SKIP: {
+	skip "the table of a Pod's fields is of another Kubernetes than $minor", 1 unless $table =~ /^#define POD_FIELDS_OF "\Q$minor\E"$/m;
+	my $described = spit(test_dir() . '/openapi.json', $c->kubectl_result([ qw(get --raw /openapi/v2) ])->{out});
+	is(run([ 'sh', '-c', "$^X " . top_srcdir() . "/etc/pod-fields.pl $minor <$described" ], seconds => 60)->{out}, $table,
+		'src/pod/fields_table.h is what make pod-fields writes of this Kubernetes');
 }
 $c->down;
 done_testing;

@@ -111,6 +111,29 @@ static void test_to_int(void)
 	row_end();
 }
 
+static void test_distance(void)
+{
+	static const struct {
+		struct str a, b;
+		size_t want;
+	} rows[] = {
+		{STR(""), STR(""), 0},
+		{STR(""), STR("abc"), 3},
+		{STR("image"), STR("IMAGE"), 0},
+		{STR("limit"), STR("limits"), 1},
+		{STR("contianers"), STR("containers"), 2},
+		{STR("kitten"), STR("sitting"), 3},
+		{STR("0123456789012345678901234567890123456789x"), STR(""), 40},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		row_begin("%s, %s", rows[i].a.p, rows[i].b.p);
+		is_int(str_distance(rows[i].a, rows[i].b), rows[i].want, "distance");
+		is_int(str_distance(rows[i].b, rows[i].a), rows[i].want, "the other way round");
+	}
+	row_end();
+}
+
 static void test_utf8(void)
 {
 	static const struct {
@@ -288,6 +311,7 @@ int main(void)
 	test_compare();
 	test_trim_and_cut();
 	test_to_int();
+	test_distance();
 	test_utf8();
 	test_hash();
 	test_base64();
