@@ -48,6 +48,9 @@ print <<"END";
  * the names of its fields, with the type of what is in them where that has fields too. Private to
  * pod/fields.c.
  */
+#ifndef IPU_POD_FIELDS_TABLE_H
+#define IPU_POD_FIELDS_TABLE_H
+
 /* clang-format off */
 #define POD_FIELDS_OF "$minor"
 
@@ -62,4 +65,4 @@ for my $name (sort keys %short) {
 	$lines[-1] =~ s/ \z//;
 	print "\t{\"$name\",\n", join("\n", map { "\t \"$_\"" } @lines), "},\n";
 }
-print "};\n/* clang-format on */\n";
+print "};\n/* clang-format on */\n\n#endif\n";

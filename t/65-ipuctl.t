@@ -133,7 +133,7 @@ subtest 'through the API server' => sub {
 
 subtest 'a controller out of service' => sub {
 	my $name = '127.0.0.1:' . $sim->port('vipu0');
-	like(through('controllers')->{out}, qr/^\Q$name\E +Ready +16 +0 +16 +0 +<none>$/m, 'controllers');
+	like(through('controllers')->{out}, qr/^\Q$name\E +Ready +16 +0 +0 +16 +0 +<none>$/m, 'controllers');
 	like(through('capacity', '-o', 'wide')->{out}, qr/^TOTAL +- +16 +0 +0 +0 +16 +16 +-$/m, 'capacity');
 	is(through($_)->{status}, 0, $_) for qw(queue partitions);
 	prints(through('controllers', 'cordon', $name), "controller/$name cordoned\n", 'cordon');
@@ -180,8 +180,8 @@ subtest 'what is printed' => sub {
 	like(stubbed('query', '4')->{out}, qr/^yes +7 /m, 'query of a server that answers GET');
 	like(slurp("$answers/requests"), qr{/queue\nGET /a/path/query\?size=4\n\z}, '... which needs no POST');
 	answer(controllers => {items => [controller('a:1'), controller('b:1', reachable => JSON::PP::false)]});
-	answer(capacity => {controllers => [{name => 'a:1', usedIPUs => 3, freeIPUs => 13}], total => {}});
-	like(stubbed('controllers')->{out}, qr/^a:1 +Ready +16 +3 +13 +2 +<none>\nb:1 +Unreachable +16 +<none> +<none> +2 +/m, 'controllers');
+	answer(capacity => {controllers => [{name => 'a:1', usedIPUs => 3, externalIPUs => 1, freeIPUs => 12}], total => {}});
+	like(stubbed('controllers')->{out}, qr/^a:1 +Ready +16 +3 +1 +12 +2 +<none>\nb:1 +Unreachable +16 +<none> +<none> +<none> +2 +/m, 'controllers');
 	is(scalar @{json_decode(stubbed('controllers', '-o', 'json')->{out})->{items}}, 2, '... as JSON');
 	my $checked = stubbed('controllers', '--check');
 	is($checked->{status}, 1, 'one that doesn\'t answer');

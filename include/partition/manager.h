@@ -133,7 +133,9 @@ bool partition_is_broken(const struct partitions *p, const struct partition_entr
  * named or policy's; SCHEDULE_NEVER: no end is known. */
 int64_t partitions_entry_end(const struct partitions *p, const struct partition_entry *entry);
 
-/* IPUs of those in a controller's last list that aren't in the tracker: made by hand. */
+/* Of a controller's last list: whether it isn't in the tracker, made by hand or by another
+ * operator; and the IPUs of all of those. */
+bool partitions_is_external(const struct partitions *p, const struct vipu_partition *listed);
 int64_t partitions_external(const struct partitions *p, const struct vipu_controller *c);
 
 /* Brings the IPU-seconds of namespaces, a metric, up to now. */

@@ -207,9 +207,10 @@ static const struct json *capacity_of(const struct json *capacity, struct str na
 struct ctl_table *ctl_view_controllers(const struct json *controllers, const struct json *capacity,
 				       bool wide)
 {
-	static const char *const heads[] = {"NAME",       "STATUS", "IPUS",    "USED",   "FREE",
-					    "PARTITIONS", "LABEL",  "VERSION", "REASON", NULL};
-	struct ctl_table *t = ctl_table_new(heads, 7, wide);
+	static const char *const heads[] = {"NAME",     "STATUS", "IPUS",       "USED",
+					    "EXTERNAL", "FREE",   "PARTITIONS", "LABEL",
+					    "VERSION",  "REASON", NULL};
+	struct ctl_table *t = ctl_table_new(heads, 8, wide);
 	struct json_iter it = json_iter(json_get(controllers, "items"));
 
 	while (json_next(&it)) {
@@ -220,6 +221,7 @@ struct ctl_table *ctl_view_controllers(const struct json *controllers, const str
 		add_controller_status(t, it.value);
 		add_number(t, it.value, "ipus");
 		add_number(t, sums, "usedIPUs");
+		add_number(t, sums, "externalIPUs");
 		add_number(t, sums, "freeIPUs");
 		add_number(t, it.value, "partitions");
 		add_text(t, it.value, "label");

@@ -5,6 +5,7 @@
  */
 #include "partition/gather.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,45 @@ void gather(const struct partitions *p, struct gathered *ret)
 	for (size_t i = 0; i < n; i++)
 		order_pending(&ret->controllers[i], &ret->pods[i]);
 	map_free(by_name);
+}
+
+/* "hand", "hand, test", "hand, test and 3 more". */
+static void note_foreign(char *z, size_t size, const char *id, unsigned n)
+{
+	size_t len = strlen(z);
+
+	if (n <= 2)
+		snprintf(z + len, size - len, "%s%.24s", n == 2 ? ", " : "", id);
+}
+
+const char *gather_foreign(const struct partitions *p, struct gathered *g)
+{
+	char ids[64] = "", more[24] = "";
+	uint64_t ipus = 0;
+	unsigned n = 0;
+
+	if (g->foreign_known)
+		return g->foreign;
+	g->foreign_known = true;
+	for (size_t i = 0; i < g->n; i++) {
+		const struct vipu_controller *c = vipu_fleet_at(p->fleet, i);
+
+		for (size_t k = 0; g->controllers[i].open && k < c->partitions.n; k++) {
+			const struct vipu_partition *listed = &c->partitions.items[k];
+
+			if (!partitions_is_external(p, listed))
+				continue;
+			ipus += listed->n_ipus;
+			note_foreign(ids, sizeof(ids), listed->id, ++n);
+		}
+	}
+	if (n > 2)
+		snprintf(more, sizeof(more), " and %u more", n - 2);
+	if (n)
+		snprintf(g->foreign, sizeof(g->foreign),
+			 "%" PRIu64 " are in partitions that aren't the operator's (%s%s)", ipus,
+			 ids, more);
+	return g->foreign;
 }
 
 void gather_done(struct gathered *g)

@@ -28,11 +28,17 @@ struct gathered {
 	unsigned n_closed, n_no_node; /* the second among the first */
 	const char *first_closed;
 	const char *reason; /* why the first that doesn't answer doesn't; NULL: none */
-	char closed[112];   /* which of those that answer take nothing new, for people; "": none */
+	char foreign[128];  /* gather_foreign's */
+	bool foreign_known;
+	char closed[112]; /* which of those that answer take nothing new, for people; "": none */
 };
 
 void gather(const struct partitions *p, struct gathered *ret);
 void gather_done(struct gathered *g);
+/* How many IPUs of those that may be asked are in partitions that aren't the operator's, and which
+ * these are, for people: "16 are in …"; "": none. Counted once a pass, when somebody wants to know.
+ */
+const char *gather_foreign(const struct partitions *p, struct gathered *g);
 /* These aren't free any more, for the words that follow. */
 void gather_take(struct gathered *g, uint32_t ipus);
 struct space *gather_space(const struct partitions *p, struct gathered *g, const char *ns);

@@ -338,10 +338,10 @@ static const char *plural(uint32_t n)
 	return n == 1 ? "" : "s";
 }
 
-static bool wait_for_room(struct slot *s, const struct gathered *g,
-			  const struct schedule_decision *d)
+static bool wait_for_room(struct slot *s, struct gathered *g, const struct schedule_decision *d)
 {
 	char z[WORDS_SIZE];
+	const char *foreign;
 
 	if (d->verdict == SCHEDULE_TOO_LARGE && s->ask.ipus > g->largest_pod &&
 	    g->reachable == g->configured) {
@@ -356,12 +356,13 @@ static bool wait_for_room(struct slot *s, const struct gathered *g,
 			 s->ask.ipus, plural(s->ask.ipus), s->place.position);
 		return slot_wait_because(s, PARTITION_WHY_QUEUED, z);
 	}
+	foreign = gather_foreign(s->owner->p, g);
 	snprintf(z, sizeof(z),
 		 "waiting for %u IPU%s, place %u in the queue: %u of %u are free, at most %u side "
-		 "by side%s%s%s%.60s",
+		 "by side%s%s%s%s%s%.60s",
 		 s->ask.ipus, plural(s->ask.ipus), s->place.position, g->free_ipus, g->total_ipus,
-		 g->largest, g->closed[0] ? "; " : "", g->closed, g->reason ? "; " : "",
-		 g->reason ? g->reason : "");
+		 g->largest, foreign[0] ? "; " : "", foreign, g->closed[0] ? "; " : "", g->closed,
+		 g->reason ? "; " : "", g->reason ? g->reason : "");
 	return slot_wait_because(s, PARTITION_WHY_NO_ROOM, z);
 }
 
@@ -377,7 +378,7 @@ static bool wait_for_quota(struct slot *s, const struct space *space)
 	return slot_wait_because(s, PARTITION_WHY_QUOTA, z);
 }
 
-static bool wait_as_decided(struct slot *s, const struct gathered *g, const struct space *space,
+static bool wait_as_decided(struct slot *s, struct gathered *g, const struct space *space,
 			    const struct schedule_decision *d)
 {
 	if (d->verdict == SCHEDULE_QUOTA)

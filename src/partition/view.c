@@ -29,15 +29,21 @@ bool partition_is_broken(const struct partitions *p, const struct partition_entr
 	       item->facts.status == PARTITION_PRESENT && item->facts.health != PARTITION_HEALTHY;
 }
 
+bool partitions_is_external(const struct partitions *p, const struct vipu_partition *listed)
+{
+	const struct item *item = map_get(p->items, str_of(listed->id));
+
+	return listed->ready != VIPU_PS_REMOVED && (!item || item->forgotten);
+}
+
 int64_t partitions_external(const struct partitions *p, const struct vipu_controller *c)
 {
 	int64_t n = 0;
 
 	for (size_t i = 0; i < c->partitions.n; i++) {
 		const struct vipu_partition *listed = &c->partitions.items[i];
-		const struct item *item = map_get(p->items, str_of(listed->id));
 
-		if (listed->ready != VIPU_PS_REMOVED && (!item || item->forgotten))
+		if (partitions_is_external(p, listed))
 			n += (int64_t)listed->n_ipus;
 	}
 	return n;

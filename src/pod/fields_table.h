@@ -4,6 +4,9 @@
  * the names of its fields, with the type of what is in them where that has fields too. Private to
  * pod/fields.c.
  */
+#ifndef IPU_POD_FIELDS_TABLE_H
+#define IPU_POD_FIELDS_TABLE_H
+
 /* clang-format off */
 #define POD_FIELDS_OF "1.36"
 
@@ -291,3 +294,5 @@ static const struct type types[] = {
 	 "gmsaCredentialSpec gmsaCredentialSpecName hostProcess runAsUserName"},
 };
 /* clang-format on */
+
+#endif

@@ -154,12 +154,12 @@ static void test_controllers(void)
 	got = written(ctl_view_controllers(json_root(controllers), json_root(capacity), true),
 		      true);
 	is_str(got,
-	       "NAME   STATUS                IPUS   USED     FREE     PARTITIONS   LABEL       VERSION   "
-	       "REASON\n"
-	       "a:1    Ready,Draining        64     4        52       1            ipunode=a   1.18      "
-	       "<none>\n"
-	       "b:1    Unreachable,Removed   0      <none>   <none>   2            <none>      <none>    "
-	       "refused\n",
+	       "NAME   STATUS                IPUS   USED     EXTERNAL   FREE     PARTITIONS   LABEL       "
+	       "VERSION   REASON\n"
+	       "a:1    Ready,Draining        64     4        8          52       1            ipunode=a   "
+	       "1.18      <none>\n"
+	       "b:1    Unreachable,Removed   0      <none>   <none>     <none>   2            <none>      "
+	       "<none>    refused\n",
 	       "controllers, with IPUs from the capacity where it has them");
 }
 

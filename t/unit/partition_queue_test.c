@@ -153,6 +153,8 @@ static void test_by_hand(void)
 	want("large", 64);
 	ok(WITHIN(5000, is_because("large", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)),
 	   "is in the way");
+	ok(has_message("large", "; 16 are in partitions that aren't the operator's (hand)"),
+	   "which is said: %s", seen("large").message);
 	want("small", 4);
 	ok(WITHIN(5000, is("small", PARTITION_STATE_ACTIVE)),
 	   "nothing is kept: nobody knows when it goes");
@@ -160,6 +162,25 @@ static void test_by_hand(void)
 	ok(WITHIN(5000, is("small", PARTITION_STATE_NONE)), "the small one has gone");
 	vipu_sim_remove_by_hand(sim, "hand", NULL);
 	ok(WITHIN(4500, is("large", PARTITION_STATE_ACTIVE)), "that it goes is seen soon");
+	end();
+}
+
+static void test_several_by_hand(void)
+{
+	static const char *const ids[] = {"first", "second-with-a-name-that-is-longer-than-shown",
+					  "third", "fourth"};
+
+	row_begin("several made by hand");
+	begin();
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		vipu_sim_create_by_hand(sim, ids[i], 2, NULL);
+	want("small", 4);
+	ok(WITHIN(5000, is("small", PARTITION_STATE_ACTIVE)), "one of the operator's");
+	want("large", 64);
+	ok(WITHIN(5000, has_message("large", "8 are in partitions that aren't the operator's (")),
+	   "their IPUs alone: %s", seen("large").message);
+	ok(has_message("large", " and 2 more)"), "two names, and how many more: %s",
+	   seen("large").message);
 	end();
 }
 
@@ -723,6 +744,7 @@ int main(void)
 	test_figures();
 	test_reservation();
 	test_by_hand();
+	test_several_by_hand();
 	test_wide();
 	test_quota();
 	test_deadlines();
