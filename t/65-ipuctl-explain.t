@@ -114,9 +114,9 @@ explains('elsewhere', 'suspended', qr/suspend is true/, 'suspended');
 api('POST', '/api/v1/namespaces/default/pods', json => {apiVersion => 'v1', kind => 'Pod', metadata => {name => 'asks', annotations => {'graphcore.ai/ipus' => '2'}},
 	spec => {containers => [{name => 'main', image => 'x'}]}});
 explains('pod/asks', 'no-pod-webhook', qr/mpod\.graphcore\.ai\) isn't registered/, 'a Pod that no webhook has seen');
-explains('pod/none', 'not-there', qr/no Pod none/, 'a Pod that is not there');
-explains('Pod/none', 'not-there', qr/no Pod none/, '... by its kind');
-explains('IPUJob/none', 'not-there', qr/no IPUJob none/, '... a job');
+like(explains('pod/none', 'pod-not-there', qr/no Pod none/, 'a Pod that is not there')->{help}, qr/`kubectl get pods -A` lists all/, '... with what lists Pods');
+explains('Pod/none', 'pod-not-there', qr/no Pod none/, '... by its kind');
+like(explains('IPUJob/none', 'not-there', qr/no IPUJob none/, '... a job')->{help}, qr/`kubectl get ipujobs -A` lists all/, '... with what lists jobs');
 
 # ---- what can't be asked ----
 

@@ -76,6 +76,11 @@ static bool not_there(struct ctl_look *l, const struct ctl_rule *rule)
 	return true;
 }
 
+static bool pod_not_there(struct ctl_look *l, const struct ctl_rule *rule)
+{
+	return l->is_pod && not_there(l, rule);
+}
+
 /* ---- jobs: what they are ---- */
 
 static bool other_manager(struct ctl_look *l, const struct ctl_rule *rule)
@@ -684,6 +689,7 @@ static bool anything(struct ctl_look *l, const struct ctl_rule *rule)
 /* clang-format off */
 const struct ctl_rule ctl_rules[] = {
 	{"no-crd", no_crd, NULL, NOTHING, "An administrator installs the operator by helm, or the definition alone by `ipuctl crd apply`."},
+	{"pod-not-there", pod_not_there, NULL, NOTHING, "Name its namespace by -n; `kubectl get pods -A` lists all."},
 	{"not-there", not_there, NULL, NOTHING, "Name its namespace by -n; `kubectl get ipujobs -A` lists all."},
 	{"other-manager", other_manager, NULL, NOTHING, "Ask the controller that is named there, or make the job anew without spec.managedBy."},
 	{"run-by-another", is_older, "RunByAnother", "It is left as it is, and its IPUs are looked after.", "Make it anew, if it's to run under this operator."},

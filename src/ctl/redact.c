@@ -271,7 +271,71 @@ struct reading {
 	size_t column;    /* the key's */
 	bool may_be_list; /* its "- " may stand in the same column */
 	bool is_variable; /* the last "name" was a secret's: so is the next "value" */
+	bool has_program; /* what is on the line is for one whose -p is a password */
 };
+
+/* ---- -pSECRET ---- */
+
+/* A password right behind the option, or in the next word. */
+static bool has_program(struct str s)
+{
+	static const char *const programs[] = {
+		"mysql",        "mysqldump",     "mysqladmin", "mysqlimport", "mysqlsh",
+		"mariadb",      "mariadb-admin", "sshpass",    "vipu",        "vipu-cli",
+		"mariadb-dump", "vipu-admin",    "7z",         "7za",         "7zz"};
+
+	for (size_t at = 0, len; at < s.len; at += len ? len : 1) {
+		len = run_of(s, at, is_name_char);
+		for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+			if (str_ieqz((struct str){s.p + at, len}, programs[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool is_of_word(char c)
+{
+	return islower((unsigned char)c) || c == '-' || c == '_';
+}
+
+static bool is_of_number(char c)
+{
+	return isdigit((unsigned char)c) || strchr(".:,-/", c);
+}
+
+/* Of another program -p may have a port, a number or a path behind it, or begin a word, as in
+ * "-pthread" and "-path=x". */
+static bool is_harmless(struct str s, size_t at)
+{
+	size_t word = at + run_of(s, at, is_of_word);
+	size_t number = at + run_of(s, at, is_of_number);
+
+	return s.p[at] == '/' || s.p[at] == '.' || (number > at && is_end(s, number)) ||
+	       (word > at && (is_end(s, word) || strchr("=:", s.p[word])));
+}
+
+/* The value of -p; 0: it's no password. */
+static size_t glued_value(const struct reading *r, struct str s, size_t at, size_t *ret_begin)
+{
+	size_t begin = at + 2, len;
+	const char *end;
+
+	if (begin >= s.len || s.p[at] != '-' || s.p[at + 1] != 'p')
+		return 0;
+	if (r->has_program)
+		begin = skip_blanks(s, begin);
+	begin += begin < s.len && s.p[begin] == '=';
+	if (begin >= s.len || (!is_quote(s.p[begin]) && is_end(s, begin)) ||
+	    (begin > at + 2 && s.p[begin] == '-') || (!r->has_program && is_harmless(s, begin)))
+		return 0;
+	len = value_at(s, begin);
+	end = is_quote(s.p[begin]) ? NULL : memchr(s.p + begin, '\\', len);
+	*ret_begin = begin;
+	return end ? (size_t)(end - s.p) - begin : len;
+}
+
+/* ---- keys of lines ---- */
 
 /* Where a line's first key is: behind the "- " of a list, and a quote. */
 static size_t first_column(struct str s)
@@ -350,7 +414,8 @@ static size_t find_secret(struct reading *r, struct str s, size_t at, size_t *re
 		*ret_begin = at + 7;
 		return run_of(s, at + 7, is_token_char);
 	}
-	return named_value(r, s, at, run_of(s, at, is_name_char), ret_begin);
+	len = named_value(r, s, at, run_of(s, at, is_name_char), ret_begin);
+	return len ? len : glued_value(r, s, at, ret_begin);
 }
 
 static int redact_line(struct reading *r, struct str s, struct buf *out, struct err *err)
@@ -386,7 +451,8 @@ static bool is_in_block(const struct reading *r, struct str line)
 			       (indent == r->column && r->may_be_list && line.p[indent] == '-'));
 }
 
-int ctl_redact_text(struct str text, struct buf *out, struct err *err)
+/* program: it's an argument of one that is no part of the text. */
+static int redact_text(struct str text, bool program, struct buf *out, struct err *err)
 {
 	struct reading r = {0};
 	struct str rest = text, line;
@@ -405,6 +471,7 @@ int ctl_redact_text(struct str text, struct buf *out, struct err *err)
 			continue;
 		}
 		r.in_block = is_block;
+		r.has_program = program || has_program(line);
 		was_hidden = was_hidden && is_block;
 		if (redact_line(&r, line, out, err) < 0 ||
 		    (ends && buf_append(out, "\n", 1, err) < 0))
@@ -413,15 +480,20 @@ int ctl_redact_text(struct str text, struct buf *out, struct err *err)
 	return 0;
 }
 
+int ctl_redact_text(struct str text, struct buf *out, struct err *err)
+{
+	return redact_text(text, false, out, err);
+}
+
 /* ---- objects ---- */
 
-static struct jmut *redact_string(struct jmut_doc *doc, struct str s)
+static struct jmut *redact_string(struct jmut_doc *doc, struct str s, bool program)
 {
 	struct buf out = BUF_INIT(MAX_STRING);
 	struct jmut *v;
 
-	v = ctl_redact_text(s, &out, NULL) < 0 ? jmut_strz(doc, CTL_REDACTED)
-					       : jmut_str(doc, buf_str(&out));
+	v = redact_text(s, program, &out, NULL) < 0 ? jmut_strz(doc, CTL_REDACTED)
+						    : jmut_str(doc, buf_str(&out));
 	buf_done(&out);
 	return v;
 }
@@ -434,18 +506,35 @@ static bool is_secret_flag(const struct json *v)
 	return s.len > 1 && s.p[0] == '-' && !memchr(s.p, '=', s.len) && ctl_is_secret_name(s);
 }
 
-static struct jmut *redact_array(struct jmut_doc *doc, const struct json *value, bool hides_all)
+/* A command, or its arguments alone. */
+static bool array_has_program(const struct json *array)
+{
+	struct json_iter it = json_iter(array);
+
+	while (json_type(array) == JSON_ARRAY && json_next(&it)) {
+		if (has_program(json_str(it.value)))
+			return true;
+	}
+	return false;
+}
+
+static struct jmut *redact_array(struct jmut_doc *doc, const struct json *value, bool hides_all,
+				 bool program)
 {
 	struct jmut *out = jmut_array(doc);
 	struct json_iter it = json_iter(value);
 	bool is_secret = hides_all;
 
+	program = program || array_has_program(value);
 	while (json_next(&it)) {
+		bool is_string = json_type(it.value) == JSON_STRING;
+		struct str s = json_str(it.value);
+
 		jmut_push(doc, out,
-			  is_secret && json_type(it.value) == JSON_STRING
-				  ? jmut_strz(doc, CTL_REDACTED)
-				  : ctl_redact(doc, it.value));
-		is_secret = hides_all || is_secret_flag(it.value);
+			  is_secret && is_string ? jmut_strz(doc, CTL_REDACTED)
+			  : is_string            ? redact_string(doc, s, program)
+						 : ctl_redact(doc, it.value));
+		is_secret = hides_all || is_secret_flag(it.value) || (program && str_eqz(s, "-p"));
 	}
 	return out;
 }
@@ -493,7 +582,8 @@ static struct jmut *redact_object(struct jmut_doc *doc, const struct json *value
 				  jmut_strf(doc, "<%zu bytes>", json_str(it.value).len));
 		else if (json_type(it.value) == JSON_ARRAY)
 			jmut_add(doc, out, it.key,
-				 redact_array(doc, it.value, ctl_is_secret_name(it.key)));
+				 redact_array(doc, it.value, ctl_is_secret_name(it.key),
+					      array_has_program(json_get(value, "command"))));
 		else
 			jmut_add(doc, out, it.key,
 				 hide ? jmut_strz(doc, CTL_REDACTED) : ctl_redact(doc, it.value));
@@ -505,9 +595,9 @@ struct jmut *ctl_redact(struct jmut_doc *doc, const struct json *value)
 {
 	switch (json_type(value)) {
 	case JSON_STRING:
-		return redact_string(doc, json_str(value));
+		return redact_string(doc, json_str(value), false);
 	case JSON_ARRAY:
-		return redact_array(doc, value, false);
+		return redact_array(doc, value, false, false);
 	case JSON_OBJECT:
 		return redact_object(doc, value);
 	default:
