@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash map from strings to pointers, keyed SipHash with a per-process seed (keys come from
- * peers). It copies keys and borrows values: whoever puts a value in frees it.
+ * peers). It copies keys, where it isn't told to borrow them, and borrows values: whoever puts a
+ * value in frees it.
  */
 #ifndef IPU_CORE_MAP_H
 #define IPU_CORE_MAP_H
@@ -19,6 +20,9 @@ size_t map_len(const struct map *m);
 void *map_get(const struct map *m, struct str key); /* NULL: not there */
 /* Puts or replaces; returns the value that was there before, NULL if none. value isn't NULL. */
 void *map_put(struct map *m, struct str key, void *value);
+/* The same with a key that is part of its value, or lives as long: its bytes aren't copied, and
+ * stay as they are until the entry is deleted or replaced, or the map is freed. */
+void *map_put_borrowed(struct map *m, struct str key, void *value);
 void *map_del(struct map *m, struct str key); /* returns what was there, NULL if nothing */
 
 /* In no particular order. Deleting the entry that the iterator stands on is allowed; putting

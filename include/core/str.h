@@ -67,6 +67,12 @@ char *xstrndup(const char *p, size_t len);
 char *str_dup(struct str s); /* terminated copy */
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A line for people that is mostly not there, so that it takes no room then: NULL stands for "".
+ * The owner frees it. */
+void str_keep(char **line, const char *text); /* a copy of it, or NULL for "" and NULL */
+void str_keepf(char **line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *str_kept(const char *line); /* never NULL */
+
 /* free, for __attribute__((cleanup)): CLEANUP_FREE char *s = …; */
 void cleanup_freep(void *p);
 #define CLEANUP_FREE __attribute__((cleanup(cleanup_freep)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hash map: open addressing with linear probing and marks for deleted entries. The map owns
- * its keys' copies, values are borrowed.
+ * its keys' copies; values, and keys that are said to be, are borrowed.
  * Uses rand and str.
  */
 #include "core/map.h"
@@ -13,8 +13,9 @@
 #define MIN_CAP 8
 
 struct slot {
-	char *key; /* NULL: never used since the last rehash; deleted_key: deleted */
-	uint32_t len;
+	const char *key; /* NULL: never used since the last rehash; deleted_mark: deleted */
+	uint32_t len : 31;
+	uint32_t borrowed : 1; /* the key is the value's */
 	uint32_t hash;
 	void *value;
 };
@@ -102,13 +103,19 @@ static bool is_entry(const struct slot *s)
 	return s->key && s->key != DELETED;
 }
 
+static void free_key(struct slot *s)
+{
+	if (!s->borrowed)
+		free((void *)(uintptr_t)s->key); /* ours: str_dup's */
+}
+
 void map_free(struct map *m)
 {
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->cap; i++) {
 		if (is_entry(&m->slots[i]))
-			free(m->slots[i].key);
+			free_key(&m->slots[i]);
 	}
 	free(m->slots);
 	free(m);
@@ -173,22 +180,39 @@ void *map_get(const struct map *m, struct str key)
 	return s ? s->value : NULL;
 }
 
-void *map_put(struct map *m, struct str key, void *value)
+static void *put(struct map *m, struct str key, void *value, bool borrowed)
 {
 	uint32_t hash = hash_key(key);
 	struct slot *s = find(m, key, hash);
 
 	if (s) {
 		void *before = s->value;
+		if (borrowed || s->borrowed) { /* the old value's key may go with it */
+			const char *mine = borrowed ? key.p : str_dup(key);
+			free_key(s);
+			s->key = mine;
+			s->borrowed = borrowed;
+		}
 		s->value = value;
 		return before;
 	}
-	if (key.len > UINT32_MAX)
+	if (key.len > INT32_MAX)
 		abort();
 	if ((m->used + 1) * 4 > m->cap * 3 || (m->cap > 64 && m->len < m->cap / 16))
 		rehash(m);
-	insert(m, (struct slot){str_dup(key), (uint32_t)key.len, hash, value});
+	insert(m, (struct slot){borrowed ? key.p : str_dup(key), (uint32_t)key.len & INT32_MAX,
+				borrowed, hash, value});
 	return NULL;
+}
+
+void *map_put(struct map *m, struct str key, void *value)
+{
+	return put(m, key, value, false);
+}
+
+void *map_put_borrowed(struct map *m, struct str key, void *value)
+{
+	return put(m, key, value, true);
 }
 
 void *map_del(struct map *m, struct str key)
@@ -198,7 +222,7 @@ void *map_del(struct map *m, struct str key)
 	if (!s)
 		return NULL;
 	void *value = s->value;
-	free(s->key);
+	free_key(s);
 	*s = (struct slot){.key = DELETED};
 	m->len--;
 	if (m->len == 0) {

@@ -305,6 +305,31 @@ char *xasprintf(const char *fmt, ...)
 	return check_memory(n < 0 ? NULL : z, 0);
 }
 
+void str_keep(char **line, const char *text)
+{
+	char *copy = text && text[0] ? xstrdup(text) : NULL;
+
+	free(*line); /* text may stand within it */
+	*line = copy;
+}
+
+void str_keepf(char **line, const char *fmt, ...)
+{
+	va_list ap;
+	char *z = NULL;
+
+	va_start(ap, fmt);
+	int n = vasprintf(&z, fmt, ap);
+	va_end(ap);
+	free(*line);
+	*line = check_memory(n < 0 ? NULL : z, 0);
+}
+
+const char *str_kept(const char *line)
+{
+	return line ? line : "";
+}
+
 void cleanup_freep(void *p)
 {
 	free(*(void **)p);

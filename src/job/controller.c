@@ -34,7 +34,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 		ctx->key = str_dup(key);
 		scope_init(&ctx->scope);
 		list_init(&ctx->pending);
-		map_put(c->ctxs, key, ctx);
+		map_put_borrowed(c->ctxs, str_of(ctx->key), ctx);
 	} else { /* another job under the same name: nothing of the first one counts */
 		job_apply_cancel(ctx);
 		job_told_free(ctx);
@@ -59,6 +59,7 @@ static void free_ctx(struct job_ctx *ctx)
 	free(ctx->key);
 	free(ctx->uid);
 	free(ctx->trouble);
+	free(ctx->first_err);
 	free(ctx->lost);
 	free(ctx);
 }
@@ -237,20 +238,28 @@ static void end_pass(struct job_controller *c, struct str key, const struct err 
 	kube_workqueue_done(c->queue, key, err);
 }
 
+static void keep_first(struct job_ctx *ctx, const struct err *err)
+{
+	if (!err || ctx->first_err)
+		return;
+	ctx->first_err = xcalloc(1, sizeof(*ctx->first_err));
+	*ctx->first_err = *err;
+}
+
 void job_call_ended(struct job_ctx *ctx, const struct err *err)
 {
 	const struct job_item *item;
 
 	kube_workqueue_step(ctx->c->queue);
-	if (err && ctx->first_err.kind == ERR_NONE)
-		ctx->first_err = *err;
+	keep_first(ctx, err);
 	if (--ctx->calls > 0)
 		return;
+	CLEANUP_FREE struct err *first = ctx->first_err;
+	ctx->first_err = NULL;
 	item = kube_store_get(ctx->c->jobs, str_of(ctx->key));
 	if (item && strcmp(item->job->uid, ctx->uid) == 0)
 		job_tell_pods(ctx, item->job);
-	end_pass(ctx->c, str_of(ctx->key),
-		 ctx->first_err.kind == ERR_NONE ? NULL : &ctx->first_err);
+	end_pass(ctx->c, str_of(ctx->key), first);
 }
 
 static void forget_job(struct job_controller *c, struct str key)
@@ -275,7 +284,8 @@ static void run(void *arg, struct str key)
 		return;
 	}
 	ctx = need_ctx(c, item->job, key);
-	ctx->first_err = (struct err)ERR_INIT;
+	free(ctx->first_err); /* of one that was given up */
+	ctx->first_err = NULL;
 	ctx->calls = 1; /* the pass itself, so that it can't end before all calls are started */
 	pass_over(ctx, item);
 	job_call_ended(ctx, NULL);

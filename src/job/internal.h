@@ -85,9 +85,9 @@ struct job_ctx {
 	struct job_kept *kept;        /* NULL: they were the same */
 	struct job_unsure *unsure;    /* NULL: it was answered */
 
-	unsigned calls;      /* of the present pass, not yet answered */
-	struct list pending; /* what they belong to (apply.c) */
-	struct err first_err;
+	unsigned calls;        /* of the present pass, not yet answered */
+	struct list pending;   /* what they belong to (apply.c) */
+	struct err *first_err; /* of the present pass; NULL: none */
 	struct scope scope;
 };
 

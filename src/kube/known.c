@@ -103,7 +103,7 @@ static void put(struct kube_known *k, struct str key, struct str uid, struct str
 	memcpy(e->text + key.len, uid.p, uid.len);
 	memcpy(e->text + key.len + uid.len, version.p, version.len);
 	touch(k, e);
-	map_put(k->map, key, e);
+	map_put_borrowed(k->map, key_of(e), e);
 }
 
 enum kube_change kube_known_see(struct kube_known *k, struct str key, struct str uid,

@@ -99,7 +99,7 @@ static void index_put(struct kube_store *s, struct entry *e, unsigned i)
 		b = xcalloc(1, sizeof(*b) + value.len + 1);
 		list_init(&b->members);
 		memcpy(b->value, value.p, value.len);
-		map_put(s->index[i], value, b);
+		map_put_borrowed(s->index[i], str_of(b->value), b);
 	}
 	e->slots[i].bucket = b;
 	e->slots[i].entry = e;
@@ -122,9 +122,9 @@ static struct entry *entry_new(struct kube_store *s, struct str key, struct str 
 	for (unsigned i = 0; i < s->n_indexes; i++)
 		list_init(&e->slots[i].link);
 	list_append(&s->entries, &e->link);
-	map_put(s->by_key, key, e);
+	map_put_borrowed(s->by_key, key_of(e), e);
 	if (uid.len > 0)
-		map_put(s->by_uid, uid, e);
+		map_put_borrowed(s->by_uid, uid_of(e), e);
 	return e;
 }
 

@@ -190,7 +190,7 @@ static struct item *item_get(struct kube_workqueue *q, struct str key)
 	loop_timer_init(&it->timer, q->loop, on_time, it);
 	it->backoff = (struct backoff)BACKOFF_INIT(q->backoff_base_ms, q->backoff_max_ms);
 	memcpy(it->key, key.p, key.len);
-	map_put(q->items, key, it);
+	map_put_borrowed(q->items, str_of(it->key), it);
 	return it;
 }
 

@@ -56,7 +56,7 @@ struct slot {
 	bool leaving;   /* released, and what it may have is still looked for; asking stays */
 	uint32_t resets;
 	enum partition_why why;
-	char message[256];
+	char *message;      /* NULL: none */
 	int64_t since_ms;   /* wall: of its present state */
 	int64_t arrived_ms; /* wall: when it was asked for; its place among its priority */
 	bool looked;        /* for what could be taken over */
@@ -91,11 +91,11 @@ struct item {
 	struct loop_timer timer;
 	struct ipuof *ipuof;
 	struct usage usage;
-	bool held;         /* its controller is held in the fleet */
-	bool usable;       /* active, the tracker has said so, and its files, where Pods need them,
-			    * have come: its owner's Pods may use it */
-	bool forgotten;    /* dropped from the tracker; goes when that's written */
-	char message[256]; /* the controller's last word on it, for people */
+	bool held;      /* its controller is held in the fleet */
+	bool usable;    /* active, the tracker has said so, and its files, where Pods need them,
+			 * have come: its owner's Pods may use it */
+	bool forgotten; /* dropped from the tracker; goes when that's written */
+	char *message;  /* the controller's last word on it, for people; NULL: none */
 };
 
 struct partitions {

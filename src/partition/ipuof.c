@@ -34,7 +34,7 @@ struct ipuof {
 	int64_t not_before_ms; /* mono */
 	struct scope calls;
 	struct loop_timer timer;
-	char trouble[256];
+	char *trouble; /* NULL: none */
 };
 
 static void drop_files(struct ipuof *u)
@@ -133,13 +133,13 @@ static void on_config(void *arg, const struct err *err, struct vipu_ipuof_config
 		err = &bad;
 	}
 	if (err) {
-		snprintf(u->trouble, sizeof(u->trouble),
-			 "the IPUoF configuration of partition %s can't be had from %s: %.150s",
-			 e->id, e->controller, err->msg);
+		str_keepf(&u->trouble,
+			  "the IPUoF configuration of partition %s can't be had from %s: %.150s",
+			  e->id, e->controller, err->msg);
 		u->not_before_ms = clock_mono_ms() + backoff_next_ms(&u->backoff, err);
 		log_debug("partition", e->id, "%s", u->trouble);
 	} else {
-		u->trouble[0] = '\0';
+		str_keep(&u->trouble, NULL);
 		backoff_reset(&u->backoff);
 		log_debug("partition", e->id, "IPUoF configuration: gcds=%zu bytes=%zu", u->n,
 			  u->bytes);
@@ -194,7 +194,7 @@ void ipuof_drop(struct ipuof *u)
 	loop_timer_stop(&u->timer);
 	u->busy = false;
 	u->not_before_ms = 0;
-	u->trouble[0] = '\0';
+	str_keep(&u->trouble, NULL);
 	backoff_reset(&u->backoff);
 	drop_files(u);
 }
@@ -220,7 +220,7 @@ void ipuof_free(struct ipuof *u)
 
 const char *ipuof_trouble(const struct ipuof *u)
 {
-	return u->trouble;
+	return str_kept(u->trouble);
 }
 
 uint64_t ipuof_hash(const struct ipuof *u)

@@ -88,7 +88,7 @@ void item_count_usage(struct item *item)
 
 static void call_failed(struct item *item, const struct err *err)
 {
-	snprintf(item->message, sizeof(item->message), "%s", err->msg);
+	str_keep(&item->message, err->msg);
 	item->facts.not_before_ms = clock_wall_ms() + backoff_next_ms(&item->backoff, err);
 	log_debug("partition", item->entry->id, "%s on %s: %s",
 		  partition_step_name(item->facts.calling), item->entry->controller, err->msg);
@@ -107,7 +107,7 @@ static void call_ended(struct item *item, const struct err *err)
 		if (f->calling != PARTITION_CALL_STATUS || f->status == PARTITION_PRESENT)
 			backoff_reset(&item->backoff);
 		if (f->status != PARTITION_PRESENT || f->health != PARTITION_BROKEN)
-			item->message[0] = '\0';
+			str_keep(&item->message, NULL);
 	}
 	item_touch(item);
 }
@@ -124,13 +124,12 @@ static void describe_refused(struct item *item, const struct err *err)
 	const struct partition_entry *e = item->entry;
 
 	if (err->kind == ERR_EXISTS)
-		snprintf(item->message, sizeof(item->message),
-			 "partition %s is on %s already, and the operator didn't make it", e->id,
-			 e->controller);
+		str_keepf(&item->message,
+			  "partition %s is on %s already, and the operator didn't make it", e->id,
+			  e->controller);
 	else
-		snprintf(item->message, sizeof(item->message),
-			 "%s refuses partition %s with %u IPU%s: %.120s", e->controller, e->id,
-			 e->ask.ipus, e->ask.ipus == 1 ? "" : "s", err->msg);
+		str_keepf(&item->message, "%s refuses partition %s with %u IPU%s: %.120s",
+			  e->controller, e->id, e->ask.ipus, e->ask.ipus == 1 ? "" : "s", err->msg);
 }
 
 static void on_created(void *arg, const struct err *err, const char *id)
@@ -171,17 +170,16 @@ static void on_removed(void *arg, const struct err *err)
 
 static void describe_broken(struct item *item, const struct vipu_status *s)
 {
-	int n = snprintf(item->message, sizeof(item->message), "partition %s on %s is in %s",
-			 item->entry->id, item->entry->controller,
-			 s->operation == VIPU_POS_FAILED ? vipu_operation_name(s->operation)
-							 : vipu_ready_name(s->ready));
+	char resets[48] = "";
 
-	if (s->n_errors && n > 0 && (size_t)n < sizeof(item->message))
-		n += snprintf(item->message + n, sizeof(item->message) - (size_t)n, ": %s",
-			      s->errors[0]);
-	if (s->max_auto_resets && n > 0 && (size_t)n < sizeof(item->message))
-		snprintf(item->message + n, sizeof(item->message) - (size_t)n,
-			 " (auto-reset %u of %u)", s->auto_resets, s->max_auto_resets);
+	if (s->max_auto_resets)
+		snprintf(resets, sizeof(resets), " (auto-reset %u of %u)", s->auto_resets,
+			 s->max_auto_resets);
+	str_keepf(&item->message, "partition %s on %s is in %s%s%.150s%s", item->entry->id,
+		  item->entry->controller,
+		  s->operation == VIPU_POS_FAILED ? vipu_operation_name(s->operation)
+						  : vipu_ready_name(s->ready),
+		  s->n_errors ? ": " : "", s->n_errors ? s->errors[0] : "", resets);
 }
 
 static void on_status(void *arg, const struct err *err, struct vipu_status *got)
@@ -284,7 +282,7 @@ static const char *reason_of(const struct item *item, enum partition_why why)
 	if (item->facts.abandoned)
 		return "its owner doesn't wait for its removal";
 	return why == PARTITION_WHY_NONE ? NULL
-	       : item->message[0]        ? item->message
+	       : item->message           ? item->message
 					 : partition_why_name(why);
 }
 
@@ -404,7 +402,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 	loop_work_init(&item->work, p->loop, run, item);
 	loop_timer_init(&item->timer, p->loop, on_timer, item);
 	list_append(&slot->items, &item->link);
-	map_put(p->items, str_of(entry->id), item);
+	map_put_borrowed(p->items, str_of(entry->id), item);
 	item->held = vipu_fleet_hold(p->fleet, entry->controller, &err) == 0;
 	if (!item->held)
 		log_warn("partition", entry->id, "its controller in the tracker: %s", err.msg);
@@ -427,5 +425,6 @@ void item_free(struct item *item)
 	map_del(item->p->items, str_of(item->entry->id));
 	list_unlink(&item->link);
 	partition_entry_free(item->entry);
+	free(item->message);
 	free(item);
 }

@@ -36,7 +36,7 @@ static struct owner *need_owner(struct partitions *p, const struct partition_own
 	partition_owner_copy(&o->who, who);
 	list_init(&o->slots);
 	list_init(&o->changed);
-	map_put(p->owners, str_of(who->uid), o);
+	map_put_borrowed(p->owners, str_of(o->who.uid), o);
 	return o;
 }
 
@@ -87,6 +87,7 @@ static void free_slot(struct slot *s)
 	partition_ask_done(&s->ask);
 	queue_forget(s);
 	free(s->wait);
+	free(s->message);
 	free(s);
 }
 
@@ -157,10 +158,10 @@ static const char *releasing_message(const struct slot *s)
 	LIST_FOREACH(pos, tmp, &s->items) {
 		const struct item *it = CONTAINER_OF(pos, struct item, link);
 
-		if (it->message[0])
+		if (it->message)
 			return it->message;
 	}
-	return s->leaving ? s->message : "";
+	return s->leaving ? str_kept(s->message) : "";
 }
 
 /* What is asked for, as it's served: one that is there may still be for an earlier run. */
@@ -191,7 +192,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 {
 	const struct err *tracker = tracker_error(s->owner->p->tracker);
 	const struct vipu_controller *c;
-	const char *message = s->message;
+	const char *message = str_kept(s->message);
 
 	*ret = (struct partition_status){
 		.state = state_of(s),
@@ -224,7 +225,7 @@ static void fill_status(const struct slot *s, struct partition_status *ret)
 		}
 		ret->why = is_failed(s) ? PARTITION_WHY_ERROR : PARTITION_WHY_NONE;
 		ret->files = ipuof_hash(s->serving->ipuof);
-		message = s->serving->message;
+		message = str_kept(s->serving->message);
 		if (!ret->why && !message[0] && ipuof_trouble(s->serving->ipuof)[0]) {
 			ret->why = PARTITION_WHY_CONFIG;
 			message = ipuof_trouble(s->serving->ipuof);
@@ -358,7 +359,7 @@ static int64_t quiet_ms(const struct slot *s, enum partition_why why)
 {
 	bool among_first = s->place.position <= SAY_AT_ONCE_TO;
 
-	if (!s->message[0] || (among_first && s->place.position != s->place.said_position))
+	if (!s->message || (among_first && s->place.position != s->place.said_position))
 		return 0;
 	if (s->why == why)
 		return SAY_AGAIN_MS;
@@ -370,7 +371,7 @@ static int64_t quiet_ms(const struct slot *s, enum partition_why why)
 bool slot_wait_because(struct slot *s, enum partition_why why, const char *message)
 {
 	int64_t now_ms = clock_mono_ms(), from_ms = s->said_ms + quiet_ms(s, why);
-	bool same = s->why == why && strcmp(s->message, message) == 0;
+	bool same = s->why == why && strcmp(str_kept(s->message), message) == 0;
 	bool outdated = !same && now_ms < from_ms;
 
 	s->owner->p->generation += s->outdated != outdated;
@@ -385,7 +386,7 @@ bool slot_wait_because(struct slot *s, enum partition_why why, const char *messa
 	s->words_ms = clock_wall_ms();
 	s->place.said_position = s->place.position;
 	s->why = why;
-	snprintf(s->message, sizeof(s->message), "%s", message);
+	str_keep(&s->message, message);
 	slot_changed(s);
 	return true;
 }
@@ -394,7 +395,7 @@ void slot_serve(struct slot *s, struct partition_entry *e, enum item_origin orig
 {
 	queue_remove(s);
 	s->why = PARTITION_WHY_NONE;
-	s->message[0] = '\0';
+	str_keep(&s->message, NULL);
 	s->outdated = false;
 	s->since_ms = clock_wall_ms();
 	s->adopted = origin == ITEM_ADOPTED;
@@ -408,10 +409,10 @@ void slot_vanished(struct slot *s, const char *id)
 	s->failed = true;
 	s->since_ms = clock_wall_ms();
 	s->why = PARTITION_WHY_VANISHED;
-	snprintf(s->message, sizeof(s->message),
-		 "partition %s, which it uses, is neither in the tracker nor, with its size, on a "
-		 "V-IPU controller that answers",
-		 id);
+	str_keepf(&s->message,
+		  "partition %s, which it uses, is neither in the tracker nor, with its size, on a "
+		  "V-IPU controller that answers",
+		  id);
 	slot_changed(s);
 }
 
@@ -426,14 +427,13 @@ void slot_lost_item(struct slot *s, struct item *item, enum partition_phase was,
 	s->since_ms = clock_wall_ms();
 	s->why = why;
 	queue_lost(s, item->entry, was);
-	snprintf(s->message, sizeof(s->message), "%s", why ? item->message : "");
+	str_keep(&s->message, why ? item->message : NULL);
 	if (!s->asking)
 		return;
 	if (why == PARTITION_WHY_VANISHED && was != PARTITION_CREATING) {
 		s->failed = true;
-		snprintf(s->message, sizeof(s->message),
-			 "partition %s is gone from %s without the operator's doing",
-			 item->entry->id, item->entry->controller);
+		str_keepf(&s->message, "partition %s is gone from %s without the operator's doing",
+			  item->entry->id, item->entry->controller);
 		return;
 	}
 	if (why)
@@ -597,10 +597,10 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	partition_ask_copy(&s->ask, ask);
 	s->asking = true;
 	s->looked = false;
-	s->message[0] = '\0'; /* it was about another need */
+	str_keep(&s->message, NULL); /* it was about another need */
 	if (news) {
 		s->why = PARTITION_WHY_NONE;
-		s->message[0] = '\0';
+		str_keep(&s->message, NULL);
 		s->since_ms = clock_wall_ms();
 		s->arrived_ms = 0;
 	}

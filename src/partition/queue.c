@@ -651,7 +651,7 @@ void partitions_each_waiting(struct partitions *p, partitions_waiting_fn *fn, vo
 		w.ask = &s->ask;
 		w.since_ms = s->arrived_ms;
 		w.why = s->why;
-		w.message = s->message;
+		w.message = str_kept(s->message);
 		w.as_of_ms = s->outdated ? s->words_ms : 0;
 		/* While it backs off, nothing is. */
 		w.kept_at = s->not_before_ms > now_ms ? NULL : s->place.kept_at;

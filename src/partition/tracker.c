@@ -79,7 +79,7 @@ static struct record *need_record(struct tracker *t, struct str key)
 	r->home = -1;
 	list_init(&r->unsettled);
 	list_init(&r->news);
-	map_put(t->records, key, r);
+	map_put_borrowed(t->records, str_of(r->key), r);
 	return r;
 }
 

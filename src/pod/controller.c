@@ -32,7 +32,7 @@ static struct pod_ctx *need_ctx(struct pod_controller *c, const char *ns, const 
 	ctx->object = xasprintf("%s/%s", ns, name);
 	scope_init(&ctx->scope);
 	list_init(&ctx->pending);
-	map_put(c->ctxs, str_of(ctx->uid), ctx);
+	map_put_borrowed(c->ctxs, str_of(ctx->uid), ctx);
 	return ctx;
 }
 
@@ -45,6 +45,7 @@ static void free_ctx(struct pod_ctx *ctx)
 	free(ctx->uid);
 	free(ctx->object);
 	free(ctx->trouble);
+	free(ctx->first_err);
 	free(ctx);
 }
 
@@ -107,6 +108,7 @@ static void end_wait(struct pod_ctx *ctx)
 	ctx->retry_ms = 0;
 	ctx->trouble_event = NULL;
 	free(ctx->trouble);
+	free(ctx->first_err);
 	ctx->trouble = NULL;
 }
 
@@ -173,13 +175,23 @@ static void end_pass(struct pod_ctx *ctx, const struct err *err)
 	free_ctx(ctx);
 }
 
+static void keep_first(struct pod_ctx *ctx, const struct err *err)
+{
+	if (!err || ctx->first_err)
+		return;
+	ctx->first_err = xcalloc(1, sizeof(*ctx->first_err));
+	*ctx->first_err = *err;
+}
+
 void pod_call_ended(struct pod_ctx *ctx, const struct err *err)
 {
 	kube_workqueue_step(ctx->c->queue);
-	if (err && ctx->first_err.kind == ERR_NONE)
-		ctx->first_err = *err;
-	if (--ctx->calls == 0)
-		end_pass(ctx, ctx->first_err.kind == ERR_NONE ? NULL : &ctx->first_err);
+	keep_first(ctx, err);
+	if (--ctx->calls > 0)
+		return;
+	CLEANUP_FREE struct err *first = ctx->first_err;
+	ctx->first_err = NULL;
+	end_pass(ctx, first);
 }
 
 static void run(void *arg, struct str key)
@@ -193,7 +205,8 @@ static void run(void *arg, struct str key)
 		kube_workqueue_done(c->queue, key, NULL);
 		return;
 	}
-	ctx->first_err = (struct err)ERR_INIT;
+	free(ctx->first_err); /* of one that was given up */
+	ctx->first_err = NULL;
 	ctx->calls = 1; /* the pass itself, so that it can't end before all calls are started */
 	if (pod)
 		pass_over(ctx, pod);

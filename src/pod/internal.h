@@ -39,9 +39,9 @@ struct pod_ctx {
 	bool said;       /* its annotation was written by this process, … */
 	int64_t said_ms; /* … then (monotonic) */
 
-	unsigned calls;      /* of the present pass, not yet answered */
-	struct list pending; /* what they belong to (apply.c) */
-	struct err first_err;
+	unsigned calls;        /* of the present pass, not yet answered */
+	struct list pending;   /* what they belong to (apply.c) */
+	struct err *first_err; /* of the present pass; NULL: none */
 	struct scope scope;
 	struct log_limit quiet; /* of a pass that fails again and again */
 };

@@ -367,7 +367,7 @@ static struct live_known *new_known(struct live *l, const struct partition_entry
 	k->instance = e->ask.instance;
 	k->ipus = e->ask.ipus;
 	k->attempt = e->ask.attempt;
-	map_put(l->known, str_of(k->id), k);
+	map_put_borrowed(l->known, str_of(k->id), k);
 	return k;
 }
 

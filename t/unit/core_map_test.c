@@ -32,6 +32,31 @@ static void test_basics(void)
 	map_free(NULL);
 }
 
+static void test_borrowed(void)
+{
+	struct map *m = map_new();
+	char first[] = "key", second[] = "key";
+	struct map_iter it;
+	int a, b;
+
+	ok(map_put_borrowed(m, str_of(first), &a) == NULL && map_get(m, STR("key")) == &a, "put");
+	it = (struct map_iter)MAP_ITER(m);
+	ok(map_next(&it) && it.key.p == first, "the key isn't copied");
+	ok(map_put_borrowed(m, str_of(second), &b) == &a, "replaced, with its key");
+	memset(first, 'X', 3); /* as if it were freed */
+	ok(map_get(m, STR("key")) == &b, "the first key isn't looked at any more");
+	ok(map_put(m, STR("key"), &a) == &b, "a value without a key of its own");
+	memset(second, 'X', 3);
+	ok(map_get(m, STR("key")) == &a, "has a copy of it");
+	memcpy(second, "key", 3);
+	ok(map_del(m, str_of(second)) == &a && map_len(m) == 0, "deleted");
+	ok(map_put(m, STR("key"), &a) == NULL, "a copy");
+	ok(map_put_borrowed(m, str_of(second), &b) == &a, "borrowed instead of it");
+	it = (struct map_iter)MAP_ITER(m);
+	ok(map_next(&it) && it.key.p == second, "the copy is gone");
+	map_free(m);
+}
+
 /* Keys 0..KEYS-1; model[k] is the value. */
 static void test_model(void)
 {
@@ -182,6 +207,7 @@ static void test_list(void)
 int main(void)
 {
 	test_basics();
+	test_borrowed();
 	test_model();
 	test_delete_while_iterating();
 	test_million();
