@@ -104,6 +104,16 @@ static struct words last_words(struct str said)
 	return ret;
 }
 
+/* What a kernel and a container runtime say of programs for another processor, in words that people
+ * understand. */
+static const char *more_words(const struct words *said)
+{
+	bool is_foreign = strstr(said->z, "exec format error") ||
+			  strstr(said->z, "no match for platform");
+
+	return is_foreign ? "; its image is for another processor architecture than its node" : "";
+}
+
 /* ---- failed ---- */
 
 struct failed {
@@ -151,10 +161,10 @@ static void explain_failure(struct job_pod *pod, const struct json *status)
 	words = last_words(json_str(json_get(first.ended, "message")));
 	pod->exit_code = (int32_t)code;
 	say(pod, reason,
-	    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%s", first.what,
+	    xasprintf("%s %.*s exited with %" PRId64 "%s%.*s%s%s%s%s", first.what,
 		      STR_ARG(json_str(json_get(first.container, "name"))), code,
 		      reason.len ? " (" : "", STR_ARG(reason), reason.len ? ")" : "",
-		      words.z[0] ? ": " : "", words.z));
+		      words.z[0] ? ": " : "", words.z, more_words(&words)));
 }
 
 /* ---- not starting ---- */
@@ -189,8 +199,9 @@ static void find_waiting_container(struct job_pod *pod, const struct json *statu
 			continue;
 		pod->fault = JOB_POD_FAULT_OWN;
 		say(pod, reason,
-		    xasprintf("container %.*s can't start: %.*s%s%s", STR_ARG(name),
-			      STR_ARG(reason), words.z[0] ? ": " : "", words.z));
+		    xasprintf("container %.*s can't start: %.*s%s%s%s", STR_ARG(name),
+			      STR_ARG(reason), words.z[0] ? ": " : "", words.z,
+			      more_words(&words)));
 	}
 }
 

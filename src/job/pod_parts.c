@@ -145,6 +145,8 @@ struct jmut *job_helper(struct jmut_doc *doc, const char *name, const struct jso
 	jmut_set_str(doc, seccomp, "type", "RuntimeDefault");
 	jmut_set(doc, security, "seccompProfile", seccomp);
 	jmut_set(doc, helper, "securityContext", security);
+	/* Why it failed stands in the Pod's status. */
+	jmut_set_str(doc, helper, "terminationMessagePolicy", "FallbackToLogsOnError");
 	return helper;
 }
 

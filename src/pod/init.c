@@ -98,8 +98,6 @@ int pod_add_init(struct jmut_doc *doc, struct jmut *spec, uint32_t ipus, int64_t
 			    jmut_view(jmut_item(jmut_get(spec, "containers"), 0)), worker);
 	set_command(doc, helper, ipus, deadline_ms, settings);
 	set_env(doc, helper, settings->proxy_ca);
-	/* Why it failed stands in the Pod's status. */
-	jmut_set_str(doc, helper, "terminationMessagePolicy", "FallbackToLogsOnError");
 	job_mount(doc, helper, JOB_IPUOF_VOLUME, JOB_IPUOF_DIR, false);
 	job_mount(doc, helper, POD_TOKEN_VOLUME, POD_TOKEN_DIR, true);
 	jmut_insert(doc, inits, 0, helper);

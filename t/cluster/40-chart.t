@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The chart as helm renders it, without a cluster. doc/reference/chart.md is the table of its parameters: each row's default
-# changes nothing, and each name in it, older ones too, has the effect that is looked for here. What needs an API server is in
-# 41-chart-upgrade.t, and what needs nodes in 50-install.t.
+# changes nothing, and each name in it, older ones too, has the effect that is looked for here. 40-chart-images.t has what
+# becomes of images' names; what needs an API server is in 41-chart-upgrade.t, and what needs nodes in 50-install.t.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
-use Cluster::Chart;
+use Cluster::Chart qw(find);
 use IpuTest;
 use IpuTree qw(file_text);
 use JSON::PP ();
@@ -68,7 +68,10 @@ my %effect = (
 		"$config launcher image" ],
 	'image.repository' => [ 'a/b', "$cc image" => 'localhost/a/b:1.0.0', "$pc image" => 'localhost/a/b:1.0.0' ],
 	'image.tag' => [ 'v18', "$cc image" => 'localhost/ipu-operator:v18', "$pc image" => 'localhost/ipu-operator:v18' ],
-	'image.digest' => [ $digest, "$cc image" => "localhost/ipu-operator\@$digest", "$pc imagePullSecrets" => undef ],
+	'image.digest' => [ $digest, { 'image.registry' => 'r.example' }, "$cc image" => "r.example/ipu-operator\@$digest", "$pc imagePullSecrets" => undef ],
+	'image.architecture' => [ 'arm64', { 'node.enabled' => $yes, 'controller.nodeSelector' => { 'kubernetes.io/arch' => 'mine' } },
+		"$cp nodeSelector kubernetes.io/arch" => 'mine', "$pp nodeSelector kubernetes.io/arch" => 'arm64', "$daemons spec nodeSelector kubernetes.io/arch" => 'arm64',
+		'Pod/ipu-operator-test-stats spec nodeSelector kubernetes.io/arch' => 'mine' ],
 	'image.pullPolicy' => [ 'Never', "$cc imagePullPolicy" => 'Never', "$pc imagePullPolicy" => 'Never' ],
 	'global.imageRegistry' => [ 'm.example/x', map { $_ => 'm.example/x/ipu-operator:1.0.0' } "$cc image", "$pc image",
 		"$config launcher image", 'Pod/ipu-operator-test-stats spec containers ipuctl image',
@@ -224,7 +227,7 @@ for my $of ([ 'controller', 'controller-manager', $C, $cp, $cc ], [ 'vipuProxy',
 		'image.registry' => [ 'r.example', "$container image" => 'r.example/ipu-operator:1.0.0', "$container imagePullPolicy" => 'Always' ],
 		'image.repository' => [ 'r.example/x/y', "$container image" => 'r.example/x/y:1.0.0' ],
 		'image.tag' => [ 'v9', "$container image" => 'localhost/ipu-operator:v9' ],
-		'image.digest' => [ $digest, "$container image" => "localhost/ipu-operator\@$digest" ],
+		'image.digest' => [ $digest, { 'image.registry' => 'r.example' }, "$container image" => "r.example/ipu-operator\@$digest" ],
 		'image.pullPolicy' => [ 'Never', "$container imagePullPolicy" => 'Never' ],
 		'serviceAccount.create' => [ $no, $account => undef, "$pod serviceAccountName" => 'default' ],
 		'serviceAccount.annotations' => [ { a => 'b' }, "$account metadata annotations a" => 'b' ],
@@ -323,20 +326,6 @@ sub values_file (%flat) { return ('-f', spit(test_dir() . '/values-' . $n++ . '.
 sub set ($name, $v) {
 	return ('--set-json', "$name=" . json_encode($v)) if ref $v && !JSON::PP::is_bool($v);
 	return ('--set', "$name=" . (JSON::PP::is_bool($v) ? ($v ? 'true' : 'false') : $v =~ s/,/\\,/gr));
-}
-
-sub find ($objects, $where) {
-	my ($name, @path) = split / /, $where;
-	my $at = $objects->{$name};
-	for my $step (@path) {
-		return undef if !defined $at || !ref $at;
-		if (ref $at eq 'ARRAY') {
-			$at = $step =~ /^\d+$/ ? $at->[$step] : (grep { ref $_ && $_->{name} eq $step } @$at)[0];
-		} else {
-			$at = $at->{$step};
-		}
-	}
-	return $at;
 }
 
 sub has_effect ($objects, $what, @pairs) {
@@ -709,16 +698,6 @@ subtest 'the Pods of hooks and tests' => sub {
 	my $test = 'Pod/ipu-operator-test-stats';
 	is(find($o, "$test spec containers ipuctl resources limits cpu"), 1, 'so has a test');
 	is_deeply([ map { find($o, "$test metadata $_") } 'annotations sidecar', 'labels team' ], [qw(no a)], '... its annotations and labels');
-};
-
-subtest 'registries' => sub {
-	for my $row ([ 'localhost/ipu-operator', 'IfNotPresent' ], [ 'ipu-operator', 'IfNotPresent' ], [ 'reg.example/ipu-operator', 'Always' ],
-			[ 'myreg:5000/ipu-operator', 'Always' ]) {
-		my ($o) = $chart->objects($chart->render('--set', "image.repository=$row->[0]"));
-		is(find($o, "$cc imagePullPolicy"), $row->[1], "$row->[0]: $row->[1]");
-	}
-	my ($o) = $chart->objects($chart->render('--set', 'image.repository=myreg:5000/ipu-operator', '--set', 'global.imageRegistry=localhost'));
-	is(find($o, "$cc imagePullPolicy"), 'IfNotPresent', 'the mirror decides, if there is one');
 };
 
 subtest 'a policy for a controller on its node\'s network' => sub {

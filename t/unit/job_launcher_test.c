@@ -147,7 +147,8 @@ static const char whole_spec[] =
 	"      readOnlyRootFilesystem: true\n"                                                     \
 	"      runAsNonRoot: true\n"                                                               \
 	"      runAsUser: 65532\n"                                                                 \
-	"      seccompProfile: {type: RuntimeDefault}\n"
+	"      seccompProfile: {type: RuntimeDefault}\n"                                           \
+	"    terminationMessagePolicy: FallbackToLogsOnError\n"
 
 static const char whole_pod[] =
 	"apiVersion: v1\n"

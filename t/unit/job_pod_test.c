@@ -390,6 +390,7 @@ static const char waiting_pod_spec[] =
 	"  securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]},\n"
 	"    readOnlyRootFilesystem: true, runAsNonRoot: true, runAsUser: 65532,\n"
 	"    seccompProfile: {type: RuntimeDefault}}\n"
+	"  terminationMessagePolicy: FallbackToLogsOnError\n"
 	"- {name: fetch, image: i}\n"
 	"volumes:\n"
 	"- {name: data, emptyDir: {}}\n"
@@ -599,6 +600,15 @@ static const struct seen seen[] = {
 	 "{exitCode: 1, reason: Error}}}], containerStatuses: [{name: c, state: {waiting: {reason: "
 	 "PodInitializing}}}]}", "", JOB_POD_FAILED, "Error", "init container i exited with 1 (Error)",
 	 1, false, false, false},
+	{"for another processor", "{phase: Failed, initContainerStatuses: [{name: i, state: {terminated: "
+	 "{exitCode: 255, reason: Error, message: 'exec /ipu-launcher: exec format error'}}}]}", "",
+	 JOB_POD_FAILED, "Error", "init container i exited with 255 (Error): exec /ipu-launcher: exec format "
+	 "error; its image is for another processor architecture than its node", 255, false, false, false},
+	{"... which isn't even pulled", "{phase: Pending, containerStatuses: [{name: c, state: {waiting: "
+	 "{reason: ErrImagePull, message: 'i: no match for platform in manifest: not found'}}}]}", "",
+	 JOB_POD_PENDING, "ErrImagePull", "container c can't start: ErrImagePull: i: no match for platform in "
+	 "manifest: not found; its image is for another processor architecture than its node", 0, true, false,
+	 false},
 	{"evicted", "{phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.', "
 	 "containerStatuses: [{name: c, state: {terminated: {exitCode: 137}}}]}", "", JOB_POD_FAILED,
 	 "Evicted", "Evicted: The node was low on resource: memory.", 137, false, false, false},

@@ -154,9 +154,8 @@ spec:
           secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
         {{- end }}
         {{- end }}
-      {{- with $of.nodeSelector }}
-      nodeSelector:
-        {{- include "ipu-operator.strings" . | trim | nindent 8 }}
+      {{- with include "ipu-operator.nodeSelector" (dict "root" $root "selector" ($of.nodeSelector | default dict)) }}
+      {{- nindent 6 . }}
       {{- end }}
       {{- with $of.tolerations }}
       tolerations:
@@ -222,9 +221,8 @@ restartPolicy: Never
 enableServiceLinks: false
 securityContext:
   {{- include "ipu-operator.podSecurityContext" .Values.controller.podSecurityContext | nindent 2 }}
-{{- with .Values.controller.nodeSelector }}
-nodeSelector:
-  {{- include "ipu-operator.strings" . | trim | nindent 2 }}
+{{- with include "ipu-operator.nodeSelector" (dict "root" . "selector" (.Values.controller.nodeSelector | default dict)) }}
+{{ . }}
 {{- end }}
 {{- /* A cluster's only node may be one that isn't on its fabric. */}}
 {{- $tolerations := .Values.controller.tolerations -}}

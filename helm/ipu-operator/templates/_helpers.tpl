@@ -117,10 +117,30 @@ app.kubernetes.io/component: {{ .component }}
 {{- $_ := set $image "tag" (include "ipu-operator.tag" ($image.tag | default .root.Chart.AppVersion)) -}}
 {{- $registry := .root.Values.global.imageRegistry | default (include "ipu-operator.ownRegistry" $image.repository) | default $image.registry -}}
 {{- $loaded := eq ($registry | default "") "localhost" -}}
+{{- if and $loaded $image.digest (not $image.pullPolicy) -}}
+{{- fail (include "ipu-operator.noDigest" (dict "key" "image.digest" "policy" "image.pullPolicy")) -}}
+{{- end -}}
 {{- if not $image.pullPolicy -}}
 {{- $_ := set $image "pullPolicy" (ternary "IfNotPresent" "Always" (or (not (empty $image.digest)) $loaded)) -}}
 {{- end -}}
 {{- $image | toJson -}}
+{{- end }}
+
+{{/* Kubelets look for the name with the digest, which an image has when it was pulled by it. */}}
+{{- define "ipu-operator.noDigest" -}}
+{{ .key }}: a digest goes with a registry, and from localhost nothing can be pulled; an image that was imported on the nodes is there by its tag alone. Name the registry that has it (global.imageRegistry or image.registry), or leave the digest out; where every node has the image by that digest too, say so by {{ .policy }}: Never
+{{- end }}
+
+{{/* (dict "root" . "selector" {…}): with the architecture of the image, unless the selector has one. */}}
+{{- define "ipu-operator.nodeSelector" -}}
+{{- $selector := deepCopy .selector -}}
+{{- with .root.Values.image.architecture -}}
+{{- if not (hasKey $selector "kubernetes.io/arch") -}}{{- $_ := set $selector "kubernetes.io/arch" . -}}{{- end -}}
+{{- end -}}
+{{- with $selector -}}
+nodeSelector:
+  {{- include "ipu-operator.strings" . | trim | nindent 2 }}
+{{- end -}}
 {{- end }}
 
 {{/* A repository that begins with a registry needs none. */}}
@@ -155,6 +175,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- $parts := dict "repository" $image "tag" ($given | default .Chart.AppVersion) -}}
 {{- if contains "@" $image -}}
 {{- $parts = dict "repository" (splitList "@" $image | first) "digest" (splitList "@" $image | last) -}}
+{{- $registry := $global.imageRegistry | default (include "ipu-operator.ownRegistry" $parts.repository) -}}
+{{- if and (eq ($registry | default "") "localhost") (ne ($global.launcherImagePullPolicy | default "") "Never") -}}
+{{- fail (include "ipu-operator.noDigest" (dict "key" "global.launcherImage" "policy" "global.launcherImagePullPolicy")) -}}
+{{- end -}}
 {{- else if contains ":" (splitList "/" $image | last) -}}
 {{- $tag := splitList ":" $image | last -}}
 {{- $parts = dict "repository" (trimSuffix (printf ":%s" $tag) $image) "tag" ($given | default $tag) -}}

@@ -6,10 +6,13 @@ package Cluster::Chart;
 
 use v5.36;
 use Cluster;
+use Exporter qw(import);
 use File::Path qw(make_path);
 use FindBin;
 use IpuTest;
 use IpuTree qw(top_srcdir);
+
+our @EXPORT_OK = qw(find);
 
 # By helm (4) or helm3. Skips the test where it can't be built.
 sub new ($class, $helm = 'helm') {
@@ -90,6 +93,21 @@ sub objects ($self, @texts) {
 		push @all, \%named;
 	}
 	return @all;
+}
+
+# The value at KIND/NAME and a path, its steps separated by blanks: a step into a list is an index, or the name of an item.
+sub find ($objects, $where) {
+	my ($name, @path) = split / /, $where;
+	my $at = $objects->{$name};
+	for my $step (@path) {
+		return undef if !defined $at || !ref $at;
+		if (ref $at eq 'ARRAY') {
+			$at = $step =~ /^\d+$/ ? $at->[$step] : (grep { ref $_ && $_->{name} eq $step } @$at)[0];
+		} else {
+			$at = $at->{$step};
+		}
+	}
+	return $at;
 }
 
 1;
