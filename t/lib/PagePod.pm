@@ -51,10 +51,15 @@ sub open ($self, %option) {
 }
 
 # One more event; the number of those that wait is another one with each, so that it's known when the page has drawn it.
-sub event ($self, $page, $event, $data) {
+sub tell ($self, $event, $data) {
 	my $turn = ++$self->{turn};
 	my %total = (totalIPUs => 64, usedIPUs => 8, externalIPUs => 0, freeIPUs => 56, reservedIPUs => 0, largest => 32, fits => fits(56), %{ $data->{total} // {} });
 	$self->{upstream}->push($self->{upstream}->frame("e1-$turn", $event, { %$data, total => { %total, waiting => $turn } }));
+	return $turn;
+}
+
+sub event ($self, $page, $event, $data) {
+	my $turn = $self->tell($event, $data);
 	return $page->wait_for("event $turn to be shown", "look.totals().waiting === $turn");
 }
 

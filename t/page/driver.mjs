@@ -128,7 +128,32 @@ function upstream(name) {
 	return found;
 }
 
+// Milliseconds of a processor that the page's thread has used so far, whoever else uses the machine.
+const sessions = new WeakMap();
+async function cpu(page) {
+	if (!sessions.has(page)) {
+		sessions.set(page, await page.context().newCDPSession(page));
+		await sessions.get(page).send('Performance.enable', { timeDomain: 'threadTicks' });
+	}
+	const { metrics } = await sessions.get(page).send('Performance.getMetrics');
+	return 1000 * metrics.find(({ name }) => name === 'TaskDuration').value;
+}
+
+// What each of these takes of a processor: the expression, then animation frames (look.hold) until there are no more.
+async function stretches(page, { expression }) {
+	const found = [];
+	for (let before = await cpu(page), more = await page.evaluate(expression); ; more = await page.evaluate('look.frame()')) {
+		const after = await cpu(page);
+		found.push(after - before);
+		if (!more)
+			return found;
+		before = after;
+	}
+}
+
 const of_page = {
+	cpu,
+	stretches,
 	eval: (page, { expression }) => page.evaluate(expression),
 	wait: wait_for,
 	press: (page, { key, times = 1 }) => times <= 1 ? page.keyboard.press(key)

@@ -65,6 +65,19 @@ globalThis.look = {
 			.slice(0, 5).map(element => `${element.localName}#${element.id}.${element.getAttribute('class') ?? ''} in #${element.parentElement.id}`)];
 	},
 
+	// From now on an animation frame comes when it's asked for, laid out; whether there is more to draw.
+	hold: () => {
+		const held = [];
+		globalThis.requestAnimationFrame = callback => held.push(callback);
+		look.held_frames = () => held.length;
+		look.frame = () => {
+			held.splice(0).forEach(callback => callback(performance.now()));
+			document.body.getBoundingClientRect();
+			return held.length > 0;
+		};
+		return true;
+	},
+
 	// From now on: the states that each partition is seen in, in their order, and which parts of the page move by themselves.
 	watch: () => {
 		look.states = {};

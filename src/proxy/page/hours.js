@@ -72,8 +72,8 @@ function tableOfHours(points) {
 		const some = points.slice(Math.max(0, to - size), to).filter(Boolean);
 		const mean = (i) => some.length ? (some.reduce((sum, p) => sum + p[i], 0) / some.length).toFixed(1) : "–";
 		const at = timeOf(points.length - to);
-		rows.push([at.getTime(), clock(at), mean(0), mean(2), mean(1), mean(3), mean(4)]);
+		rows.push({key: at.getTime(), cells: [clock(at), mean(0), mean(2), mean(1), mean(3), mean(4)]});
 	}
-	keepRows($("#hours-table tbody"), rows);
+	keepRows($("#hours-table tbody"), rows, (row) => row.cells);
 }
 

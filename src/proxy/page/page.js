@@ -29,9 +29,9 @@ function fill(node, attributes, children = []) {
 const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const draw = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-// Keeps parent's children in step with items: one node a key, made once, moved only where it must be. Makes and moves
-// at most so many; returns whether there is more to do.
-function keep(parent, items, keyOf, create, update, most = Infinity) {
+// Keeps parent's children in step with items: one node a key, made once, moved only where it must be. Makes, moves, and
+// updates where that says that it was work, at most so many (most.n, which goes down); returns whether there is more to do.
+function keep(parent, items, keyOf, create, update, most = {n: Infinity}) {
 	const old = parent.kept ?? new Map();
 	const kept = parent.kept = new Map();
 	for (const item of items) {
@@ -42,22 +42,25 @@ function keep(parent, items, keyOf, create, update, most = Infinity) {
 	for (const node of old.values()) node.remove();
 	let at = parent.firstChild;
 	for (const item of items) {
-		const key = keyOf(item), node = kept.get(key) ?? (most > 0 && create(item));
-		if (node !== at && most-- <= 0) return true;
+		if (most.n <= 0) return true;
+		const key = keyOf(item), node = kept.get(key) ?? create(item);
 		kept.set(key, node);
-		update(node, item);
+		if (update(node, item) || node !== at) most.n--;
 		if (node === at) at = at.nextSibling;
 		else parent.insertBefore(node, at);
 	}
 	return false;
 }
 
-// A table's rows: each is its key, then the cells' texts; the first cell is the row's heading.
-function keepRows(body, rows) {
-	keep(body, rows, (row) => row[0], (row) => make("tr", {}, make("th", {scope: "row"}),
-		...row.slice(2).map(() => make("td"))), (tr, row) => {
-		for (let i = 1; i < row.length; i++) say(tr.children[i - 1], String(row[i]));
-	});
+// A table's rows; the first cell is the row's heading. At most so many are written: of those that look as they did, none is.
+function keepRows(body, items, cellsOf, most) {
+	return keep(body, items, (item) => item.key, () => make("tr", {}, make("th", {scope: "row"})), (tr, item) => {
+		const name = who(item);
+		if (most && tr.item === item && tr.name === name) return false;
+		Object.assign(tr, {item, name});
+		cellsOf(item).forEach((text, i) => say(tr.children[i] ?? tr.appendChild(make("td")), String(text)));
+		return true;
+	}, most);
 }
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
@@ -249,10 +252,11 @@ const largestOf = (item) => Math.max(0, ...Object.keys(item.fits ?? {}).filter((
 
 const racksInOrder = () => [...pod.controllers.values()].sort((a, b) => a.number - b.number);
 
+const withLost = (racks) => [...racks, ...[...byController.keys()].filter((key) => !pod.controllers.has(key)).map((key) => ({key, lost: "their controller is not known"}))];
+
 // Which racks there are; what is in them is drawn by and by.
 function drawGrid() {
-	const racks = racksInOrder();
-	for (const key of byController.keys()) if (!pod.controllers.has(key)) racks.push({key});
+	const racks = withLost(racksInOrder());
 	keep(grid, racks, (c) => c.key, rackNode, () => {});
 	set(grid, "class", racks.length < 5 ? "few" : racks.length < 10 ? "some" : null);
 	sayEmpty(racks);
@@ -260,7 +264,7 @@ function drawGrid() {
 
 function drawRack(key) {
 	const node = grid.kept.get(key);
-	if (node) updateRack(node, pod.controllers.get(key) ?? {key, lost: "their controller is not known"}, byController.get(key) ?? []);
+	if (node) updateRack(node, pod.controllers.get(key) ?? withLost([]).find((c) => c.key === key), byController.get(key) ?? []);
 }
 
 function rackNode(c) {
@@ -532,12 +536,21 @@ function sayEmpty(racks) {
 
 // ---- the whole of it ----
 
+// A table a rack, as what isn't to be seen needn't be laid out (page.css).
 function tableOfRacks() {
-	const racks = racksInOrder(), bodies = $$("#racks-table tbody");
-	keepRows(bodies[0], racks.map((c) => [c.key, fullNameOf(c), marksOf(c).join(", ") || "reachable",
-		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs ? `${c.reservedIPUs} for ${keptFor(c)}` : 0, largestOf(c)]));
-	keepRows(bodies[1], [...pod.partitions.values()].map((p) => [p.key, numberOf(pod.controllers.get(p.controller)), placeOf(p), p.ipus,
-		p.namespace ?? "", who(p), p.state, exact(new Date(p.since))]));
+	const most = {n: 2 * ROWS_AT_ONCE}, racks = racksInOrder();
+	let more = false;
+	keepRows($("#racks-table tbody"), racks, (c) => [fullNameOf(c), marksOf(c).join(", ") || "reachable",
+		c.totalIPUs, c.usedIPUs, c.externalIPUs, c.freeIPUs, c.reservedIPUs ? `${c.reservedIPUs} for ${keptFor(c)}` : 0, largestOf(c)]);
+	keep($("#tables"), withLost(racks), (c) => c.key, () => make("div", {class: "lazy"}, make("table", {}, make("caption"), make("thead", {},
+		make("tr", {}, ...["Owner", "IPUs", "State", "Place", "Since"].map((name) => make("th", {scope: "col"}, name)))), make("tbody"))), (node, c) => {
+		const [caption, , body] = node.firstChild.children, partitions = byController.get(c.key) ?? [];
+		say(caption, `${c.lost ? "Elsewhere" : fullNameOf(c)}: ${count(partitions.length, "partition")}`);
+		node.hidden = !partitions.length;
+		node.style.setProperty("--n", partitions.length);
+		more = keepRows(body, partitions, (p) => [who(p), p.ipus, p.state, placeOf(p), exact(new Date(p.since))], most) || more;
+	});
+	return more;
 }
 
 function sayAbout() {
@@ -553,7 +566,7 @@ const PARTS = [["queue", drawQueue], ["usage", drawUsage], ["steps", drawSteps],
 const DRAW_MS = 3; // a frame; what is left then is drawn in the next one
 
 function drawTable() {
-	if (!$("#racks-table").hidden) tableOfRacks();
+	return !$("#racks-table").hidden && tableOfRacks();
 }
 
 function drawSums() {

@@ -88,7 +88,7 @@ function drawQueue() {
 		sayTime(last.children[1], item.since, true);
 		say(last.lastChild, queued ? ["", kept.get(item.key)?.where ?? (/^(Quota|Policy|TooL)/.test(item.reason) ? "" : line), `priority ${item.priority}`].filter((text, i) => !i || text).join(" · ") : "");
 		ahead += item.ipus;
-	}, ROWS_AT_ONCE);
+	}, {n: ROWS_AT_ONCE});
 	$("#queue-empty").hidden = items.length > 0;
 	offer(list);
 	if (chosen && !blocks.has(chosen)) showDetails();
@@ -148,7 +148,7 @@ function drawSteps() {
 		sayTime(node.firstChild, step.time, false);
 		say(node.children[2], who(step));
 		say(node.lastChild, [ipus(step.ipus), step.controller && numberOf(pod.controllers.get(step.controller)), step.message].filter(Boolean).join(" · "));
-	}, ROWS_AT_ONCE);
+	}, {n: ROWS_AT_ONCE});
 	$("#steps-empty").hidden = pod.steps.length > 0;
 	offer(list);
 	return more;
