@@ -6,6 +6,7 @@
 # t/cluster/41-bundle.t.
 
 use v5.36;
+use Cwd qw(realpath);
 use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::Bin/lib";
@@ -72,6 +73,51 @@ subtest 'checksums' => sub {
 	my $whole = unpack_into("$folder.tar.xz", 'whole');
 	my $same = run(['diff', '-r', $folder, "$whole/$base-bundle"]);
 	is($same->{status}, 0, 'the archive holds the folder') or diag($same->{out});
+};
+
+subtest 'reading it' => sub {
+	my $readme = slurp("$folder/README.md");
+	like($readme, qr/\A# .*?^This is a release: \[RELEASE\.md\]\(RELEASE\.md\)/ms, 'README.md begins with where to begin');
+	unlike($readme, qr{^\./(?:quickstart|run-tests)}m, '... and has no commands that only the sources have');
+	my ($links, @dead) = (0);
+	for my $page (grep { /\.md$/ } @files) {
+		my $text = slurp("$folder/$page") =~ s/^```.*?^```//gmsr =~ s/`[^`\n]*`//gr;
+		my $here = $page =~ m{^(.*/)} ? $1 : '';
+		for my $link ($text =~ /\]\(([^)\s#]+)[^)]*\)/g, $text =~ /(?:src|srcset|href)="([^"#]+)/g) {
+			next if $link =~ m{^[a-z]+:};
+			$links++;
+			my $to = realpath("$folder/$here$link") // '';
+			push @dead, "$page: $link" if !-e $to || index("$to/", realpath($folder) . '/') != 0;
+		}
+	}
+	cmp_ok($links, '>', 100, 'the pages have links');
+	is_deeply(\@dead, [], '... none of which is dead');
+};
+
+# Of what make deb writes, t/release/deb.t knows more.
+subtest 'Debian packages' => sub {
+	my $output = "$dir/output";
+	mkdir $output or die "$output: $!\n";
+	for my $file (grep { !m{/} && /^ipu(?:-operator|ctl)-\Q$version\E/ && !/\.tgz$/ } @files) {
+		link("$folder/$file", "$output/$file") || spit("$output/$file", slurp("$folder/$file")) or die "$file: $!\n";
+	}
+	symlink("$build/ipuctl", "$output/ipuctl") or die "ipuctl: $!\n";
+	my $pack = sub { run(["$top/etc/release/make-bundle", "--version=$version", "--source=$top", "--output=$output"], seconds => 300, env => {SOURCE_DATE_EPOCH => 0}) };
+	my @debs = map { "${_}_$version-1_some.deb" } qw(ipu-operator ipu-sim ipuctl);
+	spit("$output/$debs[0]", 'a package');
+	like($pack->()->{err}, qr/there are only ipu-operator_\S+: run make deb again/, 'one alone is too few');
+	spit("$output/$_", "package $_") for @debs;
+	like($pack->()->{err}, qr/\Q$debs[0]\E\.spdx\.json isn't there: run make deb again/, 'a bill of materials that is missing');
+	spit("$output/$_.spdx.json", '{}') for @debs;
+	my $packed = $pack->();
+	is($packed->{status}, 0, 'with all of them') or return diag($packed->{err});
+	my $there = "$output/$base-bundle";
+	for my $deb (@debs) {
+		is(slurp("$there/$deb"), "package $deb", $deb);
+		like(slurp("$there/SHA256SUMS"), qr/^[0-9a-f]{64}  \Q$_\E$/m, "... the checksum of $_") for $deb, "$deb.spdx.json";
+		like(slurp("$there/RELEASE.md"), qr/^\| `\Q$deb\E` \| Debian package of .*`\Q$deb\E\.spdx\.json`/m, '... and in RELEASE.md');
+	}
+	unlike(slurp("$folder/RELEASE.md"), qr/\.deb/, 'without them RELEASE.md names none') if !grep { /\.deb$/ } @files;
 };
 
 subtest 'the commands of RELEASE.md' => sub {

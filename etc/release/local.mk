@@ -35,7 +35,7 @@ deb:
 clean-local:
 	rm -rf $(bundle) $(deb_folder) $(lint_kept)
 	rm -f ipuctl-$(VERSION)-linux-*.tar.xz ipuctl-$(VERSION)-linux-*.spdx.json
-	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb make-deb.log
+	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb *_$(VERSION)-1_*.deb.spdx.json make-deb.log
 
 # The distribution knows its commit, and all its files have the release's date: then the archive's
 # bytes depend on the tree alone.

@@ -5,6 +5,7 @@
 # sources anew, so it is no part of `make check`; ./run-tests runs it.
 
 use v5.36;
+use Digest::SHA qw(sha256_hex);
 use File::Path qw(make_path remove_tree);
 use FindBin;
 use lib "$FindBin::Bin/../lib";
@@ -35,6 +36,10 @@ for my $package (sort keys %file) {
 		[], 'where the FHS has it');
 	is(run([qw(md5sum --check --quiet --strict), "$root.control/md5sums"], cwd => $root)->{status}, 0, 'md5sums');
 	ok(-s "$root/usr/share/doc/$package/copyright", 'copyright');
+	my $spdx = json_decode(slurp("$file{$package}.spdx.json"));
+	is_deeply([sort map { $_->{fileName} } @{ $spdx->{files} }], [sort map { m{ \./(\S*[^/\s])$} ? "./$package/$1" : () } grep { /^-/ } @lines],
+		'its bill of materials names each file');
+	is($spdx->{packages}[0]{checksums}[0]{checksumValue}, sha256_hex(slurp($file{$package})), '... and the package\'s checksum');
 	my $depends = run(['dpkg-deb', '--field', $file{$package}, 'Depends'])->{out};
 	my @missing = grep { !/^ipu-/ && run(['dpkg-query', '-W', $_])->{status} } $depends =~ /(?:^|, )([^\s,]+)/g;
 	is_deeply(\@missing, [], 'what it depends on is what it was linked with');
