@@ -294,6 +294,9 @@ for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 		}
 	}
 	is_deeply(\@dead, [], "$page: its links");
+	# What a page lists of its sections at its beginning is all of them.
+	my %listed = map { $_ => 1 } $text =~ /^- \[([^\]]*)\]\(#/mg;
+	is_deeply([ grep { !$listed{$_} } $text =~ s/^ *```.*?^ *```$//gmsr =~ /^## (.*)$/mg ], [], '... and its list of sections') if %listed;
 }
 
 done_testing();

@@ -737,6 +737,11 @@ subtest 'notes' => sub {
 	};
 	like($notes->(), qr/WARNING: no V-IPU controller/, 'no controller: a warning');
 	unlike($notes->(qw(--set vipuServerAddr=a)), qr/WARNING/, 'with one, none');
+	my @combined = qw(--set vipuServerAddr=a --set topology=combined --set);
+	like($notes->(@combined, 'vipuProxy.replicas=3'), qr/^WARNING: vipuProxy\.replicas has no effect with topology combined: controller\.replicas counts\.$/m, 'replicas that there are not');
+	unlike($notes->(@combined, 'controller.replicas=3'), qr/WARNING/, '... those that there are');
+	like($notes->(qw(--set image.pullPolicy=Always)), qr/^WARNING: with image\.pullPolicy Always nodes ask the registry localhost/m, 'an image that nobody can get');
+	unlike($notes->(qw(--set image.pullPolicy=Always --set vipuServerAddr=a --set image.registry=r.example)), qr/WARNING/, '... or can');
 	my $more = $notes->(qw(--set extendedScheduler.enabled=true --set vipuProxy.page=full --set ipuVisibility.advertise=share --set fullnameOverride=zz));
 	like($more, qr/reads the\nnames of jobs there: vipuProxy\.page\):\n\n +kubectl -n ops port-forward service\/zz-vipu-proxy 8080:80$/m, 'where the page is');
 	like($notes->(), qr/\(by namespace, without names: vipuProxy\.page\)/, '... and what it shows');
