@@ -158,8 +158,8 @@ subtest 'what is left out of a script' => sub {
 		[ q{s.replace(/a  [/ "]\/b/g, c / d / e);}, q{s.replace(/a  [/ "]\/b/g,c/d/e)} ],
 		[ 'a = b + +c - -d + e++ - 1;', 'a=b+ +c- -d+e++-1' ],
 		[ 'const f = async (x) => { await x; }, g = (y) => y, h = (x, y) => x in y;', 'const f=async x=>{await x},g=y=>y,h=(x,y)=>x in y' ],
-		[ "for (;;) {\n\tf();\n}\n(g)();\n[h] = i;", "for(;;){f()}\n(g)();[h]=i" ],
-		[ "const a = b\n\t? c\n\t: d;\nlet e = [\n\tf,\n\tg];\nif (a)\n\te();\nelse return `x`;", "const a=b?c:d\nlet e=[f,g]\nif(a)\ne()\nelse return`x`" ],
+		[ "for (;;) {\n\tf();\n}\n(g)();\n[h] = i;", "for(;;){f()}(g)();[h]=i" ],
+		[ "const a = b\n\t? c\n\t: d;\nlet e = [\n\tf,\n\tg];\nif (a)\n\te();\nelse return `x`;", "const a=b?c:d\nlet e=[f,g]\nif(a)e()\nelse return`x`" ],
 		[ 'über = "–" + é;', 'über="–"+é' ],
 	) {
 		my ($script, $served) = @$row;

@@ -79,6 +79,7 @@ subtest 'why a job waits, and what is broken' => sub {
 	$pod->{waiting}[0]{asOf} = '2027-01-15T07:59:48Z';
 	$_->{message} .= '; controller 2 (gone.example:8090): Connection refused' for @{ $pod->{waiting} };
 	@$controller{qw(noReadyNode fits reserved reservedIPUs)} = (JSON::PP::true, {}, [ { domain => 0, mask => mask(0, 32), for => 'aa/0' } ], 20);
+	$pod->{total}{reservedIPUs} = 20;
 	$pod->{total}{fits}{$_} = 0 for keys %{ $pod->{total}{fits} };
 	@{ $pod->{partitions}[0] }{qw(state reason)} = ('error', 'IPU 3 is too hot');
 	$world->say($pod);
@@ -86,6 +87,7 @@ subtest 'why a job waits, and what is broken' => sub {
 	is_deeply($page->get('look.controllers()[0].marks'), ['nonode'], 'the rack is marked');
 	like($page->get('look.text("[data-answer]")'), qr/Controller 1 is without a ready node/, 'the answer says why nothing fits there');
 	like($page->get('look.text("[data-answer]")'), qr/Controller 2 is unreachable since \d\d:\d\d/, '... and that another one is away');
+	like($page->get('look.text("[data-answer]")'), qr{20 of them reserved for speech/head}, '... and for whom what is free is kept');
 	like($page->get('look.text("[data-controller=c1]")'), qr{2 in error.*20 of them reserved for speech/head}, 'the rack says for whom it is reserved, and that something is broken');
 	my $rows = $page->get('look.all("[data-waiting]").map(look.words)');
 	like($rows->[0], qr/32 kept for it on controller 1: 20 free, 12 in use/, 'the first: what is kept for it');

@@ -5,7 +5,9 @@
 # partitions come and go, ten changes a second, against the same without any. From the build folder:
 #
 #     TOP_BUILDDIR=$PWD ../t/bench/viewers.pl [--viewers=500] [--partitions=100] [--rate=10] [--seconds=10]
-#         [--runs=3] [--page=usage] [--settle=2] [--json=FILE]
+#         [--runs=3] [--page=usage] [--held=0] [--settle=2] [--json=FILE]
+#
+# With --held the operator runs jobs, too, and so many are suspended there.
 #
 # needs curl 7.84 and openssl. A change is an ask of one IPU, or the release of one; both become several
 # changes of a partition's state. Prints for each run what the operator used of one processor and how much it grew.
@@ -21,11 +23,27 @@ use IpuTest qw(http program_or_skip spit start test_dir wait_until);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $opt = options(900, viewers => 500, partitions => 100, rate => 10, seconds => 10, runs => 3, page => 'usage', settle => 2);
+my $opt = options(900, viewers => 500, partitions => 100, rate => 10, seconds => 10, runs => 3, page => 'usage', settle => 2, held => 0);
 my $sim = start_sim(controllers => 4, create_ms => 20, remove_ms => 20);
-my $proxy = start_proxy($sim, beside => 1, set => { 'proxy.page' => $opt->{page} });
+suspended_jobs($opt->{held});
+my $proxy = start_proxy($sim, beside => 1, roles => $opt->{held} ? 'controller,proxy' : 'proxy', set => { 'proxy.page' => $opt->{page} });
 my $daemon = $proxy->{daemon};
 my $dir = test_dir();
+$proxy->{kind} = 'Workload' if $opt->{held}; # a job that isn't there would have its partition taken away
+wait_until('what is held', sub { (http('GET', $daemon->url('proxy', '/live'))->{json}{total}{held} // 0) == $opt->{held} }, seconds => 120) if $opt->{held};
+
+# ---- what is held ----
+
+sub suspended_jobs ($count) {
+	my $url = $sim->url('api-plain', '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+	for my $i (1 .. $count) {
+		my $answer = http('POST', $url, headers => { authorization => "Bearer $sim->{token}" }, json => { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob',
+			metadata => { name => "held-$i" }, spec => { suspend => JSON::PP::true, jobInstances => 1, ipusPerJobInstance => '4',
+				workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } });
+		die "held-$i: $answer->{status}\n" if $answer->{status} != 201;
+	}
+	return;
+}
 
 # ---- changes ----
 

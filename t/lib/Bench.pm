@@ -196,7 +196,7 @@ sub partition_request ($proxy, $method, $i) {
 	my $text = qq{url = "$url"\nrequest = "$method"\ncacert = "$proxy->{cert}"\nsilent\nshow-error\nfail\noutput = "/dev/null"\n}
 		. qq{header = "Authorization: Bearer $proxy->{token}"\nheader = "Content-Type: application/json"\n};
 	return $text if $method eq 'DELETE';
-	my $body = json_encode({ owner => { kind => 'IPUJob', namespace => 'team-' . $i % 20, name => "job-$i", uid => "uid-$i" },
+	my $body = json_encode({ owner => { kind => $proxy->{kind} // 'IPUJob', namespace => 'team-' . $i % 20, name => "job-$i", uid => "uid-$i" },
 		instance => 0, ipus => 1 }) =~ s/"/\\"/gr;
 	return $text . qq{data = "$body"\n};
 }

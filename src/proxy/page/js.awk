@@ -13,9 +13,7 @@ function put(token,    c) {
 	c = substr(token, 1, 1)
 	if (semicolon && c != "}")
 		out = out (newline && !index("([`/+*-", c) ? "\n" : ";")
-	else if (!semicolon && newline && !index("{([,=&|?:+*<>", last) && !index(")]},?:&|=.", c))
-		out = out "\n"
-	else if (space && !semicolon && (is_word(last) && is_word(c) || last == c && index("+-", c)))
+	else if ((space || newline) && !semicolon && (is_word(last) && is_word(c) || last == c && index("+-", c)))
 		out = out " "
 	semicolon = newline = space = 0
 	out = out token

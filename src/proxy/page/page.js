@@ -7,6 +7,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const $ = (selector) => document.querySelector(selector);
+const on = (target, ...rest) => target.addEventListener(...rest);
 const $$ = (selector) => document.querySelectorAll(selector);
 
 // An attribute, only if it's another one; null takes it away.
@@ -418,12 +419,12 @@ function neighbour(node, key) {
 
 function listenToBlocks() {
 	const blockAt = (event) => event.target.closest?.(".block");
-	grid.addEventListener("click", (event) => {
+	on(grid, "click", (event) => {
 		if (!blockAt(event)) return;
 		comeTo(blockAt(event), true);
 		choose(current.dataset.partition);
 	});
-	grid.addEventListener("keydown", (event) => {
+	on(grid, "keydown", (event) => {
 		const node = blockAt(event);
 		if (!node || event.ctrlKey || event.altKey || event.metaKey) return;
 		if (event.key === "Enter" || event.key === " ") choose(node.dataset.partition);
@@ -432,10 +433,10 @@ function listenToBlocks() {
 		event.preventDefault();
 		if (chosen) choose(current.dataset.partition);
 	});
-	for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, (event) => markOwner(blockAt(event)?.dataset.owner));
-	grid.addEventListener("pointerleave", () => markOwner());
-	document.addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
-	$("#close").addEventListener("click", () => choose(""));
+	for (const kind of ["pointerover", "focusin"]) on(grid, kind, (event) => markOwner(blockAt(event)?.dataset.owner));
+	on(grid, "pointerleave", () => markOwner());
+	on(document, "keydown", (event) => event.key === "Escape" && choose(""));
+	on($("#close"), "click", () => choose(""));
 }
 
 // All that one owner has stands out while one of its blocks is looked at.
@@ -491,7 +492,7 @@ function answer() {
 	if (wanted > largest) return ["No", `the largest controller that answers has ${ipus(largest)}.`];
 	const most = largestOf(pod.total), fitting = most ? `the largest job that fits now has ${ipus(most)}` : "nothing fits now";
 	const closed = racks.filter((c) => !takes(c) && (c.freeIPUs > 0 || c.reach === "no"));
-	return ["Not now", `${ipus(free)} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for the head of the queue` : ""}; ${fitting}.${
+	return ["Not now", `${ipus(free)} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for ${keptFor({reserved: racks.flatMap((c) => c.reserved ?? [])})}` : ""}; ${fitting}.${
 		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} is ${marksOf(c)[0]}`))}.` : ""}`];
 }
 
@@ -600,13 +601,13 @@ function redraw() {
 }
 
 function listenToControls() {
-	document.addEventListener("change", ({target}) => {
+	on(document, "change", ({target}) => {
 		if (target.name === "size") history.replaceState(null, "", `#${wanted = Number(target.value)}`);
 		else range = Number(target.value);
 		for (const key of pod.controllers.keys()) dirty.racks.add(key);
 		plan("totals", "hours");
 	});
-	for (const button of $$("button[data-table]")) button.addEventListener("click", () => {
+	for (const button of $$("button[data-table]")) on(button, "click", () => {
 		const shown = button.getAttribute("aria-pressed") !== "true", name = button.dataset.table;
 		set(button, "aria-pressed", shown);
 		$(`#${name}-table`).hidden = !shown;
@@ -731,7 +732,7 @@ listenToBlocks();
 listenToRows($("#waiting"));
 listenToRows($("#happened"));
 listenToControls();
-document.addEventListener("visibilitychange", comeBack);
-addEventListener("online", comeBack);
+on(document, "visibilitychange", comeBack);
+on(window, "online", comeBack);
 stayConnected();
 learnNames();

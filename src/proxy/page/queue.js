@@ -105,12 +105,12 @@ function listenToRows(list) {
 		for (const node of list.querySelectorAll("[tabindex='0']")) set(node, "tabindex", -1);
 		set(row.querySelector("button"), "tabindex", 0).focus();
 	};
-	list.addEventListener("click", (event) => {
+	on(list, "click", (event) => {
 		const row = event.target.closest("li");
 		if (row) come(row);
 		if (row) choose(row.key);
 	});
-	list.addEventListener("keydown", (event) => {
+	on(list, "keydown", (event) => {
 		const row = event.target.closest("li"), to = {ArrowDown: row?.nextSibling, ArrowUp: row?.previousSibling, Home: list.firstChild, End: list.lastChild}[event.key];
 		if (!/^(Arrow(Up|Down)|Home|End)$/.test(event.key) || event.ctrlKey || event.altKey || event.metaKey) return;
 		event.preventDefault();
