@@ -30,7 +30,8 @@ static inline struct str str_of(const char *z)
 
 bool str_eq(struct str a, struct str b);
 bool str_eqz(struct str a, const char *z);
-bool str_ieqz(struct str a, const char *z); /* ASCII letters without case */
+bool str_same(const char *a, const char *b); /* NULL counts as empty */
+bool str_ieqz(struct str a, const char *z);  /* ASCII letters without case */
 bool str_has_prefix(struct str s, struct str prefix);
 bool str_has_suffix(struct str s, struct str suffix);
 struct str str_trim(struct str s); /* spaces, tabs, CR, LF at both ends */
@@ -64,7 +65,8 @@ void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *z); /* NULL stays NULL */
 char *xstrndup(const char *p, size_t len);
-char *str_dup(struct str s); /* terminated copy */
+char *str_dup(struct str s);         /* terminated copy */
+char *str_dup_or_null(struct str s); /* NULL of what is empty */
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A line for people that is mostly not there, so that it takes no room then: NULL stands for "".

@@ -49,6 +49,9 @@ void kube_store_watch(struct kube_store *store, struct kube_client *client,
 		      const struct kube_watch_opts *opts);
 const struct kube_watch *kube_store_get_watch(const struct kube_store *store); /* NULL: none yet */
 bool kube_store_is_synced(const struct kube_store *store);
+/* The same as an error (ERR_UNAVAILABLE) with the watch's own trouble. what: its items, for
+ * instance "Pods". */
+int kube_store_check_synced(const struct kube_store *store, const char *what, struct err *err);
 
 size_t kube_store_len(const struct kube_store *store);
 /* Items are borrowed until the store changes: look up again after any asynchronous gap. */

@@ -28,6 +28,11 @@ static unsigned char ascii_lower(char c)
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
+bool str_same(const char *a, const char *b)
+{
+	return str_eq(str_of(a), str_of(b));
+}
+
 bool str_ieqz(struct str a, const char *z)
 {
 	struct str b = str_of(z);
@@ -292,6 +297,11 @@ char *xstrdup(const char *z)
 char *str_dup(struct str s)
 {
 	return xstrndup(s.p, s.len);
+}
+
+char *str_dup_or_null(struct str s)
+{
+	return s.len ? str_dup(s) : NULL;
 }
 
 char *xasprintf(const char *fmt, ...)

@@ -537,18 +537,10 @@ static void release_left_behind(struct job_controller *c)
 
 bool job_controller_ready(const struct job_controller *c, struct err *ret_why)
 {
-	const struct kube_store *stores[] = {c->jobs, c->pods, c->files};
-	static const char *const names[] = {"IPUJobs", "Pods", "ConfigMaps"};
-	struct kube_watch_status st;
-
-	for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
-		if (kube_store_is_synced(stores[i]))
-			continue;
-		kube_watch_status(kube_store_get_watch(stores[i]), &st);
-		err_set(ret_why, ERR_UNAVAILABLE, 0, "%s haven't been read yet%s%s", names[i],
-			st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
+	if (kube_store_check_synced(c->jobs, "IPUJobs", ret_why) < 0 ||
+	    kube_store_check_synced(c->pods, "Pods", ret_why) < 0 ||
+	    kube_store_check_synced(c->files, "ConfigMaps", ret_why) < 0)
 		return false;
-	}
 	if (!job_classes_known(c->classes)) {
 		err_set(ret_why, ERR_UNAVAILABLE, 0, "PriorityClasses haven't been read yet");
 		return false;

@@ -92,11 +92,6 @@ uint64_t job_files_wanted(const struct job *job, const struct partition_status *
 	return hash;
 }
 
-static char *dup_or_null(struct str s)
-{
-	return s.len ? str_dup(s) : NULL;
-}
-
 uint64_t job_files_hash(const struct json *object)
 {
 	struct json_iter it = json_iter(json_get(object, "data"));
@@ -121,8 +116,8 @@ int job_files_decode(const struct json *object, struct job_files **ret, struct e
 	f->version = str_dup(kube_version(object));
 	f->job_key = str_dup(
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
-	f->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
-	f->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	f->owner_uid = str_dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
+	f->partition = str_dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	f->deleting = kube_is_deleting(object);
 	f->hash = job_files_hash(object);
 	*ret = f;
@@ -143,14 +138,10 @@ void job_files_free(struct job_files *f)
 	free(f);
 }
 
-static bool same(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 bool job_files_equal(const struct job_files *a, const struct job_files *b)
 {
-	return same(a->uid, b->uid) && same(a->version, b->version) &&
-	       same(a->job_key, b->job_key) && same(a->owner_uid, b->owner_uid) &&
-	       same(a->partition, b->partition) && a->hash == b->hash && a->deleting == b->deleting;
+	return str_same(a->uid, b->uid) && str_same(a->version, b->version) &&
+	       str_same(a->job_key, b->job_key) && str_same(a->owner_uid, b->owner_uid) &&
+	       str_same(a->partition, b->partition) && a->hash == b->hash &&
+	       a->deleting == b->deleting;
 }

@@ -43,11 +43,6 @@ enum job_group_api job_group_choose(const struct job *job, const bool there[JOB_
 
 /* ---- what the store keeps ---- */
 
-static char *dup_or_null(struct str s)
-{
-	return s.len ? str_dup(s) : NULL;
-}
-
 static enum job_group_api api_of(struct str version)
 {
 	for (int api = JOB_GROUP_NONE + 1; api < JOB_GROUP_APIS; api++) {
@@ -92,7 +87,7 @@ int job_group_decode(const struct json *object, struct job_group **ret, struct e
 	g->uid = str_dup(kube_uid(object));
 	g->job_key = str_dup(
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
-	g->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
+	g->owner_uid = str_dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
 	g->hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	g->instance = str_to_int(kube_label(object, JOB_LABEL_INSTANCE), 0, UINT32_MAX, &n, NULL) <
 				      0
@@ -115,15 +110,10 @@ void job_group_free(struct job_group *g)
 	free(g);
 }
 
-static bool same(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 bool job_group_equal(const struct job_group *a, const struct job_group *b)
 {
-	return same(a->uid, b->uid) && same(a->job_key, b->job_key) &&
-	       same(a->owner_uid, b->owner_uid) && a->hash == b->hash &&
+	return str_same(a->uid, b->uid) && str_same(a->job_key, b->job_key) &&
+	       str_same(a->owner_uid, b->owner_uid) && a->hash == b->hash &&
 	       a->instance == b->instance && a->deleting == b->deleting;
 }
 

@@ -20,11 +20,6 @@
 #define WORDS_MAX 256
 #define KILLED    137 /* 128 + SIGKILL */
 
-static char *dup_or_null(struct str s)
-{
-	return s.len ? str_dup(s) : NULL;
-}
-
 static const char *const phase_names[] = {
 	[JOB_POD_PENDING] = "Pending",     [JOB_POD_RUNNING] = "Running",
 	[JOB_POD_SUCCEEDED] = "Succeeded", [JOB_POD_FAILED] = "Failed",
@@ -67,7 +62,7 @@ static void say(struct job_pod *pod, struct str why, char *message)
 		free(message);
 		return;
 	}
-	pod->why = dup_or_null(why);
+	pod->why = str_dup_or_null(why);
 	pod->message = message;
 }
 
@@ -297,12 +292,12 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->uid = str_dup(kube_uid(object));
 	pod->job_key = str_dup(
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
-	pod->owner_uid = dup_or_null(json_str(json_get(owner, "uid")));
-	pod->partition = dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	pod->owner_uid = str_dup_or_null(json_str(json_get(owner, "uid")));
+	pod->partition = str_dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	pod->template_hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	pod->instance = instance_of(object);
 	pod->launcher = str_eqz(kube_label(object, JOB_LABEL_ROLE), JOB_ROLE_LAUNCHER);
-	pod->node = dup_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
+	pod->node = str_dup_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
 	pod->deleting = kube_is_deleting(object);
 	/* The grace period is counted in: the API server sets the time that it ends at. */
 	(void)clock_parse(json_str(json_at(object, "metadata", "deletionTimestamp", NULL)),
@@ -311,7 +306,7 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->scheduled = condition_is(status, "PodScheduled", "True", NULL);
 	pod->ready = condition_is(status, "Ready", "True", NULL);
 	pod->preempted = condition_is(status, "TerminationTarget", "True", NULL);
-	pod->queue_group = dup_or_null(kube_label(object, JOB_QUEUE_GROUP));
+	pod->queue_group = str_dup_or_null(kube_label(object, JOB_QUEUE_GROUP));
 	find_gates(pod, json_at(object, "spec", "schedulingGates", NULL));
 	if (was_stopped(pod, object)) {
 		pod->phase = JOB_POD_FAILED;
@@ -343,20 +338,15 @@ void job_pod_free(struct job_pod *pod)
 	free(pod);
 }
 
-static bool same(const char *a, const char *b)
-{
-	return str_eq(str_of(a), str_of(b));
-}
-
 bool job_pod_equal(const struct job_pod *a, const struct job_pod *b)
 {
-	return same(a->name, b->name) && same(a->ns, b->ns) && same(a->uid, b->uid) &&
-	       same(a->job_key, b->job_key) && same(a->owner_uid, b->owner_uid) &&
-	       same(a->partition, b->partition) && same(a->node, b->node) &&
+	return str_same(a->name, b->name) && str_same(a->ns, b->ns) && str_same(a->uid, b->uid) &&
+	       str_same(a->job_key, b->job_key) && str_same(a->owner_uid, b->owner_uid) &&
+	       str_same(a->partition, b->partition) && str_same(a->node, b->node) &&
 	       a->instance == b->instance && a->phase == b->phase && a->deleting == b->deleting &&
 	       a->scheduled == b->scheduled && a->ready == b->ready &&
-	       a->exit_code == b->exit_code && same(a->why, b->why) &&
-	       same(a->message, b->message) && a->fault == b->fault && a->gated == b->gated &&
+	       a->exit_code == b->exit_code && str_same(a->why, b->why) &&
+	       str_same(a->message, b->message) && a->fault == b->fault && a->gated == b->gated &&
 	       a->queued == b->queued && a->preempted == b->preempted &&
 	       a->template_hash == b->template_hash && a->launcher == b->launcher &&
 	       a->deletion_ms == b->deletion_ms;

@@ -36,11 +36,6 @@ static void replace(char **field, const char *z)
 	*field = copy;
 }
 
-static bool same(const char *a, const char *b)
-{
-	return str_eq(str_of(a), str_of(b));
-}
-
 /* Else the status in memory and the API's would differ for ever. */
 void job_status_clean(char *z, size_t max)
 {
@@ -76,7 +71,7 @@ static void set_condition(struct job_condition *c, bool on, int64_t now_ms, cons
 		c->present = true;
 		c->on = on;
 	}
-	if (on && (!same(c->reason, reason) || !same(c->message, message))) {
+	if (on && (!str_same(c->reason, reason) || !str_same(c->message, message))) {
 		replace(&c->reason, reason);
 		replace(&c->message, message);
 		c->update_ms = now_ms;
@@ -235,7 +230,7 @@ static bool conditions_equal(const struct job_condition *a, const struct job_con
 		return false;
 	return !a->present ||
 	       (a->on == b->on && a->transition_ms / 1000 == b->transition_ms / 1000 &&
-		same(a->reason, b->reason) && same(a->message, b->message));
+		str_same(a->reason, b->reason) && str_same(a->message, b->message));
 }
 
 static bool same_second(int64_t a_ms, int64_t b_ms)
@@ -250,7 +245,7 @@ static bool instance_equal(const struct job_instance *a, const struct job_instan
 	       a->yields == b->yields && same_second(a->start_ms, b->start_ms) &&
 	       same_second(a->since_ms, b->since_ms) && same_second(a->running_ms, b->running_ms) &&
 	       same_second(a->retry_ms, b->retry_ms) && same_second(a->release_ms, b->release_ms) &&
-	       same(a->message, b->message);
+	       str_same(a->message, b->message);
 }
 
 /* Those that aren't there have nothing to say. */
@@ -274,8 +269,8 @@ bool job_status_equal(const struct job_status *a, const struct job_status *b)
 			return false;
 	}
 	/* The API keeps whole seconds. */
-	return instances_equal(a, b) && same(a->launcher_status, b->launcher_status) &&
-	       same(a->last_message, b->last_message) && same(a->selector, b->selector) &&
+	return instances_equal(a, b) && str_same(a->launcher_status, b->launcher_status) &&
+	       str_same(a->last_message, b->last_message) && str_same(a->selector, b->selector) &&
 	       a->partition_created == b->partition_created &&
 	       a->start_ms / 1000 == b->start_ms / 1000 &&
 	       a->completion_ms / 1000 == b->completion_ms / 1000 &&

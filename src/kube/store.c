@@ -325,6 +325,17 @@ bool kube_store_is_synced(const struct kube_store *s)
 	return st.synced;
 }
 
+int kube_store_check_synced(const struct kube_store *s, const char *what, struct err *err)
+{
+	struct kube_watch_status st = {0};
+	if (s->watch)
+		kube_watch_status(s->watch, &st);
+	if (st.synced)
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE, 0, "%s haven't been read yet%s%s", what,
+		       st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
+}
+
 void kube_store_free(struct kube_store *s)
 {
 	if (!s)

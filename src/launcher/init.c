@@ -112,12 +112,8 @@ static int parse_options(struct init *init, int argc, char **argv)
 			if (str_to_int(str_of(optarg), 0, FOR_MAX_S, &init->grace_s, &err) < 0)
 				return launcher_fail(EXIT_USAGE, "init: --grace: %s", err.msg);
 			break;
-		case ':':
-			return launcher_fail(EXIT_USAGE, "init: %s needs a value",
-					     argv[optind - 1]);
 		default:
-			return launcher_fail(EXIT_USAGE, "init: there is no option %s (see --help)",
-					     argv[optind - 1]);
+			return launcher_bad_option(option, argv);
 		}
 	}
 	if (optind != argc)

@@ -33,5 +33,8 @@ const char *launcher_worker_container(void);
 
 /* "ipu-launcher: …" on standard error. Returns status. */
 int launcher_fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What getopt_long stumbled over last, whose short options begin with ":"; option is what it
+ * returned, argv[0] the sub-command's name. Returns EXIT_USAGE. */
+int launcher_bad_option(int option, char **argv);
 
 #endif

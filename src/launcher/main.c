@@ -3,6 +3,7 @@
  * ipu-launcher: one static program for what has to run inside job Pods, whatever their image
  * holds. Chooses the sub-command; uses http, net, loop and core.
  */
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,14 @@ int launcher_fail(int status, const char *fmt, ...)
 	va_end(ap);
 	fputc('\n', stderr);
 	return status;
+}
+
+int launcher_bad_option(int option, char **argv)
+{
+	const char *word = argv[optind - 1];
+	if (option == ':')
+		return launcher_fail(EXIT_USAGE, "%s: %s needs a value", argv[0], word);
+	return launcher_fail(EXIT_USAGE, "%s: there is no option %s (see --help)", argv[0], word);
 }
 
 static const char *env_of(const char *name, const char *otherwise)

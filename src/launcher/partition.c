@@ -522,13 +522,8 @@ static int parse_options(struct partition *p, int argc, char **argv)
 		case 'd':
 			status = take_number("deadline", optarg, MAX_SECONDS, &p->deadline_s);
 			break;
-		case ':':
-			return launcher_fail(EXIT_USAGE, "partition: %s needs a value",
-					     argv[optind - 1]);
 		default:
-			return launcher_fail(EXIT_USAGE,
-					     "partition: there is no option %s (see --help)",
-					     argv[optind - 1]);
+			return launcher_bad_option(option, argv);
 		}
 	}
 	if (status == 0 && argc - optind != 1)

@@ -197,12 +197,8 @@ static int parse_options(struct waiting *w, int argc, char **argv)
 			if (str_to_int(str_of(optarg), 1, TIMEOUT_MAX_S, &w->timeout_s, &err) < 0)
 				return launcher_fail(EXIT_USAGE, "wait: --timeout: %s", err.msg);
 			break;
-		case ':':
-			return launcher_fail(EXIT_USAGE, "wait: %s needs a value",
-					     argv[optind - 1]);
 		default:
-			return launcher_fail(EXIT_USAGE, "wait: there is no option %s (see --help)",
-					     argv[optind - 1]);
+			return launcher_bad_option(option, argv);
 		}
 	}
 	if (optind != argc)

@@ -334,18 +334,9 @@ static void add_owner(const struct partition_ask *ask, const struct partition_st
 
 bool pod_controller_ready(const struct pod_controller *c, struct err *ret_why)
 {
-	const struct kube_store *stores[] = {c->pods, c->files};
-	static const char *const names[] = {"annotated Pods", "their ConfigMaps"};
-	struct kube_watch_status st;
-
-	for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
-		if (kube_store_is_synced(stores[i]))
-			continue;
-		kube_watch_status(kube_store_get_watch(stores[i]), &st);
-		err_set(ret_why, ERR_UNAVAILABLE, 0, "%s haven't been read yet%s%s", names[i],
-			st.err.kind ? ": " : "", st.err.kind ? st.err.msg : "");
+	if (kube_store_check_synced(c->pods, "annotated Pods", ret_why) < 0 ||
+	    kube_store_check_synced(c->files, "their ConfigMaps", ret_why) < 0)
 		return false;
-	}
 	if (!c->opts.partitions->ops->synced(c->opts.partitions)) {
 		err_set(ret_why, ERR_UNAVAILABLE, 0, "the partition tracker hasn't been read yet");
 		return false;

@@ -14,16 +14,6 @@
 #include "job/model.h"
 #include "kube/object.h"
 
-static char *dup_or_null(struct str s)
-{
-	return s.len ? str_dup(s) : NULL;
-}
-
-static bool same(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 /* ---- the projection ---- */
 
 static void find_gates(struct pod *pod, const struct json *gates)
@@ -93,7 +83,7 @@ int pod_decode(const struct json *object, struct pod **ret, struct err *err)
 	pod->version = str_dup(kube_version(object));
 	pod->token = str_dup(kube_label(object, POD_LABEL));
 	pod->token_key = xasprintf("%s/%s", pod->ns, pod->token);
-	pod->waiting = dup_or_null(kube_annotation(object, POD_ANNOTATION_WAITING));
+	pod->waiting = str_dup_or_null(kube_annotation(object, POD_ANNOTATION_WAITING));
 	pod->priority = (int32_t)json_int(json_get(spec, "priority"), 0);
 	pod->deadline_ms = pod_deadline_ms(object);
 	pod->created_ms = kube_creation_ms(object);
@@ -108,7 +98,7 @@ int pod_decode(const struct json *object, struct pod **ret, struct err *err)
 	if (pod->gated)
 		pod->selector = selector_of(json_get(spec, "nodeSelector"));
 	else
-		pod->partition = dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
+		pod->partition = str_dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
 	take_wishes(pod, object);
 	*ret = pod;
 	return 0;
@@ -134,15 +124,15 @@ void pod_free(struct pod *pod)
 
 bool pod_equal(const struct pod *a, const struct pod *b)
 {
-	return same(a->ns, b->ns) && same(a->name, b->name) && same(a->uid, b->uid) &&
-	       same(a->token, b->token) && same(a->partition, b->partition) &&
-	       same(a->waiting, b->waiting) && same(a->selector, b->selector) &&
-	       same(a->problem, b->problem) && a->ipus == b->ipus && a->priority == b->priority &&
-	       a->deadline_ms == b->deadline_ms && a->created_ms == b->created_ms &&
-	       a->start_ms == b->start_ms && a->deletion_ms == b->deletion_ms &&
-	       a->gated == b->gated && same(a->other_gate, b->other_gate) &&
-	       a->deleting == b->deleting && a->started == b->started && a->ended == b->ended &&
-	       a->of_job == b->of_job;
+	return str_same(a->ns, b->ns) && str_same(a->name, b->name) && str_same(a->uid, b->uid) &&
+	       str_same(a->token, b->token) && str_same(a->partition, b->partition) &&
+	       str_same(a->waiting, b->waiting) && str_same(a->selector, b->selector) &&
+	       str_same(a->problem, b->problem) && a->ipus == b->ipus &&
+	       a->priority == b->priority && a->deadline_ms == b->deadline_ms &&
+	       a->created_ms == b->created_ms && a->start_ms == b->start_ms &&
+	       a->deletion_ms == b->deletion_ms && a->gated == b->gated &&
+	       str_same(a->other_gate, b->other_gate) && a->deleting == b->deleting &&
+	       a->started == b->started && a->ended == b->ended && a->of_job == b->of_job;
 }
 
 struct partition_ask pod_ask(const struct pod *pod, uint32_t attempt)
@@ -188,8 +178,8 @@ int pod_files_decode(const struct json *object, struct pod_files **ret, struct e
 	f->uid = str_dup(kube_uid(object));
 	f->version = str_dup(kube_version(object));
 	f->token_key = xasprintf("%s/%.*s", f->ns, STR_ARG(kube_label(object, POD_LABEL)));
-	f->owner_uid = dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
-	f->partition = dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
+	f->owner_uid = str_dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
+	f->partition = str_dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
 	f->hash = job_files_hash(object);
 	f->deleting = kube_is_deleting(object);
 	*ret = f;
@@ -212,9 +202,10 @@ void pod_files_free(struct pod_files *f)
 
 bool pod_files_equal(const struct pod_files *a, const struct pod_files *b)
 {
-	return same(a->name, b->name) && same(a->uid, b->uid) && same(a->version, b->version) &&
-	       same(a->token_key, b->token_key) && same(a->owner_uid, b->owner_uid) &&
-	       same(a->partition, b->partition) && a->hash == b->hash && a->deleting == b->deleting;
+	return str_same(a->name, b->name) && str_same(a->uid, b->uid) &&
+	       str_same(a->version, b->version) && str_same(a->token_key, b->token_key) &&
+	       str_same(a->owner_uid, b->owner_uid) && str_same(a->partition, b->partition) &&
+	       a->hash == b->hash && a->deleting == b->deleting;
 }
 
 static void add_hash(void *arg, const char *key, const char *value)
