@@ -94,6 +94,29 @@ AC_DEFUN([IPU_FUZZERS], [
 	AM_CONDITIONAL([FUZZERS], [test "x$enable_fuzzers" = xyes])
 ])
 
+dnl IPU_COVERAGE: IPU_COVERAGE_CFLAGS (for compiling and linking). A process writes its counters when
+dnl it exits; _exit would lose them, so config.h, which comes before everything, has it write them first.
+AC_DEFUN([IPU_COVERAGE], [
+	IPU_COVERAGE_CFLAGS=
+	AS_IF([test "x$enable_coverage" = xyes], [
+		IPU_COVERAGE_CFLAGS="--coverage -fprofile-abs-path"
+		AC_MSG_CHECKING([whether programs write their counters])
+		ipu_save_CFLAGS=$CFLAGS
+		CFLAGS="$CFLAGS $IPU_COVERAGE_CFLAGS"
+		AC_LINK_IFELSE([AC_LANG_PROGRAM([[void __gcov_dump(void);]], [[__gcov_dump();]])], [AC_MSG_RESULT([yes])], [
+			AC_MSG_RESULT([no])
+			AC_MSG_ERROR([--enable-coverage needs gcc])])
+		CFLAGS=$ipu_save_CFLAGS
+		AC_DEFINE([WITH_COVERAGE], [1], [Lines are counted.])
+	])
+	AH_BOTTOM([#if defined WITH_COVERAGE && !defined _exit
+#include <unistd.h>
+void __gcov_dump(void);
+#define _exit(status) (__gcov_dump(), (_exit)(status))
+#endif])
+	AC_SUBST([IPU_COVERAGE_CFLAGS])
+])
+
 dnl IPU_HARDENING: IPU_HARDEN_CPPFLAGS, IPU_HARDEN_CFLAGS, IPU_HARDEN_LDFLAGS, and IPU_PIE_LDFLAGS
 dnl apart from them, because a static program says -static-pie in its place. FORTIFY_SOURCE needs
 dnl optimisation, and hides from the sanitizers what they are there to see.

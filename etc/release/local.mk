@@ -33,7 +33,7 @@ deb:
 	@IPU_DEB_CC='$(CC)' '$(PERL)' $(srcdir)/etc/release/make-deb '$(abs_srcdir)' '$(VERSION)' '$(deb_folder)'
 
 clean-local:
-	rm -rf $(bundle) $(deb_folder) $(lint_kept)
+	rm -rf $(bundle) $(deb_folder) $(lint_kept) $(coverage_folder)
 	rm -f ipuctl-$(VERSION)-linux-*.tar.xz ipuctl-$(VERSION)-linux-*.spdx.json
 	rm -f ipu-operator_$(VERSION)-1_*.deb ipuctl_$(VERSION)-1_*.deb ipu-sim_$(VERSION)-1_*.deb *_$(VERSION)-1_*.deb.spdx.json make-deb.log
 

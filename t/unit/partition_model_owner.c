@@ -37,7 +37,7 @@ int owner_told(struct world *w, int r, int o, int i)
 }
 
 /* Asks anew, as an owner does after every change and to every new leader. */
-static bool sync(struct world *w, int r, int o, int i)
+static bool sync_owner(struct world *w, int r, int o, int i)
 {
 	struct owner *who = &w->owners[o];
 	struct seat *seat = &who->seats[i];
@@ -226,7 +226,7 @@ bool owner_act(struct world *w, enum action action, struct dice *d)
 		seat->users = NONE;
 		return true;
 	case ACT_SYNC:
-		return roll(d, 8) ? sync(w, r, o, i) : sweep_gone(w, r);
+		return roll(d, 8) ? sync_owner(w, r, o, i) : sweep_gone(w, r);
 	case ACT_SEE:
 		return see(w, r, o, i);
 	default:
