@@ -13,7 +13,7 @@ use IpuTree qw(top_srcdir tree_files file_text layer_of);
 use Test::More;
 
 # From the ground up; each may use all before it, but siblings don't know each other.
-my @order = qw(core loop net http grpc kube vipu cert partition job pod admission proxy node daemon);
+my @order = qw(core loop net h2 http grpc kube vipu cert partition job pod admission proxy node daemon);
 my %siblings = (http => 'grpc', grpc => 'http', kube => 'vipu', vipu => 'kube');
 my %may_use;
 for my $i (0 .. $#order) {
@@ -24,7 +24,7 @@ for my $i (0 .. $#order) {
 # The other programs. The simulator must not share what it is there to test, the launcher must link
 # statically and stay small.
 $may_use{ctl} = {map { $_ => 1 } 'ctl', grep { $_ ne 'daemon' } @order};
-$may_use{sim} = {map { $_ => 1 } qw(sim core loop net http grpc kube vipu cert)};
+$may_use{sim} = {map { $_ => 1 } qw(sim core loop net h2 http grpc kube vipu cert)};
 $may_use{launcher} = {map { $_ => 1 } qw(launcher core loop net http kube)};
 
 # Single headers of a folder that is otherwise out of bounds, with the reason.
@@ -39,7 +39,7 @@ my %library = (
 	'yyjson.h'    => [qw(core)],
 	'libfyaml.h'  => [qw(core)],
 	'llhttp.h'    => [qw(http)],
-	'nghttp2/'    => [qw(grpc)],
+	'nghttp2/'    => [qw(h2)],
 	'ares.h'      => [qw(net)],
 	'protobuf-c/' => [qw(vipu sim)],
 	'infiniband/' => [qw(node)],
@@ -119,8 +119,10 @@ sub unbuilt {
 # The rules find what they are for.
 my @self_test = (
 	['src/core/x.c', '#include "loop/loop.h"', qr/core is not above loop/],
-	['src/http/x.c', '#include "grpc/session.h"', qr/http is not above grpc/],
+	['src/http/x.c', '#include "grpc/channel.h"', qr/http is not above grpc/],
 	['src/grpc/x.c', '#include "http/client.h"', qr/grpc is not above http/],
+	['src/h2/x.c', '#include "http/message.h"', qr/h2 is not above http/],
+	['src/http/x.c', '#include <nghttp2/nghttp2.h>', qr/belongs to h2/],
 	['include/kube/x.h', '#include "vipu/client.h"', qr/kube is not above vipu/],
 	['src/vipu/x.c', '#  include "kube/client.h"', qr/vipu is not above kube/],
 	['src/partition/x.c', '#include "job/model.h"', qr/partition is not above job/],

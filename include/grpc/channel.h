@@ -13,7 +13,7 @@
 
 #include "core/err.h"
 #include "core/str.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 #include "grpc/status.h"
 #include "loop/loop.h"
 #include "loop/op.h"

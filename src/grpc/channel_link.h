@@ -9,7 +9,7 @@
 #include "core/list.h"
 #include "grpc/channel.h"
 #include "loop/backoff.h"
-#include "transport.h"
+#include "h2/transport.h"
 
 struct grpc_link;
 

@@ -6,7 +6,6 @@ noinst_LIBRARIES += libgrpc.a
 libgrpc_a_SOURCES = \
 	include/grpc/channel.h \
 	include/grpc/server.h \
-	include/grpc/session.h \
 	include/grpc/status.h \
 	src/grpc/channel.c \
 	src/grpc/channel_link.c \
@@ -14,19 +13,12 @@ libgrpc_a_SOURCES = \
 	src/grpc/reply.c \
 	src/grpc/reply.h \
 	src/grpc/server.c \
-	src/grpc/session.c \
-	src/grpc/session_stream.c \
-	src/grpc/session_stream.h \
-	src/grpc/status.c \
-	src/grpc/transport.c \
-	src/grpc/transport.h
-libgrpc_a_CPPFLAGS = $(AM_CPPFLAGS) $(NGHTTP2_CFLAGS)
-grpc_ldadd = libgrpc.a $(net_ldadd) $(NGHTTP2_LIBS)
+	src/grpc/status.c
+libgrpc_a_CPPFLAGS = $(AM_CPPFLAGS)
+grpc_ldadd = libgrpc.a $(h2_ldadd)
 
-check_PROGRAMS += t/unit/grpc_status_test t/unit/grpc_session_test t/unit/grpc_channel_test
+check_PROGRAMS += t/unit/grpc_status_test t/unit/grpc_channel_test
 t_unit_grpc_status_test_SOURCES = t/unit/grpc_status_test.c t/unit/tap.h
 t_unit_grpc_status_test_LDADD = $(grpc_ldadd)
-t_unit_grpc_session_test_SOURCES = t/unit/grpc_session_test.c t/unit/tap.h
-t_unit_grpc_session_test_LDADD = $(grpc_ldadd)
 t_unit_grpc_channel_test_SOURCES = t/unit/grpc_channel_test.c t/unit/tap.h
 t_unit_grpc_channel_test_LDADD = $(grpc_ldadd)

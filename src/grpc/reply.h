@@ -8,7 +8,7 @@
 
 #include "core/err.h"
 #include "core/str.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 
 /* 0 with the message (borrowed from msg), or -1 with what grpc_call_fn promises. */
 int grpc_reply_judge(const struct h2_message *msg, struct str *ret_message, struct err *err);

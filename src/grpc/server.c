@@ -15,7 +15,7 @@
 #include "core/trace.h"
 #include "net/listen.h"
 #include "net/tls.h"
-#include "transport.h"
+#include "h2/transport.h"
 
 #define LINGER_MS 1000
 

@@ -30,7 +30,7 @@ libhttp_a_SOURCES = \
 	src/http/ws_connect.c \
 	src/http/ws_impl.h
 libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLHTTP_CFLAGS)
-http_ldadd = libhttp.a $(net_ldadd) $(LLHTTP_LIBS)
+http_ldadd = libhttp.a $(h2_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
 http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_message_test \

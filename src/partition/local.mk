@@ -56,7 +56,7 @@ libpartition_a_SOURCES = \
 	src/partition/manager.c \
 	src/partition/view.c
 libpartition_a_CPPFLAGS = $(AM_CPPFLAGS)
-partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(NGHTTP2_LIBS) $(PROTOBUF_C_LIBS)
+partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(PROTOBUF_C_LIBS)
 
 partition_tests = t/unit/partition_queue_test t/unit/partition_policy_test \
 	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_facts_test t/unit/partition_plan_test \

@@ -7,7 +7,7 @@
  */
 #include "core/clock.h"
 #include "fuzz.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 
 static const struct h2_limits small_limits = {
 	.header_bytes = 256,

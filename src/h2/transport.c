@@ -4,7 +4,7 @@
  * both until its end.
  * Uses core, loop, net.
  */
-#include "transport.h"
+#include "h2/transport.h"
 
 #include "core/clock.h"
 

@@ -4,7 +4,7 @@
  * events when the library has returned. The session owns its streams; session_stream.c holds what
  * is one stream's. Uses core only.
  */
-#include "grpc/session.h"
+#include "h2/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an HTTP/2 session knows of its streams: fields, body, what is to be sent, how far it is.
- * The session owns the set, the set owns its streams. Private to src/grpc.
+ * The session owns the set, the set owns its streams. Private to src/h2.
  */
-#ifndef IPU_GRPC_SESSION_STREAM_H
-#define IPU_GRPC_SESSION_STREAM_H
+#ifndef IPU_H2_SESSION_STREAM_H
+#define IPU_H2_SESSION_STREAM_H
 
 #include <nghttp2/nghttp2.h>
 
 #include "core/buf.h"
 #include "core/map.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 
 #define H2_MAX_OUT_FIELDS 64
 

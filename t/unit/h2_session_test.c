@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP/2 session without I/O: a client and a server talk through two buffers, a byte at a time
- * and at once; limits, floods, resets, GOAWAY, and memory that runs out. Uses core and grpc.
+ * and at once; limits, floods, resets, GOAWAY, and memory that runs out. Uses core and h2.
  */
 #include "tap.h"
 
 #include "core/clock.h"
 #include "core/fault.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 
 struct pair {
 	struct h2_session *client, *server;

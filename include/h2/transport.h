@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection and the HTTP/2 session on it, for client and server alike: bytes go to and fro, and
- * events come out. Embedded in its owner; it owns connection and session. Private to src/grpc.
+ * events come out. Embedded in its owner; it owns connection and session. Uses core, loop and net.
  */
-#ifndef IPU_GRPC_TRANSPORT_H
-#define IPU_GRPC_TRANSPORT_H
+#ifndef IPU_H2_TRANSPORT_H
+#define IPU_H2_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
-#include "grpc/session.h"
+#include "h2/session.h"
 #include "loop/loop.h"
 #include "net/conn.h"
 

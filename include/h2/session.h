@@ -4,8 +4,8 @@
  * bytes out, and a queue of events that its driver takes after the library has returned.
  * The session owns everything that it hands out. Uses core (its clock for flood limits).
  */
-#ifndef IPU_GRPC_SESSION_H
-#define IPU_GRPC_SESSION_H
+#ifndef IPU_H2_SESSION_H
+#define IPU_H2_SESSION_H
 
 #include <stdbool.h>
 #include <stddef.h>
