@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An HTTP/2 session without I/O for unary exchanges, client and server, around nghttp2: bytes in,
- * bytes out, and a queue of events that its driver takes after the library has returned.
- * The session owns everything that it hands out. Uses core (its clock for flood limits).
+ * An HTTP/2 session without I/O, client and server, around nghttp2: bytes in, bytes out, and a
+ * queue of events that its driver takes after the library has returned. Messages come whole, or a
+ * response in pieces, of which the driver says when they're used up. The session owns everything
+ * that it hands out. Uses core (its clock for flood limits).
  */
 #ifndef IPU_H2_SESSION_H
 #define IPU_H2_SESSION_H
@@ -27,6 +28,7 @@ enum h2_code {
 	H2_FLOW_CONTROL_ERROR = 3,
 	H2_REFUSED_STREAM = 7,
 	H2_CANCEL = 8,
+	H2_HTTP_1_1_REQUIRED = 13,
 	H2_ENHANCE_YOUR_CALM = 11,
 };
 
@@ -65,6 +67,13 @@ enum h2_event_type {
 	H2_EVENT_GOAWAY,  /* last_stream and code; streams of ours above it were reset as refused */
 	H2_EVENT_PONG,    /* the answer to h2_session_ping */
 	H2_EVENT_SETTINGS, /* the peer's settings came: h2_session_room may have changed */
+	/* Of streams that h2_session_open began, in this order: */
+	H2_EVENT_HEAD, /* the response's head is there (h2_session_message) */
+	H2_EVENT_DATA, /* a piece of its body: h2_session_consume, now or later */
+	H2_EVENT_END,  /* it's complete: h2_session_release */
+	/* Of a server's stream after h2_session_respond_begin: all that was written has been taken
+	 * by h2_session_output. */
+	H2_EVENT_DRAINED,
 };
 
 struct h2_event {
@@ -74,7 +83,8 @@ struct h2_event {
 	bool by_peer;  /* RESET: the peer sent RST_STREAM. Else a limit of ours (then the code is
 			* ENHANCE_YOUR_CALM), a breach of HTTP/2, or a GOAWAY (REFUSED_STREAM) */
 	int32_t last_stream;
-	char text[128]; /* GOAWAY's debug data or the reason of a RESET, printable */
+	struct str piece; /* DATA's: part of the bytes that h2_session_feed was given */
+	char text[128];   /* GOAWAY's debug data or the reason of a RESET, printable */
 };
 
 /* limits may be NULL. Queues the connection preface and our SETTINGS. Never NULL. */
@@ -95,10 +105,12 @@ bool h2_session_is_over(const struct h2_session *s); /* nothing to read or write
 const char *h2_session_reason(const struct h2_session *s);
 
 /* Takes the oldest event; false when there is none. Events refer to streams by number; a stream
- * may have gone meanwhile. */
+ * may have gone meanwhile. All are to be taken while the bytes of the last h2_session_feed are
+ * still there. */
 bool h2_session_next(struct h2_session *s, struct h2_event *ret);
 
-/* What came on a stream, until h2_session_release, _reset or _respond. NULL: no such. */
+/* What came on a stream, until h2_session_release, _reset or _respond. NULL: no such. In pieces:
+ * the head, from its event on. */
 const struct h2_message *h2_session_message(const struct h2_session *s, int32_t stream);
 /* The value of the first header of that name, or STR_NULL. */
 struct str h2_header_get(const struct h2_header *headers, size_t n, const char *name);
@@ -109,6 +121,13 @@ unsigned h2_session_room(const struct h2_session *s);
 /* Copies headers (pseudo-headers first) and body. Errors: ERR_BUSY without room, ERR_LIMIT. */
 int h2_session_request(struct h2_session *s, const struct h2_header *headers, size_t n,
 		       struct str body, int32_t *ret_stream, struct err *err);
+/* The same, but the response comes in pieces (HEAD, DATA …, END), and of its body no more than the
+ * stream's window of 256 KiB without h2_session_consume; other streams aren't held up by it. An
+ * empty body is none. */
+int h2_session_open(struct h2_session *s, const struct h2_header *headers, size_t n,
+		    struct str body, int32_t *ret_stream, struct err *err);
+/* Lets the peer send so many bytes more on that stream. Unknown streams are ignored. */
+void h2_session_consume(struct h2_session *s, int32_t stream, size_t len);
 /* True once the request's header block may have been handed out by h2_session_output. */
 bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
 
@@ -117,6 +136,15 @@ bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
 int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_header *headers,
 		       size_t n_headers, struct str body, const struct h2_header *trailers,
 		       size_t n_trailers, struct err *err);
+
+/* A server's answer in pieces: its head, copied; then the body as it's written, copied too, and the
+ * end. Errors: ERR_LIMIT (memory; the stream is reset). A stream that has gone is no error. */
+int h2_session_respond_begin(struct h2_session *s, int32_t stream, const struct h2_header *headers,
+			     size_t n_headers, struct err *err);
+int h2_session_write(struct h2_session *s, int32_t stream, struct str data, struct err *err);
+void h2_session_finish(struct h2_session *s, int32_t stream);
+/* Bytes of a stream's body that h2_session_output hasn't taken yet. */
+size_t h2_session_waiting(const struct h2_session *s, int32_t stream);
 
 /* Ends interest in a stream: RST_STREAM with code unless both halves are done, its memory goes, no
  * more events of it. Unknown streams are ignored. */

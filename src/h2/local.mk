@@ -6,7 +6,9 @@ noinst_LIBRARIES += libh2.a
 libh2_a_SOURCES = \
 	include/h2/session.h \
 	include/h2/transport.h \
+	src/h2/record.c \
 	src/h2/session.c \
+	src/h2/session_impl.h \
 	src/h2/session_stream.c \
 	src/h2/session_stream.h \
 	src/h2/transport.c

@@ -38,9 +38,12 @@ struct h2_stream {
 	struct buf out;
 	struct h2_fields out_trailers;
 
+	bool in_pieces;     /* a response that comes by HEAD, DATA and END */
 	bool has_head;      /* the (final) header block came */
 	bool complete;      /* the peer's half has ended in order */
 	bool answered;      /* a server's driver has responded */
+	bool open;          /* our body may grow: h2_session_write */
+	bool deferred;      /* nghttp2 waits for more of it */
 	bool sent;          /* our header block may have left */
 	bool all_sent;      /* our last frame has been handed to nghttp2 */
 	bool closed;        /* nghttp2 has closed it */

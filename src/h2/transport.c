@@ -46,7 +46,7 @@ static void drain_events(struct h2_transport *t)
 /* Moves what the session has to say to the connection, as far as that takes it. */
 static int move_output(struct h2_transport *t, struct err *err)
 {
-	struct buf out = BUF_INIT(FLUSH_LIMIT);
+	struct buf out = BUF_SECRET(FLUSH_LIMIT);
 	int rc = 0;
 
 	while (rc == 0 && !net_conn_is_full(t->conn) && h2_session_wants_write(t->session)) {
