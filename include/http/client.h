@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 client: calls over pooled keep-alive connections, unary or streamed.
- * The client owns its connections and calls; it borrows the net, which outlives it. Uses core/,
- * loop/ and net/. No redirects, cookies or compression.
+ * HTTP client: calls over pooled keep-alive connections, unary or streamed; by HTTP/1.1, or all of
+ * an origin over one connection by HTTP/2. The client owns its connections and calls; it borrows
+ * the net, which outlives it. Uses core/, loop/, net/ and h2/. No redirects, cookies or
+ * compression.
  */
 #ifndef IPU_HTTP_CLIENT_H
 #define IPU_HTTP_CLIENT_H
@@ -24,11 +25,19 @@ struct tls_config; /* net/tls.h */
 
 struct http_client;
 
+/* HTTP/2 (RFC 9113): used where the client has it and a TLS handshake agrees on "h2", which the
+ * origin's TLS settings have to offer. Who doesn't name it has none of it linked. */
+struct http_h2;
+extern const struct http_h2 http_h2;
+
 struct http_client_config {
-	unsigned max_unary;     /* connections an origin for ordinary calls; 0: 8 */
-	unsigned max_streaming; /* the same for streaming calls, counted apart; 0: 64 */
-	unsigned max_urgent;    /* the same for urgent ones, counted apart; 0: 2 */
-	unsigned max_queued;    /* calls an origin that wait for a connection; 0: 1024 */
+	const struct http_h2 *h2; /* &http_h2; NULL: HTTP/1.1 alone */
+	/* The first three bound how many calls of an origin run at once; with HTTP/1.1 each has a
+	 * connection of its own. */
+	unsigned max_unary;     /* ordinary calls; 0: 8 */
+	unsigned max_streaming; /* streaming calls, counted apart; 0: 64 */
+	unsigned max_urgent;    /* urgent ones, counted apart; 0: 2 */
+	unsigned max_queued;    /* calls of an origin that wait for a connection; 0: 1024 */
 	unsigned idle_ms;       /* how long an unused connection is kept; 0: 60 s */
 	const char *user_agent; /* copied; NULL: "ipu-operator" */
 	size_t max_head_bytes;  /* of responses; 0: 64 KiB */
@@ -38,8 +47,8 @@ struct http_client_config {
 struct http_client *http_client_new(struct net *net, const struct http_client_config *config);
 /* Cancels what still runs, without calling back, and closes all connections. NULL is fine. */
 void http_client_free(struct http_client *client);
-/* Closes the idle connections, and lets none of the others be used again: after credentials that
- * belong to a connection (a client certificate) were renewed. Running calls go on. */
+/* Closes the idle connections, and lets none of the others take another call: after credentials
+ * that belong to a connection (a client certificate) were renewed. Running calls go on. */
 void http_client_drop_idle(struct http_client *client);
 
 struct http_client_stats {
@@ -103,14 +112,17 @@ struct http_call {
  * there is one way for them. The handler struct is borrowed while the call lives (static).
  * A kept connection on which the peer closes before any byte of a response is no error where the
  * call can go again: on a fresh connection, once, if nothing was sent, the method is GET or HEAD,
- * or the request says that it's idempotent (RFC 9110, 9.2.2). Leaving a scope, or op_cancel, closes
- * the connection if the response isn't complete. */
+ * or the request says that it's idempotent (RFC 9110, 9.2.2). With HTTP/2 any call goes again, up
+ * to three times, that the server says it hasn't looked at (RFC 9113, 8.7 and 6.8). Leaving a
+ * scope, or op_cancel, closes the connection if the response isn't complete; with HTTP/2 it resets
+ * the call's stream. */
 struct http_call *http_call_start(struct http_client *client, const struct http_request *req,
 				  const struct http_call_handler *handler, void *arg,
 				  struct scope *scope);
 
-/* Back-pressure: after a pause no piece and no on_done comes until the resume (an error may still,
- * also a deadline). From a resume on pieces come again, never from within it. Idempotent. */
+/* Back-pressure, of this call alone: after a pause no piece and no on_done comes until the resume
+ * (an error may still, also a deadline). From a resume on pieces come again, never from within it.
+ * Idempotent. */
 void http_call_pause(struct http_call *call);
 void http_call_resume(struct http_call *call);
 

@@ -48,6 +48,8 @@ int tls_config_new_server(const struct tls_server_opts *opts, struct tls_config 
 /* As the server's settings base, of which a reference is taken, for clients by that rule alone. */
 int tls_config_new_ruled(struct tls_config *base, const struct tls_client_rule *rule,
 			 struct tls_config **ret, struct err *err);
+/* Whether it has that protocol in its list for ALPN. */
+bool tls_config_offers(const struct tls_config *c, const char *protocol);
 struct tls_config *tls_config_ref(struct tls_config *c); /* returns c; NULL stays NULL */
 void tls_config_unref(struct tls_config *c);             /* NULL is fine */
 

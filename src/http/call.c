@@ -20,6 +20,7 @@
 #define DEFAULT_MAX_BODY_BYTES ((uint64_t)64 << 20)
 #define MAX_INTERIM            16 /* 100 Continue and its like, of one call */
 #define MAX_REQUEST_BYTES      ((size_t)64 << 20)
+#define MAX_HELD_BYTES         ((size_t)1 << 20) /* a stream's window is less */
 #define OUTPUT_LOW_BYTES       ((size_t)64 << 10)
 #define OUTPUT_HIGH_BYTES      ((size_t)256 << 10)
 
@@ -29,6 +30,10 @@ static void call_free(void *p)
 {
 	struct call *call = p;
 	buf_done(&call->request);
+	buf_done(&call->held);
+	if (call->head)
+		http_headers_done(&call->head->headers);
+	free(call->head);
 	trace_unref(call->trace);
 	free(call);
 }
@@ -49,10 +54,13 @@ static void tell_done(struct call *call, const struct err *err)
 static bool was_sent(const struct call *call)
 {
 	const struct conn *conn = call->conn;
+	if (call->h2 && call->client->config.h2->was_sent(call))
+		return true;
 	return call->sent || (conn && net_conn_sent_bytes(conn->net) > conn->sent_before);
 }
 
-/* Out of everything that knows it, but the connection, which is the caller's to close or keep. */
+/* Out of everything that knows it, but a connection of its own, which is the caller's to close or
+ * keep. */
 static struct conn *call_detach(struct call *call)
 {
 	struct conn *conn = call->conn;
@@ -61,6 +69,8 @@ static struct conn *call_detach(struct call *call)
 		call->pool->n_queued[call->kind]--;
 	call->state = CALL_ENDED;
 	call->conn = NULL;
+	if (call->h2)
+		call->client->config.h2->drop(call);
 	list_unlink(&call->link);
 	loop_timer_stop(&call->timer);
 	loop_work_cancel(&call->work);
@@ -144,6 +154,8 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	else
 		err_set(&err, ERR_TIMEOUT, 0, "%s: the response fell silent for %u ms", pool->name,
 			call->idle_ms);
+	if (call->h2)
+		call->client->config.h2->doubt(call);
 	call_fail(call, &err);
 }
 
@@ -198,6 +210,7 @@ static int write_request(struct call *call, const struct http_request *req, stru
 	buf_init_secret(&call->request, MAX_REQUEST_BYTES); /* Authorization */
 	rc = http_write_request(&call->request, req->method, req->target, call->pool->authority,
 				headers, n, length, err);
+	call->head_bytes = call->request.len;
 	if (rc == 0)
 		rc = buf_append_str(&call->request, req->body, err);
 	free(headers);
@@ -239,7 +252,7 @@ static void queue(struct call *call)
 	struct pool *pool = call->pool;
 	struct list *l = &pool->queue[call->kind];
 	/* One that goes again has waited already. */
-	list_append(call->retried ? l->next : l, &call->link);
+	list_append(call->retried || call->n_refused ? l->next : l, &call->link);
 	pool->n_queued[call->kind]++;
 	call->state = CALL_QUEUED;
 	arm(call);
@@ -269,6 +282,8 @@ struct http_call *http_call_start(struct http_client *client, const struct http_
 
 	op_begin(&call->pub.op, scope, call_cancel);
 	list_init(&call->link);
+	list_init(&call->place);
+	buf_init(&call->held, MAX_HELD_BYTES);
 	call->client = client;
 	call->handler = handler;
 	call->arg = arg;
@@ -303,19 +318,33 @@ static void conn_lost(struct conn *conn, const struct err *why)
 		conn_close(conn);
 		return;
 	}
-	bool harmless = !was_sent(call) || call->idempotent;
-	if (conn->served == 0 || conn->got_bytes || call->retried || !harmless) {
+	if (conn->served == 0 || conn->got_bytes || call->retried ||
+	    !call_is_safe(call, was_sent(call))) {
 		call_fail(call, why);
 		return;
 	}
 	log_debug("http", call->pool->name, "a kept connection was closed: the request goes again");
 	call->retried = true;
 	call->sent = was_sent(call);
-	call->client->stats.retried++;
 	call->conn = NULL;
+	call_again(call);
+	conn_close(conn);
+}
+
+void call_again(struct call *call)
+{
+	call->client->stats.retried++;
 	list_unlink(&call->link);
 	queue(call);
-	conn_close(conn);
+}
+
+void call_begin(struct call *call)
+{
+	list_unlink(&call->link);
+	call->pool->n_queued[call->kind]--;
+	list_append(&call->pool->calls, &call->link);
+	call->state = CALL_SENT;
+	arm(call);
 }
 
 void call_send(struct call *call, struct conn *conn)
@@ -323,21 +352,26 @@ void call_send(struct call *call, struct conn *conn)
 	struct err err = ERR_INIT;
 	size_t len = call->request.len;
 
-	list_unlink(&call->link);
-	call->pool->n_queued[call->kind]--;
-	list_append(&call->pool->calls, &call->link);
-	call->state = CALL_SENT;
+	call_begin(call);
 	call->conn = conn;
 	conn->got_bytes = false;
 	conn->sent_before = net_conn_sent_bytes(conn->net);
 	http_codec_expect(conn->codec, call->method);
 	http_codec_set_max_body(conn->codec, call->max_body_bytes);
 	net_conn_set_marks(conn->net, OUTPUT_LOW_BYTES, OUTPUT_HIGH_BYTES, len + OUTPUT_HIGH_BYTES);
-	arm(call);
 	if (call->paused)
 		net_conn_read_stop(conn->net);
 	if (net_conn_write(conn->net, call->request.p, len, &err) < 0)
 		conn_lost(conn, &err);
+}
+
+void call_complete(struct call *call)
+{
+	struct pool *pool = call->pool;
+
+	call_detach(call);
+	tell_done(call, NULL);
+	pool_unref(pool);
 }
 
 static void call_finish(struct call *call, bool bytes_left)
@@ -373,6 +407,11 @@ static void on_head(struct call *call)
 		call_fail(call, &err);
 		return;
 	}
+	call_on_head(call, head);
+}
+
+void call_on_head(struct call *call, const struct http_head *head)
+{
 	/* It can't go again from here on. */
 	buf_done(&call->request);
 	call->state = CALL_BODY;
@@ -381,6 +420,16 @@ static void on_head(struct call *call)
 	if (call->handler->on_head) {
 		struct trace *before = trace_enter(call->trace);
 		call->handler->on_head(call->arg, head);
+		trace_leave(before);
+	}
+}
+
+void call_on_piece(struct call *call, struct str piece)
+{
+	call->idle_at_ms = clock_mono_ms() + call->idle_ms;
+	if (call->handler->on_body) {
+		struct trace *before = trace_enter(call->trace);
+		call->handler->on_body(call->arg, piece);
 		trace_leave(before);
 	}
 }
@@ -416,12 +465,7 @@ static size_t drive(struct conn *conn, struct str s)
 		if (event == HTTP_CODEC_HEAD) {
 			on_head(call);
 		} else if (event == HTTP_CODEC_BODY) {
-			call->idle_at_ms = clock_mono_ms() + call->idle_ms;
-			if (call->handler->on_body) {
-				struct trace *before = trace_enter(call->trace);
-				call->handler->on_body(call->arg, body);
-				trace_leave(before);
-			}
+			call_on_piece(call, body);
 		} else if (call->state == CALL_BODY) {
 			call_finish(call, s.len > 0);
 		}
@@ -493,6 +537,21 @@ const struct net_conn_handler conn_handler = {
 
 /* ---- back-pressure ---- */
 
+/* Of a stream of HTTP/2, whose connection goes on being read. */
+static void deliver_held(struct call *call)
+{
+	struct buf held = call->held;
+
+	buf_init(&call->held, MAX_HELD_BYTES);
+	if (held.len > 0)
+		call_on_piece(call, buf_str(&held));
+	if (call->h2 && held.len > 0)
+		call->client->config.h2->consume(call, held.len);
+	else if (call->state == CALL_BODY && call->complete && !call->paused)
+		call_complete(call);
+	buf_done(&held);
+}
+
 static void on_work(struct loop_work *work, void *arg)
 {
 	struct call *call = arg;
@@ -503,8 +562,12 @@ static void on_work(struct loop_work *work, void *arg)
 		call_fail(call, &call->refusal);
 		return;
 	}
-	if (!conn || call->paused)
+	if (call->paused)
 		return;
+	if (!conn) {
+		deliver_held(call);
+		return;
+	}
 	/* What the codec has read already needs no more bytes to come. */
 	drive(conn, STR_NULL);
 	if (carries(conn, call) && !call->paused)
@@ -533,6 +596,6 @@ void http_call_resume(struct http_call *pub)
 		call->idle_at_ms = clock_mono_ms() + call->idle_ms;
 		arm(call);
 	}
-	if (call->conn)
+	if (call->conn || call->state == CALL_BODY)
 		loop_work_post(&call->work);
 }

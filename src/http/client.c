@@ -12,6 +12,10 @@
 #include "net/net.h"
 
 static void pump(struct loop_work *work, void *arg);
+static void on_patience(struct loop_timer *timer, void *arg);
+
+/* So long an attempt at a connection that may become one of HTTP/2 is the only one. */
+#define PATIENCE_MS 2000
 
 struct http_client *http_client_new(struct net *net, const struct http_client_config *config)
 {
@@ -61,6 +65,8 @@ void http_client_free(struct http_client *client)
 		for (int kind = 0; kind < N_KINDS; kind++)
 			cancel_all(&pool->queue[kind]);
 		cancel_all(&pool->calls);
+		if (pool->may_be_h2)
+			client->config.h2->leave(pool);
 		drop_all(&pool->busy);
 		drop_all(&pool->idle);
 		drop_all(&pool->connecting);
@@ -80,6 +86,8 @@ void http_client_drop_idle(struct http_client *client)
 		LIST_FOREACH(c, next, &pool->connecting)
 			CONTAINER_OF(c, struct conn, link)->no_reuse = true;
 		drop_all(&pool->idle);
+		if (pool->may_be_h2)
+			client->config.h2->leave(pool);
 		pool_unref(pool);
 	}
 }
@@ -89,8 +97,8 @@ void http_client_stats(const struct http_client *client, struct http_client_stat
 	*ret = client->stats;
 	LIST_FOREACH(p, next, &client->pools) {
 		const struct pool *pool = CONTAINER_OF(p, struct pool, link);
-		ret->idle += pool->n_idle;
-		ret->connections += pool->n_idle;
+		ret->idle += pool->n_idle + pool->n_h2_idle;
+		ret->connections += pool->n_idle + pool->n_h2 - pool->n_h2_calls;
 		for (int kind = 0; kind < N_KINDS; kind++) {
 			ret->queued += pool->n_queued[kind];
 			ret->calls += pool->n_queued[kind] + pool->n_busy[kind];
@@ -129,6 +137,9 @@ struct pool *pool_get(struct http_client *client, const struct http_origin *orig
 		       sizeof(pool->authority));
 	snprintf(pool->name, sizeof(pool->name),
 		 strchr(pool->host, ':') ? "[%.255s]:%u" : "%.255s:%u", pool->host, pool->port);
+	pool->may_be_h2 = client->config.h2 && pool->tls && tls_config_offers(pool->tls, "h2");
+	list_init(&pool->h2);
+	loop_timer_init(&pool->patience, client->loop, on_patience, pool);
 	list_init(&pool->calls);
 	for (int kind = 0; kind < N_KINDS; kind++)
 		list_init(&pool->queue[kind]);
@@ -154,6 +165,7 @@ void pool_unref(struct pool *pool)
 	if (--pool->refs > 0)
 		return;
 	loop_work_cancel(&pool->pump);
+	loop_timer_stop(&pool->patience);
 	list_unlink(&pool->link);
 	loop_reap(pool->client->loop, pool, pool_free);
 }
@@ -243,31 +255,88 @@ static const struct err *connect_error(struct err *why)
 	return why;
 }
 
+static unsigned max_of(const struct pool *pool, int kind)
+{
+	const struct http_client_config *config = &pool->client->config;
+
+	return kind == KIND_URGENT  ? config->max_urgent
+	       : kind == KIND_UNARY ? config->max_unary
+				    : config->max_streaming;
+}
+
+/* Each attempt at a connection is for one call, and the one that waits longest takes the blame; for
+ * the others it's tried again. An attempt that may lead to HTTP/2 stands for as many as would have
+ * been made without it. */
+static void blame_first(struct pool *pool, int kind, unsigned n, const struct err *why)
+{
+	struct list *queue = &pool->queue[kind];
+
+	while (n-- > 0 && !list_empty(queue))
+		call_fail(CONTAINER_OF(queue->next, struct call, link), why);
+}
+
+static bool is_shared(const struct pool *pool)
+{
+	return pool->may_be_h2 && pool->protocol != PROTOCOL_HTTP1;
+}
+
+static void blame(struct pool *pool, int kind, const struct err *why)
+{
+	unsigned n[N_KINDS] = {0};
+
+	n[kind] = 1;
+	for (int k = 0; is_shared(pool) && k < N_KINDS; k++) {
+		unsigned room = max_of(pool, k) - pool->n_busy[k];
+		n[k] = pool->n_queued[k] < room ? pool->n_queued[k] : room;
+	}
+	for (int k = 0; k < N_KINDS; k++)
+		blame_first(pool, k, n[k], why);
+}
+
+static void use(struct conn *conn, struct net_conn *net)
+{
+	struct pool *pool = conn->pool;
+	const struct http_limits limits = {.max_head_bytes = pool->client->config.max_head_bytes};
+	const char *alpn = net_conn_alpn(net);
+
+	pool->client->stats.opened++;
+	if (pool->may_be_h2 && alpn && strcmp(alpn, "h2") == 0) {
+		pool->protocol = PROTOCOL_HTTP2;
+		if (conn->no_reuse)
+			net_conn_close(net);
+		else
+			pool->client->config.h2->start(pool, net);
+		conn_close(conn);
+		return;
+	}
+	pool->protocol = PROTOCOL_HTTP1;
+	conn_leave(conn);
+	conn->net = net;
+	conn->codec = http_codec_new(HTTP_CODEC_RESPONSES, &limits);
+	net_conn_set_handler(net, &conn_handler, conn);
+	conn_make_idle(conn);
+}
+
 static void on_connected(struct net_conn *net, const struct err *err, void *arg)
 {
 	struct conn *conn = arg;
 	struct pool *pool = conn->pool;
-	struct list *queue = &pool->queue[conn->kind];
+	int kind = conn->kind;
 
 	conn->connecting = NULL;
 	if (net) {
-		conn_leave(conn);
-		conn->net = net;
-		net_conn_set_handler(net, &conn_handler, conn);
-		pool->client->stats.opened++;
-		conn_make_idle(conn);
+		use(conn, net);
 		return;
 	}
 	struct err why = *err;
 	log_debug("http", pool->name, "no connection: %s", why.msg);
 	pool->refs++;
 	conn_close(conn);
-	/* The one that waits longest takes the blame, for the others it's tried again; but a
-	 * time-out was that of a call that has had its own by now, and need not be this one's. */
+	/* A time-out was that of a call that has had its own by now, and need not be this one's. */
 	if (why.kind == ERR_TIMEOUT)
 		err_copy(&pool->last_timeout, &why);
-	else if (!list_empty(queue))
-		call_fail(CONTAINER_OF(queue->next, struct call, link), connect_error(&why));
+	else
+		blame(pool, kind, connect_error(&why));
 	pool_unref(pool);
 }
 
@@ -275,7 +344,6 @@ static void conn_open(struct pool *pool, int kind, int64_t deadline_ms)
 {
 	struct http_client *client = pool->client;
 	struct conn *conn = xcalloc(1, sizeof(*conn));
-	const struct http_limits limits = {.max_head_bytes = client->config.max_head_bytes};
 	const struct net_connect_opts opts = {
 		.host = pool->host,
 		.port = (uint16_t)pool->port,
@@ -288,10 +356,10 @@ static void conn_open(struct pool *pool, int kind, int64_t deadline_ms)
 	conn->pool = pool;
 	pool->refs++;
 	conn->kind = kind;
-	conn->codec = http_codec_new(HTTP_CODEC_RESPONSES, &limits);
 	loop_timer_init(&conn->idle_timer, client->loop, on_idle_timer, conn);
 	list_append(&pool->connecting, &conn->link);
 	pool->n_connecting[kind]++;
+	pool->opened_ms = clock_mono_ms();
 	conn->connecting = net_connect_start(client->net, NULL, &opts, on_connected, conn);
 }
 
@@ -306,16 +374,35 @@ static struct conn *find_idle(struct pool *pool, const struct call *call)
 	return NULL;
 }
 
+/* One connection of HTTP/2 would do for all: while one is being made nobody makes another, unless
+ * it takes long, since a server may be lost on the way to one and there for the next. */
+static bool may_open(struct pool *pool)
+{
+	unsigned connecting = 0;
+
+	for (int kind = 0; kind < N_KINDS; kind++)
+		connecting += pool->n_connecting[kind];
+	if (!is_shared(pool) || connecting == 0 || clock_mono_ms() - pool->opened_ms >= PATIENCE_MS)
+		return true;
+	loop_timer_start_at(&pool->patience, pool->opened_ms + PATIENCE_MS);
+	return false;
+}
+
+static void on_patience(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	pool_pump(arg);
+}
+
 /* Gives connections to calls that wait, and opens what is missing. */
 static void pump_kind(struct pool *pool, int kind)
 {
-	const struct http_client_config *config = &pool->client->config;
-	unsigned max = kind == KIND_URGENT  ? config->max_urgent
-		       : kind == KIND_UNARY ? config->max_unary
-					    : config->max_streaming;
+	unsigned max = max_of(pool, kind);
 
 	while (pool->n_queued[kind] > 0 && pool->n_busy[kind] < max) {
 		struct call *call = CONTAINER_OF(pool->queue[kind].next, struct call, link);
+		if (pool->n_h2 > 0 && pool->client->config.h2->send(pool, call))
+			continue;
 		struct conn *conn = find_idle(pool, call);
 		if (!conn)
 			break;
@@ -332,7 +419,7 @@ static void pump_kind(struct pool *pool, int kind)
 	while (pool->n_connecting[kind] < missing &&
 	       pool->n_connecting[kind] + pool->n_busy[kind] < max) {
 		const struct call *first = CONTAINER_OF(pool->queue[kind].next, struct call, link);
-		if (first->connect_at_ms <= clock_mono_ms())
+		if (first->connect_at_ms <= clock_mono_ms() || !may_open(pool))
 			break;
 		conn_open(pool, kind, first->connect_at_ms);
 	}

@@ -15,6 +15,7 @@ libhttp_a_SOURCES = \
 	src/http/codec.c \
 	src/http/exchange.c \
 	src/http/fetch.c \
+	src/http/h2_conn.c \
 	src/http/headers.c \
 	src/http/message.c \
 	src/http/route.c \

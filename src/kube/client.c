@@ -87,6 +87,7 @@ int kube_client_new(const struct kube_client_opts *opts, struct kube_client **re
 	if (kube_cred_new(opts->loop, opts->config, opts->helper, &cred, err) < 0)
 		return -1;
 	struct http_client_config http = {
+		.h2 = &http_h2,
 		.max_unary = opts->max_connections ? opts->max_connections : KUBE_MAX_CONNECTIONS,
 		.max_queued = MAX_QUEUED,
 		.user_agent = opts->user_agent ? opts->user_agent : "ipu-operator/" PACKAGE_VERSION,

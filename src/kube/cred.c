@@ -86,7 +86,7 @@ static struct str loaded_str(const struct loaded *l)
 static int make_tls(struct kube_cred *c, struct tls_config **ret, uint64_t stamps[4],
 		    struct err *err)
 {
-	static const char *const alpn[] = {"http/1.1", NULL};
+	static const char *const alpn[] = {"h2", "http/1.1", NULL};
 	const struct kube_config *cfg = c->config;
 	struct loaded ca = {.p = NULL}, cert = {.p = NULL}, key = {.p = NULL};
 	int rc = 0;

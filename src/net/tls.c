@@ -78,6 +78,14 @@ static struct tls_config *new_config(bool is_server)
 	return c;
 }
 
+bool tls_config_offers(const struct tls_config *c, const char *protocol)
+{
+	for (const char *const *p = c->alpn; *p; p++)
+		if (strcmp(*p, protocol) == 0)
+			return true;
+	return false;
+}
+
 struct tls_config *tls_config_ref(struct tls_config *c)
 {
 	if (c)
