@@ -22,6 +22,7 @@ struct config {
 	char *operator_ns;
 	unsigned roles; /* of enum config_role */
 	char *kubeconfig, *context;
+	bool kube_http2;
 	struct vipu_address_list controllers;
 	char *controllers_file, *controllers_config_map; /* "": none */
 	char *server_addr, *cluster_name;

@@ -36,6 +36,9 @@ int kube_config_load(const char *path, const char *context, struct kube_config *
 /* The same for a Pod whose files are in dir (NULL: /var/run/secrets/kubernetes.io/serviceaccount).
  */
 int kube_config_load_in_cluster(const char *dir, struct kube_config **ret, struct err *err);
+/* Speak HTTP/1.1 alone to the server, as DISABLE_HTTP2 in the environment says too (client-go's
+ * variable), instead of HTTP/2 where the server does. */
+void kube_config_set_http1(struct kube_config *config);
 void kube_config_free(struct kube_config *config); /* wipes secrets; NULL is fine */
 
 /* All borrowed from config. */

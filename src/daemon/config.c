@@ -31,6 +31,7 @@ const struct key config_keys[] = {
 	{"roles", KEY_ROLES, AT(roles), "controller,proxy", 0, 0, NULL},
 	{"kubernetes.kubeconfig", KEY_TEXT, AT(kubeconfig), "", 0, 0, NULL},
 	{"kubernetes.context", KEY_TEXT, AT(context), "", 0, 0, NULL},
+	{"kubernetes.http2", KEY_BOOL, AT(kube_http2), "true", 0, 0, NULL},
 	{"controllers", KEY_CONTROLLERS, AT(controllers), "", 0, 0, NULL},
 	{"controllersFile", KEY_TEXT, AT(controllers_file), "", 0, 0, NULL},
 	{"controllersConfigMap", KEY_NAME_OR_NONE, AT(controllers_config_map),

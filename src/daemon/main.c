@@ -87,6 +87,8 @@ static int with_config(const struct options *o, struct config *c)
 	if (kube_config_load(c->kubeconfig[0] ? c->kubeconfig : given,
 			     c->context[0] ? c->context : NULL, &kc, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);
+	if (!c->kube_http2)
+		kube_config_set_http1(kc);
 	if (check_namespace(c, kc, &err) < 0)
 		status = complain(EXIT_BAD_INPUT, &err);
 	else if (o->check_config)

@@ -13,9 +13,10 @@
 #include "core/map.h"
 #include "h2/transport.h"
 
-#define MAX_FIELDS     60
-#define CONTROL_FRAMES 10000 /* what watches may still bring that were given up, in small pieces   \
-			      */
+#define MAX_FIELDS 60
+#define CONTROL_FRAMES                                                                             \
+	10000 /* what watches may still bring that were given up, in small pieces                  \
+	       */
 #define MAX_REFUSED   3
 #define SILENCE_MS    30000 /* then the peer is asked whether it's there */
 #define PONG_MS       15000 /* so long it may take to say so */

@@ -34,7 +34,7 @@ libhttp_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLHTTP_CFLAGS)
 http_ldadd = libhttp.a $(h2_ldadd) $(LLHTTP_LIBS)
 httpfy_ldadd = libhttp.a $(netfy_ldadd) $(LLHTTP_LIBS)
 
-http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_message_test \
+http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_test t/unit/http_h2_test t/unit/http_message_test \
 	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stop_test t/unit/http_stream_test \
 	t/unit/http_ws_codec_test t/unit/http_ws_flow_test t/unit/http_ws_test
 check_PROGRAMS += $(http_tests)
@@ -48,6 +48,10 @@ t_unit_http_client_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_client_test_LDADD = $(http_ldadd)
 t_unit_http_codec_test_SOURCES = t/unit/http_codec_test.c t/unit/tap.h
 t_unit_http_codec_test_LDADD = $(http_ldadd)
+t_unit_http_h2_test_SOURCES = t/unit/http_h2_test.c t/unit/http_h2_rig.h \
+	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_h2_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_http_h2_test_LDADD = $(http_ldadd)
 t_unit_http_message_test_SOURCES = t/unit/http_message_test.c t/unit/tap.h
 t_unit_http_message_test_LDADD = $(http_ldadd)
 t_unit_http_pool_test_SOURCES = t/unit/http_pool_test.c t/unit/http_client_rig.h \

@@ -326,6 +326,11 @@ static int choose_proxy(struct kube_config *c, struct err *err)
 	return 0;
 }
 
+void kube_config_set_http1(struct kube_config *config)
+{
+	config->http1 = true;
+}
+
 int kube_config_load(const char *path, const char *context, struct kube_config **ret,
 		     struct err *err)
 {
@@ -333,6 +338,7 @@ int kube_config_load(const char *path, const char *context, struct kube_config *
 
 	if (load_any(path, context, &c, err) < 0)
 		return -1;
+	c->http1 = getenv("DISABLE_HTTP2") && *getenv("DISABLE_HTTP2");
 	if (choose_proxy(c, err) < 0) {
 		kube_config_free(c);
 		return -1;

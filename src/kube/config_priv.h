@@ -42,6 +42,7 @@ struct kube_config {
 	char *server_name; /* tls-server-name, or NULL */
 	char *source, *ns;
 	bool in_cluster, insecure;
+	bool http1; /* HTTP/1.1 alone */
 	struct kube_material ca, cert, key, token;
 	struct kube_exec_config *exec;
 	struct net_proxy *proxy; /* to the server; NULL: none */

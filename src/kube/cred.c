@@ -87,6 +87,7 @@ static int make_tls(struct kube_cred *c, struct tls_config **ret, uint64_t stamp
 		    struct err *err)
 {
 	static const char *const alpn[] = {"h2", "http/1.1", NULL};
+	const char *const *offered = c->config->http1 ? alpn + 1 : alpn;
 	const struct kube_config *cfg = c->config;
 	struct loaded ca = {.p = NULL}, cert = {.p = NULL}, key = {.p = NULL};
 	int rc = 0;
@@ -99,7 +100,7 @@ static int make_tls(struct kube_cred *c, struct tls_config **ret, uint64_t stamp
 			.ca_pem = loaded_str(&ca),
 			.cert_pem = loaded_str(&cert),
 			.key_pem = loaded_str(&key),
-			.alpn = alpn,
+			.alpn = offered,
 			.insecure_skip_verify = cfg->insecure,
 		};
 		if (!cert.p && c->have_plugin && c->plugin.cert) {

@@ -39,7 +39,7 @@ static char *describe(const struct config *c)
 		"%s|%u|%s|%s|%zu|%ld|%ld|%ld|%ld|%ld|%ld|%d|%s|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%s|"
 		"%ld|%ld|%ld|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%s|%s|%s|%d|%s|%s|%s|%s|%s|%" PRId64
 		"|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
-		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%d|%ld|%ld|%s|%s|%s|%s|",
+		"|%zu|%s|%s|%s|%s|%s|%ld|%ld|%ld|%ld|%ld|%d|%s|%d|%s|%d|%s|%s|%s|%s|%s|%s|%s|%s|%ld|%ld|%s|%s|%ld|%ld|%ld|%s|%d|%s|%s|%s|%ld|%s|%s|%s|%d|%s|%ld|%s|%s|%d|%ld|%ld|%s|%s|%s|%s|%s|",
 		c->operator_ns, c->roles, c->kubeconfig, c->context, c->controllers.n, c->call_s,
 		c->active_s, c->remove_grace_s, c->orphan_s, c->waiting_refresh_s,
 		c->idle_refresh_s, c->host_network, c->privileged, c->dns_policy, c->tracker,
@@ -65,7 +65,7 @@ static char *describe(const struct config *c)
 		c->rdma_resource, c->rdma_amount, c->ipc_lock, c->node_name, c->node_rdma,
 		c->node_labels, c->node_taint, c->node_calm_s, c->node_root, c->node_cni,
 		c->heed_nodes, c->node_silent_s, c->scheduler_body_bytes, c->scheduler_client_ca,
-		c->scheduler_client_names, c->proxy_page, c->seccomp);
+		c->scheduler_client_names, c->proxy_page, c->seccomp, c->kube_http2 ? "" : "http1");
 }
 
 /* ---- the file that comes with the project ---- */
@@ -107,11 +107,11 @@ static void test_shipped_file(void)
 	       "api-user-id|api-access-key|1|ipu-operator|||:8445|1|||/var/run/secrets/ipu-operator/token||"
 	       "firstFit|-1|-1|-1|-1|-1|0|ipu-operator-certificates|||auto||300|10|300|900|60|1|*|1|*|1|"
 	       "|||" MUTATING "|" VALIDATING "|||Fail|30|105|gate||0|100|0|none|0||||1|auto|"
-	       "|route|1|graphcore.ai/fabric-not-ready|10|||1|900|2097152|||usage|enforce|",
+	       "|route|1|graphcore.ai/fabric-not-ready|10|||1|900|2097152|||usage|enforce||",
 	       "which are those of the reference");
 	if (yaml_load(path, &y, &err) < 0)
 		bail_out(err.msg);
-	is_uint(count_keys(yaml_doc(y, 0)), 109, "and every key");
+	is_uint(count_keys(yaml_doc(y, 0)), 110, "and every key");
 }
 
 /* ---- good values, each by the file, the environment and a flag ---- */
@@ -130,6 +130,8 @@ static const struct value values[] = {
 	 "kubernetes.kubeconfig=/k", "|/k|"},
 	{"kubernetes: {context: con}", "IPUOPERATOR_KUBERNETES_CONTEXT=con",
 	 "kubernetes.context=con", "|con|"},
+	{"kubernetes: {http2: false}", "IPUOPERATOR_KUBERNETES_HTTP2=false",
+	 "kubernetes.http2=false", "|http1|"},
 	{"controllers: 'a:8090:x=y,[fd00::7]:8090'",
 	 "IPUOPERATOR_CONTROLLERS=a:8090:x=y,[fd00::7]:8090",
 	 "controllers=a:8090:x=y,[fd00::7]:8090", "|3|||2|"},
