@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 server: listeners, connections and exchanges (one request and its answer).
+ * HTTP server: listeners, connections and exchanges (one request and its answer). HTTP/1.1, and
+ * HTTP/2 where a listener's TLS settings offer "h2" and its peer takes it: then every stream is for
+ * itself, and what is said here of a connection that is broken off holds for the stream.
  * The server owns them all; a handler borrows its exchange until it has replied or was told that
  * the peer went away. Uses core/, loop/ and net/.
  */

@@ -301,7 +301,7 @@ static void report_reset(struct h2_session *s, const struct h2_stream *st, uint3
 	bool is_client = s->role == H2_CLIENT;
 	const char *text = st->limit ? st->limit : st->breach ? st->breach : "";
 
-	if (is_client ? st->complete : st->answered || !st->complete)
+	if (is_client ? st->complete : (st->answered && !st->open) || !st->complete)
 		return;
 	struct h2_event *ev = push_event(s, H2_EVENT_RESET, st->id);
 	ev->code = st->limit ? H2_ENHANCE_YOUR_CALM : code;

@@ -50,6 +50,67 @@ void exchange_free(void *p)
 	free(ex);
 }
 
+/* ---- requests ---- */
+
+static bool has_good_escapes(struct str s)
+{
+	static const char hex[] = "0123456789abcdefABCDEF";
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.p[i] != '%')
+			continue;
+		if (i + 2 >= s.len || !strchr(hex, s.p[i + 1]) || !strchr(hex, s.p[i + 2]))
+			return false;
+		if (s.p[i + 1] == '0' && s.p[i + 2] == '0')
+			return false;
+	}
+	return true;
+}
+
+/* RFC 9112, 3.2: origin form, absolute form (its authority is ours by definition), or "*". */
+static int take_target(struct exchange *ex, struct str target)
+{
+	struct str t;
+
+	ex->target = xstrndup(target.p, target.len);
+	ex->pub.target = t = (struct str){ex->target, target.len};
+	if (t.len > 7 && (str_ieqz((struct str){t.p, 7}, "http://") ||
+			  (t.len > 8 && str_ieqz((struct str){t.p, 8}, "https://")))) {
+		const char *from = strstr(t.p, "//") + 2;
+		size_t skip = (size_t)(from - t.p) + strcspn(from, "/?");
+		t = (struct str){t.p + skip, t.len - skip};
+	}
+	http_target_split(t, &ex->pub.path, &ex->pub.query);
+	if (ex->pub.path.len == 0 && t.len < target.len)
+		ex->pub.path = STR("/");
+	if (str_eqz(ex->pub.path, "*"))
+		return ex->pub.method == HTTP_METHOD_OPTIONS ? 0 : -1;
+	return ex->pub.path.len > 0 && ex->pub.path.p[0] == '/' && has_good_escapes(ex->pub.path)
+		       ? 0
+		       : -1;
+}
+
+/* Bodies are taken as they are: one that would have to be unpacked first may grow without a bound.
+ */
+static bool is_encoded(const struct http_headers *headers)
+{
+	struct str coding = http_headers_get(headers, "content-encoding");
+
+	return (coding.len > 0 && !str_ieqz(coding, "identity")) ||
+	       http_headers_count(headers, "content-encoding") > 1;
+}
+
+const char *exchange_check(struct exchange *ex, struct str target, int *ret_status)
+{
+	bool bad_target = take_target(ex, target) < 0;
+
+	*ret_status = ex->pub.method == HTTP_METHOD_OTHER ? 501 : bad_target ? 400 : 415;
+	if (ex->pub.method == HTTP_METHOD_OTHER)
+		return "a method that this server doesn't know";
+	if (bad_target)
+		return "bad target";
+	return is_encoded(&ex->headers) ? "the body is encoded: send it as it is" : NULL;
+}
+
 void http_exchange_drop_body(struct http_exchange *pub)
 {
 	struct exchange *ex = of(pub);
@@ -113,10 +174,12 @@ static int write_head(struct exchange *ex, const struct answer *a, struct err *e
 	enum http_framing framing = a->framing;
 	size_t n = 0;
 
-	if (a->status < 200 || a->status == 204 || a->status == 304)
+	if (a->status < 200 || a->status == 204 || a->status == 304 ||
+	    (ex->conn->h2 && framing == HTTP_FRAMING_CHUNKED))
 		framing = HTTP_FRAMING_NONE;
-	ex->closes = is_last(ex) && (!ex->keep_alive || server->leaving || ex->conn->leaving ||
-				     ex->conn->last_read);
+	ex->closes = !ex->conn->h2 && is_last(ex) &&
+		     (!ex->keep_alive || server->leaving || ex->conn->leaving ||
+		      ex->conn->last_read);
 	if (framing == HTTP_FRAMING_CLOSE)
 		ex->closes = true;
 	if (ex->closes)
@@ -133,6 +196,7 @@ static int write_head(struct exchange *ex, const struct answer *a, struct err *e
 		headers[n++] = a->headers[i];
 	int rc = http_write_response(&ex->out, a->status, headers, n, framing, a->length,
 				     !ex->closes, err);
+	ex->head_bytes = ex->out.len;
 	free(headers);
 	return rc;
 }
@@ -173,12 +237,20 @@ static void tell_answered(const struct exchange *ex)
 	}
 }
 
+static void flush(struct exchange *ex)
+{
+	if (ex->conn->h2)
+		sh2_flush(ex);
+	else
+		sconn_flush(ex->conn);
+}
+
 /* Its part is done; the connection sends it when its turn comes. */
 static void end(struct exchange *ex)
 {
 	ex->ended = true;
 	tell_answered(ex);
-	sconn_flush(ex->conn);
+	flush(ex);
 }
 
 /* No handler may answer what has gone; that it's checked keeps a mistake from becoming a crash as
@@ -325,8 +397,9 @@ int exchange_take_conn(struct http_exchange *pub, int status, struct net_conn **
 
 	if (!is_open(ex) || ex->begun || conn->broken || conn->closing)
 		return err_set(err, ERR_UNAVAILABLE, 503, "the connection is closing");
-	if (ex->minor == 0)
-		return err_set(err, ERR_INVALID, 400, "HTTP/1.0 has no upgrade");
+	if (ex->minor == 0 || conn->h2)
+		return err_set(err, ERR_INVALID, 400, "%s has no upgrade",
+			       conn->h2 ? "HTTP/2" : "HTTP/1.0");
 	if (conn->n_exchanges != 1 || conn->reading || !http_codec_idle(conn->codec))
 		return err_set(err, ERR_INVALID, 400,
 			       "other requests are on the connection that is to be upgraded");
@@ -367,8 +440,8 @@ void http_reply_begin(struct http_exchange *pub, int status, const char *content
 		return;
 	}
 	ex->no_body = has_no_body(ex, status);
-	ex->chunked = ex->minor > 0 && !ex->no_body;
-	sconn_flush(ex->conn);
+	ex->chunked = ex->minor > 0 && !ex->no_body && !ex->conn->h2;
+	flush(ex);
 }
 
 static bool is_first(const struct exchange *ex)
@@ -379,6 +452,8 @@ static bool is_first(const struct exchange *ex)
 /* What of the answer waits for the peer, or for its turn. */
 static size_t waiting(const struct exchange *ex)
 {
+	if (ex->conn->h2)
+		return ex->out.len + sh2_waiting(ex);
 	return ex->out.len + (is_first(ex) ? net_conn_queued(ex->conn->net) : 0);
 }
 
@@ -394,7 +469,7 @@ void http_exchange_be_last(struct http_exchange *pub)
 {
 	struct exchange *ex = of(pub);
 
-	if (is_open(ex))
+	if (is_open(ex) && !ex->conn->h2)
 		ex->conn->last_read = true;
 }
 
@@ -406,6 +481,17 @@ size_t http_reply_waiting(const struct http_exchange *pub)
 	return is_open(ex) ? waiting(ex) : 0;
 }
 
+/* The peer can't be given the rest: the handler is told by the step. */
+static void break_off(struct exchange *ex)
+{
+	if (ex->conn->h2) {
+		sh2_give_up(ex);
+		return;
+	}
+	ex->conn->broken = true;
+	loop_work_post(&ex->conn->step);
+}
+
 bool http_reply_write(struct http_exchange *pub, struct str data)
 {
 	struct exchange *ex = of(pub);
@@ -413,7 +499,7 @@ bool http_reply_write(struct http_exchange *pub, struct str data)
 	struct err err = ERR_INIT;
 	int rc;
 
-	if (!is_open(ex) || !ex->begun || ex->conn->broken)
+	if (!is_open(ex) || !ex->begun || ex->conn->broken || ex->given_up)
 		return true;
 	if (data.len > config->max_output_bytes - (waiting(ex) < config->max_output_bytes
 							   ? waiting(ex)
@@ -421,8 +507,7 @@ bool http_reply_write(struct http_exchange *pub, struct str data)
 		log_warn(ex->conn->server->name, pub->peer,
 			 "%s %.*s: the peer is too slow for its stream: closed",
 			 http_method_name(pub->method), STR_ARG(pub->path));
-		ex->conn->broken = true;
-		loop_work_post(&ex->conn->step);
+		break_off(ex);
 		return true;
 	}
 	if (ex->no_body)
@@ -431,9 +516,13 @@ bool http_reply_write(struct http_exchange *pub, struct str data)
 	rc = ex->chunked ? http_write_chunk(&ex->out, data, &err)
 			 : buf_append_str(&ex->out, data, &err);
 	if (rc < 0) {
-		ex->conn->broken = true;
-		loop_work_post(&ex->conn->step);
+		break_off(ex);
 		return true;
+	}
+	if (ex->conn->h2) {
+		sh2_flush(ex);
+		ex->above = waiting(ex) > ex->conn->high_bytes;
+		return ex->above;
 	}
 	if (is_first(ex))
 		sconn_flush(ex->conn);
@@ -460,6 +549,10 @@ void http_reply_abort(struct http_exchange *pub)
 	if (!is_open(ex))
 		return;
 	ex->ended = true;
+	if (ex->conn->h2) {
+		sh2_reset(ex);
+		return;
+	}
 	ex->conn->broken = true;
 	loop_work_post(&ex->conn->step);
 }

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/map.h"
 #include "h2/transport.h"
+#include "h2_fields.h"
 
 #define MAX_FIELDS 60
 #define CONTROL_FRAMES                                                                             \
@@ -405,32 +406,18 @@ static void on_event(void *arg, const struct h2_event *ev)
 
 /* ---- requests ---- */
 
-/* The fields of HTTP/2 of a request as HTTP/1.1 writes it (write.c): names in small letters, what
- * belongs to a connection left out. text is that head, and is changed. */
+/* Of the request as HTTP/1.1 writes it (write.c), which is changed. */
 static size_t read_fields(struct str text, bool tls, struct h2_header fields[MAX_FIELDS])
 {
-	struct str line, rest = text, target, name, value;
-	size_t n = 0;
+	struct str method, target, rest;
 
-	str_cut(rest, '\n', &line, &rest);
-	fields[n++] = (struct h2_header){.name = STR(":method")};
-	str_cut(line, ' ', &fields[0].value, &line);
-	str_cut(line, ' ', &target, &line);
-	fields[n++] = (struct h2_header){.name = STR(":scheme"),
-					 .value = tls ? STR("https") : STR("http")};
-	fields[n++] = (struct h2_header){.name = STR(":path"), .value = target};
-	while (n < MAX_FIELDS && str_cut(rest, '\n', &line, &rest) && line.len > 1) {
-		str_cut(line, ':', &name, &value);
-		char *p = (char *)(uintptr_t)name.p; /* of text */
-		for (size_t i = 0; i < name.len; i++)
-			p[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + ('a' - 'A') : p[i]);
-		fields[n++] = (struct h2_header){
-			.name = str_eqz(name, "host") ? STR(":authority") : name,
-			.value = str_trim(value),
-			.secret = str_eqz(name, "authorization"),
-		};
-	}
-	return n;
+	str_cut(text, ' ', &method, &rest);
+	str_cut(rest, ' ', &target, &rest);
+	fields[0] = (struct h2_header){.name = STR(":method"), .value = method};
+	fields[1] = (struct h2_header){.name = STR(":scheme"),
+				       .value = tls ? STR("https") : STR("http")};
+	fields[2] = (struct h2_header){.name = STR(":path"), .value = target};
+	return h2_fields_of_head(text, fields, 3, MAX_FIELDS);
 }
 
 static int open_stream(struct h2_conn *c, struct call *call, int32_t *ret_stream, struct err *err)

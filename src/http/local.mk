@@ -16,11 +16,14 @@ libhttp_a_SOURCES = \
 	src/http/exchange.c \
 	src/http/fetch.c \
 	src/http/h2_conn.c \
+	src/http/h2_fields.c \
+	src/http/h2_fields.h \
 	src/http/headers.c \
 	src/http/message.c \
 	src/http/route.c \
 	src/http/server.c \
 	src/http/server_conn.c \
+	src/http/server_h2.c \
 	src/http/server_impl.h \
 	src/http/url.c \
 	src/http/write.c \

@@ -19,6 +19,7 @@ static void conn_free(void *p)
 {
 	struct sconn *conn = p;
 	http_codec_free(conn->codec);
+	free(conn->h2);
 	free(conn);
 }
 
@@ -38,7 +39,10 @@ static struct net_conn *conn_detach(struct sconn *conn)
 /* The connection to the peer is closed, or left to say goodbye by itself. */
 static void conn_end(struct sconn *conn, bool in_order)
 {
-	if (in_order)
+	if (conn->h2) {
+		sh2_end(conn);
+		conn_detach(conn);
+	} else if (in_order)
 		net_conn_finish(conn_detach(conn), LINGER_MS);
 	else
 		net_conn_close(conn_detach(conn));
@@ -51,7 +55,7 @@ static void uncount(struct exchange *ex)
 	ex->counted = 0;
 }
 
-static void drop_exchange(struct exchange *ex)
+void sconn_drop_exchange(struct exchange *ex)
 {
 	uncount(ex);
 	list_unlink(&ex->link);
@@ -73,7 +77,7 @@ static void abort_exchanges(struct sconn *conn)
 {
 	while (!list_empty(&conn->exchanges)) {
 		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
-		drop_exchange(ex);
+		sconn_drop_exchange(ex);
 		exchange_abort(ex);
 	}
 }
@@ -96,7 +100,7 @@ struct net_conn *sconn_release(struct sconn *conn)
 	while (!list_empty(&conn->exchanges)) {
 		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
 		ex->ended = true;
-		drop_exchange(ex);
+		sconn_drop_exchange(ex);
 	}
 	server_conn_gone(conn->server);
 	return net;
@@ -108,6 +112,10 @@ static void conn_finish(struct sconn *conn)
 {
 	if (!conn->net)
 		return;
+	if (conn->h2) {
+		sconn_abort(conn);
+		return;
+	}
 	conn->last_read = true;
 	drop_reading(conn);
 	loop_timer_stop(&conn->timer);
@@ -185,7 +193,7 @@ static bool may_dispatch(const struct sconn *conn, const struct exchange *ex)
 	return true;
 }
 
-static void dispatch(struct sconn *conn, struct exchange *ex)
+void sconn_dispatch(struct sconn *conn, struct exchange *ex)
 {
 	struct trace *before;
 
@@ -213,7 +221,7 @@ static void dispatch(struct sconn *conn, struct exchange *ex)
 		http_reply_problem(&ex->pub, 500, NULL);
 }
 
-static void enlist(struct sconn *conn, struct exchange *ex)
+void sconn_enlist(struct sconn *conn, struct exchange *ex)
 {
 	list_append(&conn->exchanges, &ex->link);
 	conn->n_exchanges++;
@@ -230,14 +238,14 @@ static void request_complete(struct sconn *conn)
 	loop_timer_stop(&conn->timer);
 	if (!ex->keep_alive || conn->server->leaving || conn->leaving)
 		conn->last_read = true;
-	enlist(conn, ex);
+	sconn_enlist(conn, ex);
 	if (buf_append(&ex->body, "", 1, NULL) < 0) {
 		exchange_refuse(ex, 413, "no memory for the body");
 		return;
 	}
 	ex->pub.body = (struct str){ex->body.p, ex->body.len - 1};
 	if (may_dispatch(conn, ex))
-		dispatch(conn, ex);
+		sconn_dispatch(conn, ex);
 	else
 		conn->parked = ex;
 }
@@ -252,75 +260,25 @@ static void refuse(struct sconn *conn, int status, const char *detail)
 	conn->server->stats.refused++;
 	conn->phase = PHASE_BUSY;
 	loop_timer_stop(&conn->timer);
-	enlist(conn, ex);
+	sconn_enlist(conn, ex);
 	log_debug(conn->server->name, ex->pub.peer, "refused with %d: %s", status, detail);
 	exchange_refuse(ex, status, detail);
-}
-
-static bool has_good_escapes(struct str s)
-{
-	static const char hex[] = "0123456789abcdefABCDEF";
-	for (size_t i = 0; i < s.len; i++) {
-		if (s.p[i] != '%')
-			continue;
-		if (i + 2 >= s.len || !strchr(hex, s.p[i + 1]) || !strchr(hex, s.p[i + 2]))
-			return false;
-		if (s.p[i + 1] == '0' && s.p[i + 2] == '0')
-			return false;
-	}
-	return true;
-}
-
-/* RFC 9112, 3.2: origin form, absolute form (its authority is ours by definition), or "*". */
-static int take_target(struct exchange *ex, struct str target)
-{
-	struct str t;
-
-	ex->target = xstrndup(target.p, target.len);
-	ex->pub.target = t = (struct str){ex->target, target.len};
-	if (t.len > 7 && (str_ieqz((struct str){t.p, 7}, "http://") ||
-			  (t.len > 8 && str_ieqz((struct str){t.p, 8}, "https://")))) {
-		const char *from = strstr(t.p, "//") + 2;
-		size_t skip = (size_t)(from - t.p) + strcspn(from, "/?");
-		t = (struct str){t.p + skip, t.len - skip};
-	}
-	http_target_split(t, &ex->pub.path, &ex->pub.query);
-	if (ex->pub.path.len == 0 && t.len < target.len)
-		ex->pub.path = STR("/");
-	if (str_eqz(ex->pub.path, "*"))
-		return ex->pub.method == HTTP_METHOD_OPTIONS ? 0 : -1;
-	return ex->pub.path.len > 0 && ex->pub.path.p[0] == '/' && has_good_escapes(ex->pub.path)
-		       ? 0
-		       : -1;
-}
-
-/* Bodies are taken as they are: one that would have to be unpacked first may grow without a bound.
- */
-static bool is_encoded(const struct http_headers *headers)
-{
-	struct str coding = http_headers_get(headers, "content-encoding");
-
-	return (coding.len > 0 && !str_ieqz(coding, "identity")) ||
-	       http_headers_count(headers, "content-encoding") > 1;
 }
 
 static void on_head(struct sconn *conn)
 {
 	const struct http_head *head = http_codec_head(conn->codec);
 	struct exchange *ex = exchange_new(conn);
+	int status;
 
 	conn->reading = ex;
 	ex->minor = head->minor;
 	ex->keep_alive = head->keep_alive;
 	ex->pub.method = head->method;
-	bool bad_target = take_target(ex, head->target) < 0;
 	http_codec_take_headers(conn->codec, &ex->headers);
-	if (head->method == HTTP_METHOD_OTHER)
-		refuse(conn, 501, "a method that this server doesn't know");
-	else if (bad_target)
-		refuse(conn, 400, "bad target");
-	else if (is_encoded(&ex->headers))
-		refuse(conn, 415, "the body is encoded: send it as it is");
+	const char *detail = exchange_check(ex, head->target, &status);
+	if (detail)
+		refuse(conn, status, detail);
 	else if (head->expect_continue && head->has_body)
 		exchange_continue(ex);
 }
@@ -475,7 +433,7 @@ void sconn_flush(struct sconn *conn)
 		if (!ex->ended)
 			break;
 		closes = ex->closes;
-		drop_exchange(ex);
+		sconn_drop_exchange(ex);
 	}
 	if (!conn->net || conn->broken || conn->closing)
 		return;
@@ -507,13 +465,17 @@ static void on_step(struct loop_work *work, void *arg)
 		sconn_abort(conn);
 		return;
 	}
+	if (conn->h2) {
+		sh2_step(conn);
+		return;
+	}
 	if (conn->closing) {
 		conn_finish(conn);
 		return;
 	}
 	drain_first(conn);
 	if (conn->net && !conn->broken && conn->parked && may_dispatch(conn, conn->parked))
-		dispatch(conn, conn->parked);
+		sconn_dispatch(conn, conn->parked);
 	if (conn->net && !conn->broken)
 		drive(conn, STR_NULL);
 	if (!conn->net || conn->broken || conn->closing)
@@ -538,7 +500,10 @@ void sconn_drop_idle(struct sconn *conn)
 void sconn_renew(struct sconn *conn)
 {
 	conn->leaving = true;
-	sconn_drop_idle(conn);
+	if (conn->h2)
+		loop_work_post(&conn->step);
+	else
+		sconn_drop_idle(conn);
 }
 
 /* A connection that was only just accepted may have its first request on the way, which no client
@@ -561,6 +526,8 @@ static const struct net_conn_handler handler = {
 void sconn_set_high_water(struct sconn *conn, size_t bytes)
 {
 	conn->high_bytes = bytes;
+	if (conn->h2)
+		return;
 	/* An answer given at once may be of any size; streams are limited in http_reply_write. */
 	net_conn_set_marks(conn->net, bytes / 2, bytes, SIZE_MAX / 2);
 }
@@ -573,17 +540,22 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 	conn->handler = listener->handler;
 	conn->handler_arg = listener->arg;
 	conn->net = net;
-	conn->codec = http_codec_new(HTTP_CODEC_REQUESTS, &server->config.limits);
 	list_init(&conn->exchanges);
 	loop_timer_init(&conn->timer, server->loop, on_timer, conn);
 	loop_work_init(&conn->step, server->loop, on_step, conn);
 	list_append(&server->conns, &conn->link);
 	conn->phase = PHASE_FRESH;
 	loop_timer_start_in(&conn->timer, server->config.header_ms);
-	sconn_set_high_water(conn, server->config.high_water_bytes);
 	net_conn_set_timeouts(net, 0, server->config.write_ms);
-	net_conn_set_handler(net, &handler, conn);
-	net_conn_read_start(net);
+	if (net_conn_alpn(net) && strcmp(net_conn_alpn(net), "h2") == 0)
+		sh2_start(conn, net);
+	else
+		conn->codec = http_codec_new(HTTP_CODEC_REQUESTS, &server->config.limits);
+	sconn_set_high_water(conn, server->config.high_water_bytes);
+	if (!conn->h2) {
+		net_conn_set_handler(net, &handler, conn);
+		net_conn_read_start(net);
+	}
 	if (server->stopping)
 		sconn_stop(conn);
 }

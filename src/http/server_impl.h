@@ -48,15 +48,18 @@ enum conn_phase {
 	PHASE_IDLE,  /* between requests */
 };
 
+struct h2_transport; /* h2/transport.h */
+
 struct sconn {
 	struct list link;
 	struct http_server *server;
 	http_handler_fn *handler; /* the listener's, which may go before */
 	void *handler_arg;
-	struct net_conn *net; /* NULL: closed or handed out, the reaper has it */
-	bool released;        /* handed out: the bytes left over are the new owner's */
-	struct http_codec *codec;
-	struct list exchanges; /* in the order of the requests */
+	struct net_conn *net;     /* NULL: closed or handed out, the reaper has it */
+	bool released;            /* handed out: the bytes left over are the new owner's */
+	struct h2_transport *h2;  /* NULL: HTTP/1.1 */
+	struct http_codec *codec; /* of HTTP/1.1 */
+	struct list exchanges;    /* in the order of the requests */
 	unsigned n_exchanges;
 	struct exchange *reading; /* its body is being read: not in the list yet */
 	struct exchange *parked;  /* complete, in the list, not handed to the handler yet */
@@ -77,8 +80,12 @@ struct exchange {
 	struct http_headers headers;
 	char *target;
 	struct buf body;
-	size_t counted; /* of it, in the server's sum */
-	struct buf out; /* what waits for its turn */
+	size_t counted;    /* of it, in the server's sum */
+	struct buf out;    /* what waits for its turn */
+	int32_t stream;    /* of HTTP/2 */
+	size_t head_bytes; /* of out, until it's sent */
+	bool head_sent;
+	bool given_up; /* to be aborted by the step, and its stream reset */
 	int minor;
 	bool keep_alive;
 	bool dispatched; /* the handler has it */
@@ -124,10 +131,30 @@ void sconn_renew(struct sconn *conn);
 /* For a graceful stop: no more requests. */
 void sconn_stop(struct sconn *conn);
 
+/* Into the connection's list, and out of it: the reaper has it then. */
+void sconn_enlist(struct sconn *conn, struct exchange *ex);
+void sconn_drop_exchange(struct exchange *ex);
+/* Hands it to the handler, and sees that it's answered. */
+void sconn_dispatch(struct sconn *conn, struct exchange *ex);
+
+/* ---- server_h2.c: the connection has one of HTTP/2 ---- */
+
+void sh2_start(struct sconn *conn, struct net_conn *net);
+void sh2_end(struct sconn *conn);
+void sh2_step(struct sconn *conn);
+/* Sends what there is of the answer; it's gone when it has ended. */
+void sh2_flush(struct exchange *ex);
+size_t sh2_waiting(const struct exchange *ex);
+void sh2_give_up(struct exchange *ex);
+void sh2_reset(struct exchange *ex); /* gone; calls nobody back */
+
 /* ---- exchange.c ---- */
 
 struct exchange *exchange_new(struct sconn *conn);
 void exchange_free(void *p);
+/* Takes the request's target, and judges what is known with its head: NULL, or why it can't be
+ * taken, and the status to say so with. */
+const char *exchange_check(struct exchange *ex, struct str target, int *ret_status);
 /* Answers on the server's own behalf, and lets the connection end behind it. */
 void exchange_refuse(struct exchange *ex, int status, const char *detail);
 /* For another protocol: ends the exchange, and its connection is the caller's, who answers with

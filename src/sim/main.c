@@ -233,8 +233,10 @@ static int client_host(const char *listen, char ret_host[NET_HOST_SIZE], struct 
 
 static int make_tls(struct program *p, struct err *err)
 {
+	/* As kube-apiserver has it. */
+	static const char *const alpn[] = {"h2", "http/1.1", NULL};
 	char *key = NULL;
-	struct tls_server_opts opts = {0};
+	struct tls_server_opts opts = {.alpn = alpn};
 	int result;
 
 	if (client_host(p->options->api_listen, p->api_host, err) < 0 ||
