@@ -2,8 +2,8 @@
 /*
  * HTTP/2 sessions as client and as server: whole and in pieces the same events; and a driver that
  * answers, pings and says goodbye between the pieces.
- * Input: S (server) or C (client, with two requests on their way), in lower case with small limits;
- * a byte that chooses the pieces; the peer's bytes.
+ * Input: S (server), C (client, with two requests on their way) or P (the same, its responses read
+ * in pieces), in lower case with small limits; a byte that chooses the pieces; the peer's bytes.
  */
 #include "core/clock.h"
 #include "fuzz.h"
@@ -17,6 +17,9 @@ static const struct h2_limits small_limits = {
 	.connection_bytes = 64,
 };
 
+static bool in_pieces;
+static struct buf bodies[2]; /* in pieces: what came of each */
+
 static void request_twice(struct h2_session *s)
 {
 	const struct h2_header headers[] = {
@@ -27,7 +30,8 @@ static void request_twice(struct h2_session *s)
 	int32_t stream;
 
 	for (int i = 0; i < 2; i++)
-		h2_session_request(s, headers, 6, STR("\0\0\0\0\1x"), &stream, NULL);
+		(in_pieces ? h2_session_open
+			   : h2_session_request)(s, headers, 6, STR("\0\0\0\0\1x"), &stream, NULL);
 }
 
 static void drain_output(struct h2_session *s)
@@ -63,11 +67,35 @@ static void answer(struct h2_session *s, enum h2_role role, int32_t stream, stru
 	MUST(!h2_session_message(s, stream));
 }
 
+/* Of responses in pieces, which are the same however the bytes were cut. */
+static void take_piece(struct h2_session *s, const struct h2_event *ev, struct buf *out)
+{
+	MUST(ev->stream == 1 || ev->stream == 3);
+	struct buf *body = &bodies[ev->stream / 2];
+
+	if (ev->type == H2_EVENT_DATA) {
+		buf_append_str(body, ev->piece, NULL);
+		h2_session_consume(s, ev->stream, ev->piece.len);
+		return;
+	}
+	const struct h2_message *m = h2_session_message(s, ev->stream);
+	fuzz_add(out, "\n%d %d", ev->type, ev->stream);
+	if (ev->type == H2_EVENT_HEAD && m)
+		add_message(out, m);
+	if (ev->type == H2_EVENT_END)
+		fuzz_add(out, "|%zu:%.*s", body->len, STR_ARG(buf_str(body)));
+}
+
 static void take_events(struct h2_session *s, enum h2_role role, struct buf *out)
 {
 	struct h2_event ev;
 
 	while (h2_session_next(s, &ev)) {
+		if (ev.type == H2_EVENT_HEAD || ev.type == H2_EVENT_DATA ||
+		    ev.type == H2_EVENT_END) {
+			take_piece(s, &ev, out);
+			continue;
+		}
 		/* Which of two limits was met first depends on the pieces. */
 		fuzz_add(out, "\n%d %d %u %d %d %s", ev.type, ev.stream, ev.code, ev.by_peer,
 			 ev.last_stream,
@@ -94,6 +122,8 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 	bool fine = true;
 	unsigned n = 0;
 
+	for (int i = 0; i < 2; i++)
+		bodies[i] = (struct buf)FUZZ_TEXT;
 	if (role == H2_CLIENT)
 		request_twice(s);
 	drain_output(s);
@@ -104,6 +134,8 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 			fuzz_add(&out, "!%s", err_kind_name(err.kind));
 			fine = false;
 		}
+		if (in_pieces)
+			take_events(s, role, &out);
 		if (lively) {
 			take_events(s, role, &out);
 			if (++n % 8 == 3)
@@ -123,6 +155,8 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 	h2_session_room(s);
 	h2_session_streams(s);
 	h2_session_free(s);
+	for (int i = 0; i < 2; i++)
+		buf_done(&bodies[i]);
 	return out;
 }
 
@@ -148,7 +182,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	struct str s = fuzz_str(p, len);
 	char letter = fuzz_take(&s, 'S');
 	int seed = (unsigned char)fuzz_take(&s, '.');
-	enum h2_role role = (letter & ~0x20) == 'C' ? H2_CLIENT : H2_SERVER;
+	in_pieces = (letter & ~0x20) == 'P';
+	enum h2_role role = (letter & ~0x20) == 'C' || in_pieces ? H2_CLIENT : H2_SERVER;
 	const struct h2_limits *limits = letter & 0x20 ? &small_limits : NULL;
 
 	clock_freeze(1000, 1000);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Client and server against each other, in one loop: plain and over TLS, large bodies, streams with
- * back-pressure from end to end, many calls at once, a stop under load, and failing allocations.
+ * Client and server against each other, in one loop: plain, over TLS, and by HTTP/2; large bodies,
+ * streams with back-pressure from end to end, many calls at once, a stop under load, and failing
+ * allocations.
  */
 #include "http_test.h"
 
@@ -11,6 +12,8 @@ static struct http_server *server;
 static struct http_client *client;
 static struct http_origin origin;
 static struct test_tls tls;
+static bool h2; /* by HTTP/2 */
+static struct tls_config *h2_server, *h2_client;
 
 /* ---- the server's side ---- */
 
@@ -98,15 +101,17 @@ static void handle(struct http_exchange *ex, void *arg)
 static void begin(bool secure, const struct http_server_config *sc,
 		  const struct http_client_config *cc)
 {
+	struct tls_config *ours = h2 ? h2_server : secure ? tls.for_server : NULL;
+	struct tls_config *theirs = h2 ? h2_client : secure ? tls.for_client : NULL;
+	struct http_client_config config = cc ? *cc : (struct http_client_config){0};
 	struct err err = ERR_INIT;
 	unsigned port;
+	config.h2 = &http_h2;
 	server = http_server_new(net, sc);
-	if (http_server_listen(server, "127.0.0.1:0", secure ? tls.for_server : NULL, handle, NULL,
-			       &port, &err) < 0)
+	if (http_server_listen(server, "127.0.0.1:0", ours, handle, NULL, &port, &err) < 0)
 		bail_out(err.msg);
-	client = http_client_new(net, cc);
-	origin = (struct http_origin){
-		.host = "127.0.0.1", .port = port, .tls = secure ? tls.for_client : NULL};
+	client = http_client_new(net, &config);
+	origin = (struct http_origin){.host = "127.0.0.1", .port = port, .tls = theirs};
 	source = (struct source){0};
 	n_late = 0;
 }
@@ -450,6 +455,26 @@ int main(void)
 	test_many();
 	test_stop_under_load();
 	test_failing_allocations();
+
+	static const char *const alpn[] = {"h2", NULL};
+	const struct tls_server_opts so = {.cert_pem = str_of(tls.server->cert_pem),
+					   .key_pem = str_of(tls.server->key_pem),
+					   .alpn = alpn};
+	const struct tls_client_opts co = {.ca_pem = str_of(tls.ca->cert_pem), .alpn = alpn};
+	struct err err = ERR_INIT;
+	if (tls_config_new_server(&so, &h2_server, &err) < 0 ||
+	    tls_config_new_client(&co, &h2_client, &err) < 0)
+		bail_out(err.msg);
+	h2 = true;
+	row_begin("HTTP/2");
+	test_echo(true);
+	test_back_pressure(true);
+	test_many();
+	test_stop_under_load();
+	test_failing_allocations();
+	row_end();
+	tls_config_unref(h2_server);
+	tls_config_unref(h2_client);
 	test_tls_done(&tls);
 	test_end();
 	return done_testing();
