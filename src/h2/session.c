@@ -4,7 +4,9 @@
  * comes; the driver takes events when the library has returned. The session owns its streams;
  * session_stream.c holds what is one stream's. Uses core only.
  */
+#include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/fault.h"
@@ -19,19 +21,20 @@
 
 /* ---- setting up ---- */
 
-static void *mem_get(void *p, size_t size, const struct h2_session *s)
-{
-	return s->running ? fault_realloc(p, size) : xrealloc(p, size ? size : 1);
-}
-
+/* The library copies fields and bodies, tokens among them, and wipes nothing: its memory is wiped
+ * when it's given back. */
 static void *mem_malloc(size_t size, void *arg)
 {
-	return mem_get(NULL, size, arg);
+	const struct h2_session *s = arg;
+
+	return s->running ? fault_realloc(NULL, size) : xcalloc(1, size ? size : 1);
 }
 
 static void mem_free(void *p, void *arg)
 {
 	(void)arg;
+	if (p)
+		str_wipe(p, malloc_usable_size(p));
 	free(p);
 }
 
@@ -40,7 +43,7 @@ static void *mem_calloc(size_t n, size_t size, void *arg)
 	size_t total;
 	if (__builtin_mul_overflow(n, size, &total))
 		return NULL;
-	void *p = mem_get(NULL, total, arg);
+	void *p = mem_malloc(total, arg);
 	if (p)
 		memset(p, 0, total);
 	return p;
@@ -48,7 +51,15 @@ static void *mem_calloc(size_t n, size_t size, void *arg)
 
 static void *mem_realloc(void *p, size_t size, void *arg)
 {
-	return mem_get(p, size, arg);
+	size_t held = p ? malloc_usable_size(p) : 0;
+	void *fresh = mem_malloc(size, arg);
+
+	if (!fresh)
+		return NULL;
+	if (held > 0)
+		memcpy(fresh, p, held < size ? held : size);
+	mem_free(p, arg);
+	return fresh;
 }
 
 static void new_library_session(struct h2_session *s)
@@ -179,7 +190,10 @@ int h2_session_output(struct h2_session *s, struct buf *out, size_t max, struct 
 			break;
 		if (n < 0)
 			return fail_library(s, n, err);
-		if (buf_append(out, p, (size_t)n, err) < 0) {
+		int rc = buf_append(out, p, (size_t)n, err);
+		/* It would stay there until other frames are written over it. */
+		str_wipe((void *)(uintptr_t)p, (size_t)n);
+		if (rc < 0) {
 			/* What was handed out is lost: the peer can't make sense of the rest. */
 			s->dead = true;
 			h2_set_reason(s, "memory is out");
