@@ -123,7 +123,7 @@ subtest 'through the API server' => sub {
 	spit(test_dir() . '/stranger', slurp("$folder/kubeconfig") =~ s/token: \S+/token: "wrong"/r);
 	fails(ctl(['stats', '--kubeconfig', test_dir() . '/stranger']), 1, qr/Unauthorized|credentials/, 'a stranger');
 	http('POST', $sim->url('admin', '/sim/api/faults'), json => {kind => 'lose', resource => 'services', count => 0});
-	fails(through('stats'), 3, qr/closed/, 'an answer that is lost');
+	fails(through('stats'), 3, qr/reset the stream/, 'an answer that is lost');
 	http('DELETE', $sim->url('admin', '/sim/api/faults'));
 	$service{metadata}{name} = 'gone';
 	$service{spec}{ports}[0]{targetPort} = closed_port();
