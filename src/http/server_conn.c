@@ -31,6 +31,7 @@ static struct net_conn *conn_detach(struct sconn *conn)
 	conn->net = NULL;
 	list_unlink(&conn->link);
 	loop_timer_stop(&conn->timer);
+	loop_timer_stop(&conn->pour);
 	loop_work_cancel(&conn->step);
 	loop_reap(conn->server->loop, conn, conn_free);
 	return net;
@@ -543,6 +544,7 @@ void sconn_start(struct http_server *server, struct listener *listener, struct n
 	list_init(&conn->exchanges);
 	loop_timer_init(&conn->timer, server->loop, on_timer, conn);
 	loop_work_init(&conn->step, server->loop, on_step, conn);
+	loop_timer_init(&conn->pour, server->loop, sh2_pour, conn);
 	list_append(&server->conns, &conn->link);
 	conn->phase = PHASE_FRESH;
 	loop_timer_start_in(&conn->timer, server->config.header_ms);

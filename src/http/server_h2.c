@@ -131,11 +131,35 @@ static int begin_answer(struct exchange *ex)
 	return h2_session_write(s, ex->stream, body, NULL);
 }
 
+/* Pieces of streams go out in the loop's next turn, behind the answers that are complete now: what
+ * a watch tells of a change comes to the one who asked for it behind the answer, as it mostly does
+ * on connections of their own. */
+void sh2_pour(struct loop_timer *timer, void *arg)
+{
+	struct sconn *conn = arg;
+
+	(void)timer;
+	LIST_FOREACH(i, next, &conn->exchanges) {
+		struct exchange *ex = CONTAINER_OF(i, struct exchange, link);
+		if (!ex->head_sent || ex->out.len == 0)
+			continue;
+		if (h2_session_write(session(conn), ex->stream, buf_str(&ex->out), NULL) < 0)
+			sh2_give_up(ex);
+		buf_done(&ex->out);
+	}
+	h2_transport_kick(conn->h2);
+}
+
 void sh2_flush(struct exchange *ex)
 {
 	struct h2_session *s = session(ex->conn);
 	int rc;
 
+	if (ex->head_sent && !ex->ended) {
+		if (!loop_timer_active(&ex->conn->pour))
+			loop_timer_start_in(&ex->conn->pour, 0);
+		return;
+	}
 	if (!ex->head_sent) {
 		rc = begin_answer(ex);
 	} else {

@@ -67,10 +67,11 @@ struct sconn {
 	struct loop_timer timer; /* of the phase */
 	size_t high_bytes;       /* of a streamed answer that waits */
 	struct loop_work step;
-	bool leaving;   /* it ends with its next answer, whatever the others do */
-	bool last_read; /* no more requests are taken from it */
-	bool broken;    /* to be closed at once, by the step */
-	bool closing;   /* to be closed in order, when its output has been sent */
+	struct loop_timer pour; /* of HTTP/2: pieces of streams that wait */
+	bool leaving;           /* it ends with its next answer, whatever the others do */
+	bool last_read;         /* no more requests are taken from it */
+	bool broken;            /* to be closed at once, by the step */
+	bool closing;           /* to be closed in order, when its output has been sent */
 };
 
 struct exchange {
@@ -142,6 +143,7 @@ void sconn_dispatch(struct sconn *conn, struct exchange *ex);
 void sh2_start(struct sconn *conn, struct net_conn *net);
 void sh2_end(struct sconn *conn);
 void sh2_step(struct sconn *conn);
+void sh2_pour(struct loop_timer *timer, void *conn);
 /* Sends what there is of the answer; it's gone when it has ended. */
 void sh2_flush(struct exchange *ex);
 size_t sh2_waiting(const struct exchange *ex);
