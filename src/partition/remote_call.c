@@ -38,13 +38,17 @@ static enum seat_step next_step(const struct seat *s)
 
 /* ---- answers ---- */
 
-/* The proxy itself doesn't answer: nobody is asked for a while. */
+/* The proxy itself doesn't answer: nobody is asked for a while. A replica that begins to lead says
+ * that it should be asked again in a second, the least that Retry-After can say; it's ready much
+ * sooner. */
 static void proxy_failed(struct partition_remote *r, const struct err *err)
 {
+	const struct err *why = err->retry_after_ms > 1000 ? err : NULL;
+
 	if (r->err.kind == ERR_NONE)
 		log_warn("partition", r->host, "the proxy can't be asked: %s", err->msg);
 	r->err = *err;
-	r->not_before_ms = clock_mono_ms() + backoff_next_ms(&r->backoff, err);
+	r->not_before_ms = clock_mono_ms() + backoff_next_ms(&r->backoff, why);
 }
 
 static void proxy_answers(struct partition_remote *r)
