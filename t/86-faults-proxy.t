@@ -178,6 +178,23 @@ subtest 'the seed decides' => sub {
 	unlike($first, qr/(?:(?:429|500|503) ?){3}/, 'never three in a row');
 };
 
+subtest 'both versions of HTTP' => sub {
+	my %spoken;
+	for my $seed (1 .. 4) {
+		my $proxy = proxy($seed, '410');
+		my $ca = spit(test_dir() . '/ca.pem', $proxy->faults->{ca});
+		my $got = run([ 'curl', '-sS', '--cacert', $ca, '-H', "Authorization: Bearer $token", '-o', '/dev/null', '-w', '%{http_code} %{http_version}',
+			'https://127.0.0.1:' . $proxy->port('api') . $path ]);
+		my ($status, $version) = split / /, $got->{out};
+		is($status, 200, "seed $seed: answered") or diag($got->{err});
+		$spoken{$version}++;
+		my ($said) = $proxy->program_of->err =~ /API server: (\S+)/;
+		is($said, { '1.1' => 'http/1.1', 2 => 'h2' }->{$version}, '… as its log says');
+		$proxy->program_of->stop;
+	}
+	is_deeply([ sort keys %spoken ], [ '1.1', 2 ], 'with one seed by HTTP/2, with another by HTTP/1.1');
+};
+
 subtest 'links' => sub {
 	my $proxy = proxy(1, '410');
 	my $all = qr/\r\n\r\n\Q$right\E\z/;

@@ -296,8 +296,11 @@ static void on_request(struct http_exchange *ex, void *arg)
 
 /* ---- the port ---- */
 
+/* Half of all seeds speak HTTP/2 with the daemon, where one stream's fault is to harm no other. */
 static int listen_tls(struct fault_http *h, struct err *err)
 {
+	static const char *const alpn[] = {"h2", "http/1.1", NULL};
+	bool is_h2 = fault_draw(h->plan, STR("protocol"), 0, 0) % 2 == 0;
 	CLEANUP_FREE char *key = NULL;
 	struct tls_config *tls;
 	int result;
@@ -305,7 +308,9 @@ static int listen_tls(struct fault_http *h, struct err *err)
 	if (sim_certificate_make(NULL, &h->cert_pem, &key, err) < 0)
 		return -1;
 	const struct tls_server_opts opts = {.cert_pem = str_of(h->cert_pem),
-					     .key_pem = str_of(key)};
+					     .key_pem = str_of(key),
+					     .alpn = is_h2 ? alpn : alpn + 1};
+	log_info("fault", NULL, "API server: %s", is_h2 ? alpn[0] : alpn[1]);
 	if (tls_config_new_server(&opts, &tls, err) < 0)
 		return -1;
 	result = http_server_listen(h->server, "127.0.0.1:0", tls, on_request, h, &h->listen_port,
