@@ -68,6 +68,8 @@ static const struct {
 	{"\"object\":{\"error\":{\"code\":404}},\"crd\":{\"error\":{\"code\":404}},"
 	 "\"others\":{\"value\":{\"items\":[]}},",
 	 "not-there", "no IPUJob bert in namespace default"},
+	{"\"kind\":\"Pod\",\"object\":{\"error\":{\"code\":404}},\"others\":{\"value\":{\"items\":[]}},",
+	 "pod-not-there", "no Pod bert in namespace default"},
 	{"\"object\":{\"error\":{\"code\":404}},\"others\":{\"value\":{\"items\":[{\"metadata\":{"
 	 "\"namespace\":\"team\"}}]}},",
 	 "not-there",
