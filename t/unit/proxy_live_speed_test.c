@@ -267,9 +267,9 @@ int main(void)
 	test_looks(true);
 	least_us = test_held(-1, "the newest first");
 	most_us = test_held(1, "the oldest first");
-	/* By a heap it's up to twice as much, up to three times with sanitizers; by insertion into
-	 * what is sorted five times. */
-	ok(most_us < (SLOW > 1 ? 4 : 3) * least_us,
+	/* By a heap it's up to twice as much, two and a half times with sanitizers. Insertion into
+	 * what is sorted took 3.8 ms where a heap takes 1.1. */
+	ok(most_us < 3 * least_us,
 	   "each of them newer than all before: %" PRId64 " us, not %" PRId64, most_us, least_us);
 	test_held(0, "as chance has it");
 	end_all();
