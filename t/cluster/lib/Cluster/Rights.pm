@@ -5,12 +5,13 @@
 package Cluster::Rights;
 
 use v5.36;
+use Cwd qw(abs_path);
 use Exporter qw(import);
 use IpuTest qw(json_decode json_encode run slurp spit);
 
 our @EXPORT_OK = qw(install kubeconfig token uses denied grants unused);
 
-my $chart = (__FILE__ =~ m{^(.*)/t/cluster/lib/Cluster/Rights\.pm$})[0] . '/helm/ipu-operator';
+my $chart = (abs_path(__FILE__) =~ m{^(.*)/t/cluster/lib/Cluster/Rights\.pm$})[0] . '/helm/ipu-operator';
 my $rbac = 'rbac.authorization.k8s.io';
 
 # ---- accounts ----
