@@ -108,6 +108,17 @@ subtest 'who does more, or less, is found out' => sub {
 	my $as = Cluster::Rights::kubeconfig($c, 'probe', 'curious');
 	isnt($c->command([ $c->programs . '/kubectl', '--kubeconfig', $as, qw(get nodes) ])->{status}, 0, 'an account without rights is refused');
 	is_list([ keys %{ Cluster::Rights::denied($c, 'probe') } ], ['probe:curious list /nodes * *'], '… and that is seen');
+
+	my $create = sub ($name) {
+		return $c->command([ $c->programs . '/kubectl', '--kubeconfig', $as, qw(-n probe create configmap), $name ])->{status};
+	};
+	isnt($create->('one'), 0, 'what it may not create yet is refused');
+	ok((grep { $_ eq 'probe:curious create /configmaps probe *' } keys %{ Cluster::Rights::denied($c, 'probe') }), '… and that is seen');
+	$c->kubectl(qw(-n probe create role writer --verb=create --resource=configmaps));
+	$c->kubectl(qw(-n probe create rolebinding writer --role=writer --serviceaccount=probe:curious));
+	wait_until('the role to be known', sub { $create->('two') == 0 }, seconds => 30);
+	is_list([ keys %{ Cluster::Rights::denied($c, 'probe') } ], ['probe:curious list /nodes * *'],
+		'what was refused only until the role was known is no missing permission');
 };
 
 # With what the roles allow, but for objects that aren't the operator's.

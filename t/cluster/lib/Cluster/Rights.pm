@@ -51,7 +51,8 @@ sub kubeconfig ($c, $ns, $account) {
 
 # All requests of accounts of these namespaces, those alike together: "ACCOUNT VERB GROUP/RESOURCE WHERE NAME" => how many. ACCOUNT
 # is NAMESPACE:NAME; WHERE is the namespace, if it's one of these, "elsewhere", or "*" for all at once and for what has none;
-# NAME "*" stands for a request without one, and for names of what is elsewhere. Requests that were forbidden are not among them.
+# NAME "*" stands for a request without one, and for names of what is elsewhere. Who creates an object names it in its body, which
+# permissions don't go by, and which isn't read where that is forbidden: "*". Requests that were forbidden are not among them.
 sub uses ($c, @namespaces) { return read_log($c, 'allow', @namespaces) }
 
 # Those that were forbidden, and never allowed: an API server that has just started forbids everything until it knows the roles.
@@ -87,7 +88,8 @@ sub describe ($line, $ours, $decision) {
 	my $where = $object->{namespace} // '*';
 	$where = 'elsewhere' if $where ne '*' && !$ours->{$where};
 	my $resource = join '/', $object->{apiGroup} // '', $object->{resource}, $object->{subresource} // ();
-	return join ' ', "$ns:$name", $event->{verb}, $resource, $where, $where eq 'elsewhere' ? '*' : $object->{name} // '*';
+	my $has_name = $where ne 'elsewhere' && ($event->{verb} ne 'create' || $object->{subresource});
+	return join ' ', "$ns:$name", $event->{verb}, $resource, $where, $has_name ? $object->{name} // '*' : '*';
 }
 
 # ---- what is allowed ----
