@@ -258,18 +258,19 @@ sub set_clock {
 
 # ipuctl waits for ten seconds of its clock, which passes while it's looked on: what it says.
 sub wait_in_vain {
+	my @more = @_;
 	my $now = 1_000_000;
 	my $asked = requests();
 	set_clock($now);
 	my $drain = start('ipuctl', ports => 0, env => {%nowhere, IPU_CLOCK_PAGE => "$folder/clock"},
-		args => ['--server', $stub->url('stub', ''), '--kubeconfig', "$folder/kubeconfig", 'drain', 'a:1', '--wait', 10]);
+		args => ['--server', $stub->url('stub', ''), '--kubeconfig', "$folder/kubeconfig", 'drain', 'a:1', '--wait', 10, @more]);
 	wait_until('it ends', sub {
 		sleep(0.3);
-		set_clock($now += 1000) if requests() >= $asked + 2; # for the name, and for what is left
+		set_clock($now += 1000) if requests() >= $asked + (@more ? 1 : 2); # for the name, unless by force, and for what is left
 		return !$drain->is_alive;
 	}, while_alive => []);
 	cmp_ok($now, '>=', 1_009_000, 'it ends when its time is over');
-	cmp_ok(requests(), '>=', $asked + 3, '... and has looked again meanwhile');
+	cmp_ok(requests(), '>=', $asked + (@more ? 2 : 3), '... and has looked again meanwhile');
 	$drain->stop(status => 1);
 	return $drain->err;
 }
@@ -279,6 +280,8 @@ subtest 'waiting for a drained controller' => sub {
 	like(wait_in_vain(), qr/\A\S+ 2 partitions to go\n.*after 10 s partitions are left/s, 'in vain: status 1, with those that there are');
 	answer(controllers => {items => [controller('a:1', partitions => 0)]});
 	like(wait_in_vain(), qr/\A\S+ after 10 s the operator hasn't begun to drain/, '... and one that is empty and may get some yet');
+	answer(controllers => {items => []});
+	like(wait_in_vain('--force'), qr/\A\S+ after 10 s the operator has no controller a:1$/, '... and one that the operator does not know (yet)');
 	answer(controllers => {items => [controller('a:1')]});
 	my $drain = start('ipuctl', ports => 0, env => \%nowhere, args => ['--server', $stub->url('stub', ''),
 		'--kubeconfig', "$folder/kubeconfig", 'drain', 'a:1', '--wait', 60]);
@@ -286,6 +289,9 @@ subtest 'waiting for a drained controller' => sub {
 	answer(controllers => {detail => 'a new version is coming'}, 503);
 	my $asked = requests();
 	wait_until('it has asked twice', sub { requests() >= $asked + 2 });
+	answer(controllers => {items => [controller('b:1')]}); # an operator that has just started
+	$asked = requests();
+	wait_until('it goes on without a word of its controller', sub { requests() >= $asked + 2 });
 	answer(controllers => {items => [controller('a:1', draining => JSON::PP::true, partitions => 1)]});
 	wait_until('one is left', sub { ($drain->err // '') =~ /1 partition to go/ });
 	answer(controllers => {items => [controller('a:1', draining => JSON::PP::true, partitions => 0)]});

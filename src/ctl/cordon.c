@@ -295,10 +295,12 @@ int ctl_run_uncordon(struct ctl_link *link, const struct ctl_options *o, struct 
 /* ---- waiting ---- */
 
 /* What is left on these controllers. One that the operator doesn't drain yet may get another
- * partition behind our back. */
+ * partition behind our back; of one that isn't in its answer (it has just started, or was never
+ * told of it) nobody knows what is there. */
 struct left {
 	int64_t partitions;
 	unsigned not_draining;
+	const char *unknown; /* the first one, of the options' words; NULL: none */
 };
 
 static struct left count_left(const struct json *controllers, const struct ctl_options *o)
@@ -308,6 +310,8 @@ static struct left count_left(const struct json *controllers, const struct ctl_o
 	for (size_t i = 0; i < o->n_words; i++) {
 		const struct json *c = controller_of(controllers, str_of(o->words[i]));
 
+		if (!c && !left.unknown)
+			left.unknown = o->words[i];
 		left.partitions += json_int(json_get(c, "partitions"), 0);
 		left.not_draining += c && !json_bool(json_get(c, "draining"), false);
 	}
@@ -325,6 +329,16 @@ static int look(struct ctl_link *link, const struct ctl_options *o, struct left 
 	return 0;
 }
 
+static int refuse_rest(const struct left *left, unsigned wait_s, struct err *err)
+{
+	if (left->partitions > 0)
+		return err_set(err, ERR_BUSY, 0, "after %u s partitions are left", wait_s);
+	if (left->unknown)
+		return err_set(err, ERR_BUSY, 0, "after %u s the operator has no controller %s",
+			       wait_s, left->unknown);
+	return err_set(err, ERR_BUSY, 0, "after %u s the operator hasn't begun to drain", wait_s);
+}
+
 /* An operator that is away for a while (a new version, say) doesn't end the wait. */
 static int wait_until_empty(struct ctl_link *link, const struct ctl_options *o, struct err *err)
 {
@@ -336,7 +350,7 @@ static int wait_until_empty(struct ctl_link *link, const struct ctl_options *o, 
 
 		if (looked < 0 && !err_is_retryable(err))
 			return -1;
-		if (looked == 0 && left.partitions == 0 && left.not_draining == 0)
+		if (looked == 0 && left.partitions == 0 && left.not_draining == 0 && !left.unknown)
 			return 0;
 		if (looked == 0 && left.partitions != told && left.partitions > 0) {
 			fprintf(stderr, "ipuctl: %" PRId64 " partition%s to go\n", left.partitions,
@@ -344,11 +358,7 @@ static int wait_until_empty(struct ctl_link *link, const struct ctl_options *o, 
 			told = left.partitions;
 		}
 		if (clock_mono_ms() + LOOK_MS > deadline_ms)
-			return looked < 0 ? -1
-					  : err_set(err, ERR_BUSY, 0, "after %u s %s", o->wait_s,
-						    left.partitions > 0
-							    ? "partitions are left"
-							    : "the operator hasn't begun to drain");
+			return looked < 0 ? -1 : refuse_rest(&left, o->wait_s, err);
 		ctl_link_pause(link, LOOK_MS);
 	}
 }
