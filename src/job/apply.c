@@ -553,6 +553,8 @@ static void write_status(struct job_ctx *ctx, const struct job *job,
 void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
 	       const struct partition_status *partitions)
 {
+	if (!ctx->counts_wait_ms) /* whoever wrote the status that is there may just have */
+		ctx->counts_wait_ms = COUNTS_WAIT_MS;
 	settle_unsure(ctx, item->job);
 	for (size_t i = 0; i < plan->n_actions; i++)
 		apply_action(ctx, item, &plan->actions[i], partitions);

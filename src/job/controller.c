@@ -22,35 +22,6 @@
 
 /* ---- what is remembered of a job ---- */
 
-static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job, struct str key)
-{
-	struct job_ctx *ctx = map_get(c->ctxs, key);
-
-	if (ctx && strcmp(ctx->uid, job->uid) == 0)
-		return ctx;
-	if (!ctx) {
-		ctx = xcalloc(1, sizeof(*ctx));
-		ctx->c = c;
-		ctx->key = str_dup(key);
-		scope_init(&ctx->scope);
-		list_init(&ctx->pending);
-		map_put_borrowed(c->ctxs, str_of(ctx->key), ctx);
-	} else { /* another job under the same name: nothing of the first one counts */
-		job_apply_cancel(ctx);
-		job_told_free(ctx);
-		free(ctx->uid);
-		free(ctx->trouble);
-		ctx->trouble = NULL;
-		ctx->n_lost = 0;
-		ctx->told_wait = NULL;
-		ctx->warned = ctx->looked = ctx->claimed = ctx->told_group = false;
-		ctx->support = (struct job_supported){0};
-		job_apply_forget(ctx);
-	}
-	ctx->uid = xstrdup(job->uid);
-	return ctx;
-}
-
 static void free_ctx(struct job_ctx *ctx)
 {
 	job_apply_cancel(ctx);
@@ -62,6 +33,26 @@ static void free_ctx(struct job_ctx *ctx)
 	free(ctx->first_err);
 	free(ctx->lost);
 	free(ctx);
+}
+
+static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job, struct str key)
+{
+	struct job_ctx *ctx = map_get(c->ctxs, key);
+
+	if (ctx && strcmp(ctx->uid, job->uid) == 0)
+		return ctx;
+	if (ctx) { /* another job under the same name: nothing of the first one counts */
+		map_del(c->ctxs, key);
+		free_ctx(ctx);
+	}
+	ctx = xcalloc(1, sizeof(*ctx));
+	ctx->c = c;
+	ctx->key = str_dup(key);
+	ctx->uid = xstrdup(job->uid);
+	scope_init(&ctx->scope);
+	list_init(&ctx->pending);
+	map_put_borrowed(c->ctxs, str_of(ctx->key), ctx);
+	return ctx;
 }
 
 /* ---- the pass ---- */

@@ -108,7 +108,6 @@ static void end_wait(struct pod_ctx *ctx)
 	ctx->retry_ms = 0;
 	ctx->trouble_event = NULL;
 	free(ctx->trouble);
-	free(ctx->first_err);
 	ctx->trouble = NULL;
 }
 

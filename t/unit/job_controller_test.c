@@ -88,6 +88,60 @@ static void test_measures(void)
 	   "let go, requeued and tried again");
 	ok(N_PARTITIONS == partitions + 1 && N_PODS == made + 1, "those that come later aren't");
 	end();
+	made = N_PODS;
+
+	row_begin("a job that is made anew between two looks");
+	begin();
+	set_kubelet("{\"runMs\":3600000}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")) && N_PODS == made + 1, "the first one");
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	sim_api_delete_now(api, sim_objects_get(objects, ipujobs(), STR("default"), STR("j")));
+	make_job("j", "");
+	ok(WITHIN(120000, is_job("j", "Running")), "another one under its name");
+	ok(N_PODS == made + 2, "is measured for itself");
+	end();
+}
+
+/* The kubelet's word of one Pod. */
+static void end_pod(const char *name)
+{
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	struct jmut *root;
+
+	if (!pod_object(name))
+		bail_out(name);
+	root = jmut_copy(doc, sim_object_json(pod_object(name)));
+	jmut_set_str(doc, jmut_get(root, "status"), "phase", "Succeeded");
+	jmut_set_root(doc, root);
+	sim_objects_put(objects, pods(), doc, root);
+}
+
+/* doc/design/api-writes.md: how many Pods there are is written now and then. */
+static void test_counts(void)
+{
+	int64_t writes;
+
+	row_begin("a gang that ends one by one, under a new process");
+	begin();
+	set_kubelet("{\"runMs\":3600000}");
+	make_job("j", ",\"workersPerJobInstance\":\"4\"");
+	ok(WITHIN(20000, is_job("j", "Running")), "it runs");
+	process_end();
+	make_client();
+	process_begin();
+	WITHIN(5000, false);
+	writes = api_calls("patch ipujobs/status");
+	end_pod("j-worker-0");
+	WITHIN(200, false);
+	end_pod("j-worker-1");
+	WITHIN(200, false);
+	end_pod("j-worker-2");
+	WITHIN(200, false);
+	is_int(api_calls("patch ipujobs/status") - writes, 1, "the first is told, …");
+	WITHIN(5000, false);
+	is_int(api_calls("patch ipujobs/status") - writes, 2, "the others together");
+	end();
 }
 
 static void test_waits(void)
@@ -556,6 +610,7 @@ int main(void)
 	test_ends();
 	test_waits();
 	test_measures();
+	test_counts();
 	test_deletions();
 	test_scale();
 	test_full_pod();
