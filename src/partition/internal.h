@@ -91,11 +91,12 @@ struct item {
 	struct loop_timer timer;
 	struct ipuof *ipuof;
 	struct usage usage;
-	bool held;      /* its controller is held in the fleet */
-	bool usable;    /* active, the tracker has said so, and its files, where Pods need them,
-			 * have come: its owner's Pods may use it */
-	bool forgotten; /* dropped from the tracker; goes when that's written */
-	char *message;  /* the controller's last word on it, for people; NULL: none */
+	bool held;       /* its controller is held in the fleet */
+	bool usable;     /* active, the tracker has said so, and its files, where Pods need them,
+			  * have come: its owner's Pods may use it */
+	bool forgotten;  /* dropped from the tracker; goes when that's written */
+	bool in_tracker; /* or on its way there; else it can't be written down */
+	char *message;   /* the controller's last word on it, for people; NULL: none */
 };
 
 struct partitions {

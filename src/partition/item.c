@@ -55,7 +55,7 @@ static void gather(struct item *item)
 	const struct vipu_controller *c = controller_of(item);
 
 	f->now_ms = clock_wall_ms();
-	f->recorded = tracker_is_recorded(item->p->tracker, item->entry->id);
+	f->recorded = item->in_tracker && tracker_is_recorded(item->p->tracker, item->entry->id);
 	f->wanted = slot->serving == item && slot->asking;
 	if (item->entry->phase == PARTITION_ACTIVE && f->recorded && f->wanted &&
 	    ipuof_step(item->ipuof, c))
@@ -264,16 +264,21 @@ static void call(struct item *item, enum partition_step step)
 
 /* ---- steps ---- */
 
+/* One that can't be written down at all isn't recorded: nothing is asked of its controller. */
 static void put(struct item *item)
 {
 	struct buf json = BUF_INIT(16384);
 	struct err err;
 
-	if (partition_entry_encode(item->entry, &json, &err) < 0)
+	if (partition_entry_encode(item->entry, &json, &err) < 0) {
 		log_error("partition", item->entry->id, "can't be written down: %s", err.msg);
-	else
+		str_keepf(&item->message, "partition %s can't be put into the tracker: %.150s",
+			  item->entry->id, err.msg);
+	} else {
 		tracker_put(item->p->tracker, item->entry->id, item->entry->ask.owner.uid,
 			    buf_str(&json));
+		item->in_tracker = true;
+	}
 	buf_done(&json);
 }
 
@@ -344,6 +349,10 @@ static void run(struct loop_work *work, void *arg)
 		return;
 	}
 	gather(item);
+	if (!item->in_tracker && !item->facts.wanted) { /* nobody has heard of it */
+		step_forget(item, PARTITION_WHY_NONE);
+		return;
+	}
 	plan = partition_plan(item->entry, &item->facts, &item->p->times);
 	loop_timer_stop(&item->timer);
 	switch (plan.step) {
@@ -397,6 +406,7 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 		partition_entry_loaded(entry, now_ms);
 	partition_facts_init(&item->facts, entry->phase, origin == ITEM_MADE ? 0 : now_ms);
 	item->ipuof = ipuof_new(item);
+	item->in_tracker = origin == ITEM_READ;
 	item->usable = origin == ITEM_READ && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);
 	loop_work_init(&item->work, p->loop, run, item);

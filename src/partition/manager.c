@@ -600,7 +600,6 @@ void partition_ensure(struct partitions *p, const struct partition_ask *ask)
 	str_keep(&s->message, NULL); /* it was about another need */
 	if (news) {
 		s->why = PARTITION_WHY_NONE;
-		str_keep(&s->message, NULL);
 		s->since_ms = clock_wall_ms();
 		s->arrived_ms = 0;
 	}

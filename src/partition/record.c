@@ -65,7 +65,8 @@ void partition_ask_encode(struct jmut_doc *doc, struct jmut *root, const struct 
 		jmut_set_int(doc, root, "deadlineSeconds", (ask->deadline_ms + 999) / 1000);
 	if (ask->interactive)
 		jmut_set_bool(doc, root, "interactive", true);
-	if (ask->adopt)
+	/* What is longer is no partition's identifier: somebody wrote it on a Pod. */
+	if (ask->adopt && strlen(ask->adopt) <= PARTITION_ID_MAX)
 		jmut_set_str(doc, root, "adopt", ask->adopt);
 	if (ask->legacy)
 		jmut_set_str(doc, root, "legacy", ask->legacy);
