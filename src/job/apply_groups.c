@@ -10,16 +10,28 @@
 #include "job/call.h"
 #include "job/groups.h"
 
+/* Its API may have gone since it was asked, and the store with it. */
+static void note(const struct job_call *call, const struct json *object)
+{
+	struct kube_store *store = job_groups_store(call->ctx->c->groups, call->group);
+
+	if (store)
+		kube_store_note(store, object);
+}
+
+static void on_own_found(struct job_call *call, const struct json *object)
+{
+	note(call, object);
+	job_call_end(call, NULL);
+}
+
 static void on_created(void *arg, const struct err *err, const struct kube_response *response)
 {
 	struct job_call *call = arg;
 	struct job_ctx *ctx = call->ctx;
-	const struct job *job = job_now(ctx);
-	enum job_group_api api = job ? job_groups_api(ctx->c->groups, job) : JOB_GROUP_NONE;
 
-	if (err && err->kind == ERR_EXISTS && api != JOB_GROUP_NONE) {
-		job_look_for_stored(call, job_group_resource(api),
-				    job_groups_store(ctx->c->groups, api));
+	if (err && err->kind == ERR_EXISTS) {
+		job_look_for(call, job_group_resource(call->group), on_own_found);
 		return;
 	}
 	if (err && err->kind == ERR_NOT_FOUND)
@@ -30,8 +42,7 @@ static void on_created(void *arg, const struct err *err, const struct kube_respo
 					  call->object, err->msg));
 	if (!err) {
 		job_set_trouble(ctx, NULL, NULL);
-		if (api != JOB_GROUP_NONE)
-			kube_store_note(job_groups_store(ctx->c->groups, api), response->json);
+		note(call, response->json);
 	}
 	job_call_end(call, err);
 }
@@ -43,6 +54,7 @@ void job_group_create(struct job_ctx *ctx, const struct job_item *item, uint32_t
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	CLEANUP_JSON struct json_doc *spec = NULL;
 	struct kube_request req = {.verb = KUBE_CREATE, .ns = item->job->ns};
+	struct job_call *call;
 	struct err err;
 
 	if (api == JOB_GROUP_NONE)
@@ -55,7 +67,9 @@ void job_group_create(struct job_ctx *ctx, const struct job_item *item, uint32_t
 	job_group_build(doc, item->job, json_root(spec), instance, api);
 	req.resource = job_group_resource(api);
 	req.json = jmut_root(doc);
-	kube_call_start(ctx->c->opts.kube, &req, on_created, job_call_new(ctx, name), &ctx->scope);
+	call = job_call_new(ctx, name);
+	call->group = api;
+	kube_call_start(ctx->c->opts.kube, &req, on_created, call, &ctx->scope);
 }
 
 /* Gone, or another one by now: the watch says which. */

@@ -6,6 +6,7 @@
 #ifndef IPU_JOB_CALL_H
 #define IPU_JOB_CALL_H
 
+#include "job/group.h"
 #include "job/internal.h"
 #include "job/launcher.h"
 
@@ -20,10 +21,11 @@ struct job_call {
 	struct job_ctx *ctx;
 	const struct kube_resource *found; /* what job_look_for looks for */
 	job_call_own_fn *on_own;
-	struct kube_store *store; /* that lacks it */
+	struct kube_store *store; /* that lacks it; one that is there as long as the controller */
 	char *object;             /* its name, for calls about objects */
 	bool is_support;          /* about one of a launcher's objects … */
 	enum job_support support; /* … this one (support_write.c) */
+	enum job_group_api group; /* whose PodGroup it's about (apply_groups.c) */
 	struct job_status status; /* that was sent */
 	struct job_status before; /* what the job had then */
 	bool has_status;

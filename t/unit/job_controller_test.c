@@ -7,6 +7,9 @@
 
 #include "job_controller_rig.h"
 
+#include "job/call.h"
+#include "job/groups.h"
+
 /* ---- a life ---- */
 
 static void test_life(void)
@@ -100,6 +103,108 @@ static void test_measures(void)
 	make_job("j", "");
 	ok(WITHIN(120000, is_job("j", "Running")), "another one under its name");
 	ok(N_PODS == made + 2, "is measured for itself");
+	end();
+}
+
+/* ---- PodGroups ---- */
+
+#define CRDS "customresourcedefinitions"
+
+static void install_volcano(void)
+{
+	make_of(sim_resource_find(STR("apiextensions.k8s.io"), STR(CRDS)),
+		"{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\","
+		"\"metadata\":{\"name\":\"podgroups.scheduling.volcano.sh\"},\"spec\":{\"group\":"
+		"\"scheduling.volcano.sh\",\"scope\":\"Namespaced\",\"names\":{\"kind\":\"PodGroup\","
+		"\"plural\":\"podgroups\",\"singular\":\"podgroup\"},\"versions\":[{\"name\":"
+		"\"v1beta1\",\"served\":true,\"storage\":true}]}}");
+}
+
+static void uninstall_volcano(void)
+{
+	sim_api_delete_now(
+		api,
+		sim_objects_get(objects, sim_resource_find(STR("apiextensions.k8s.io"), STR(CRDS)),
+				STR_NULL, STR("podgroups.scheduling.volcano.sh")));
+}
+
+/* The job's own, and of none of its instances: it's in the way. */
+static void make_group(const char *job)
+{
+	CLEANUP_FREE char *json = xasprintf(
+		"{\"apiVersion\":\"scheduling.volcano.sh/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"
+		"\"name\":\"%s-0\",\"namespace\":\"default\",\"labels\":{\"graphcore.ai/job\":\"%s\"},"
+		"\"ownerReferences\":[{\"apiVersion\":\"graphcore.ai/v1alpha1\",\"kind\":\"IPUJob\","
+		"\"name\":\"%s\",\"uid\":\"%s\",\"controller\":true}]}}",
+		job, job, job, json_cstr(json_at(job_json(job), "metadata", "uid", NULL)));
+
+	make_of(sim_resource_find(STR("scheduling.volcano.sh"), STR("podgroups")), json);
+}
+
+static struct scope hung;
+
+static void on_nothing(void *arg, const struct err *err, const struct kube_response *response)
+{
+	(void)arg, (void)err, (void)response;
+}
+
+/* All connections but one wait for an answer: requests go one behind the other. */
+static void fill_connections(void)
+{
+	const struct kube_request req = {
+		.verb = KUBE_GET, .resource = &KUBE_SERVICEACCOUNTS, .ns = "default", .name = "x"};
+
+	inject_api("{\"verb\":\"get\",\"resource\":\"serviceaccounts\",\"count\":100,"
+		   "\"kind\":\"hang\"}");
+	for (int i = 1; i < KUBE_MAX_CONNECTIONS; i++)
+		kube_call_start(kube, &req, on_nothing, NULL, &hung);
+}
+
+/* Its create is on its way. */
+static bool is_asked_for(const char *key, const char *object)
+{
+	const struct job_ctx *ctx = map_get(jobs->ctxs, str_of(key));
+
+	if (!ctx)
+		return false;
+	LIST_FOREACH(pos, tmp, &ctx->pending) {
+		const struct job_call *call = CONTAINER_OF(pos, struct job_call, link);
+
+		if (call->object && strcmp(call->object, object) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Volcano goes and comes again while the API server is asked whose a PodGroup's name is. */
+static void test_group_api_gone(void)
+{
+	row_begin("Volcano goes while a PodGroup is looked at");
+	begin();
+	install_volcano();
+	make_job("j", ",\"schedulingPolicy\":{}");
+	for (int i = 0; i < 4000 && !is_asked_for("default/j", "j-0"); i++)
+		turn(i % 4 ? 0 : 10);
+	ok(is_asked_for("default/j", "j-0"), "its PodGroup is being made");
+	is_int(api_calls("create podgroups"), 0, "and isn't yet");
+	scope_init(&hung);
+	fill_connections();
+	make_group("j");
+	job_groups_doubt(jobs->groups);
+	for (int i = 0; i < 100 && api_calls("create podgroups") == 0; i++)
+		turn(0);
+	uninstall_volcano();
+	for (int i = 0; i < 100 && job_groups_store(jobs->groups, JOB_GROUP_VOLCANO); i++)
+		turn(0);
+	ok(!job_groups_store(jobs->groups, JOB_GROUP_VOLCANO), "the API is gone");
+	is_int(api_calls("get podgroups"), 0, "before the look");
+	install_volcano();
+	make_group("j");
+	for (int i = 0; i < 100 && api_calls("get podgroups") == 0; i++)
+		turn(0);
+	is_int(api_calls("get podgroups"), 1, "which finds it");
+	scope_cancel(&hung);
+	ok(WITHIN(120000, is_job("j", "Completed")), "the job goes on");
 	end();
 }
 
@@ -610,6 +715,7 @@ int main(void)
 	test_ends();
 	test_waits();
 	test_measures();
+	test_group_api_gone();
 	test_counts();
 	test_deletions();
 	test_scale();
