@@ -33,6 +33,25 @@ static struct seat *find_seat(const struct partition_remote *r, const char *uid,
 	return map_get(r->seats, seat_key(uid, instance, key));
 }
 
+static struct keeper *find_keeper(const struct partition_remote *r, const char *uid)
+{
+	return map_get(r->keepers, str_of(uid));
+}
+
+static struct keeper *need_keeper(struct partition_remote *r, const char *uid)
+{
+	struct keeper *k = find_keeper(r, uid);
+	size_t len = strlen(uid);
+
+	if (k)
+		return k;
+	k = xcalloc(1, sizeof(*k) + len + 1);
+	memcpy(k->uid, uid, len);
+	list_init(&k->seats);
+	map_put_borrowed(r->keepers, str_of(k->uid), k);
+	return k;
+}
+
 static struct seat *need_seat(struct partition_remote *r, const struct partition_ask *ask)
 {
 	struct seat *s = find_seat(r, ask->owner.uid, ask->instance);
@@ -46,6 +65,8 @@ static struct seat *need_seat(struct partition_remote *r, const struct partition
 	s->backoff = (struct backoff)BACKOFF_INIT(1000, 60000);
 	list_init(&s->due);
 	list_init(&s->changed);
+	s->keeper = need_keeper(r, ask->owner.uid);
+	list_append(&s->keeper->seats, &s->link);
 	map_put(r->seats, seat_key(ask->owner.uid, ask->instance, key), s);
 	return s;
 }
@@ -67,6 +88,11 @@ static void free_seat(struct seat *s)
 	char key[SEAT_KEY_SIZE];
 
 	map_del(s->r->seats, seat_key(s->ask.owner.uid, s->ask.instance, key));
+	list_unlink(&s->link);
+	if (list_empty(&s->keeper->seats)) {
+		map_del(s->r->keepers, str_of(s->keeper->uid));
+		free(s->keeper);
+	}
 	list_unlink(&s->due);
 	list_unlink(&s->changed);
 	seat_forget_status(s);
@@ -148,6 +174,14 @@ static int take_state(struct str name, enum partition_state *ret, struct err *er
 	return err_set(err, ERR_PROTOCOL, 0, "the proxy's answer has no state that is known");
 }
 
+/* One that nobody can mean is 0. */
+static uint32_t number_of(const struct json *object, const char *key, uint32_t max)
+{
+	int64_t n = json_int(json_get(object, key), 0);
+
+	return n > 0 && n <= max ? (uint32_t)n : 0;
+}
+
 int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 {
 	struct partition_status st = {0};
@@ -160,15 +194,17 @@ int seat_take_status(struct seat *s, const struct json *object, struct err *err)
 	snprintf(st.message, sizeof(st.message), "%.*s",
 		 STR_ARG(json_str(json_get(object, "message"))));
 	st.by_file = json_bool(json_get(object, "byFile"), false);
-	st.deadline_ms = json_int(json_get(object, "limitSeconds"), 0) * 1000;
+	st.deadline_ms = (int64_t)number_of(object, "limitSeconds", INT32_MAX) * 1000;
 	st.draining = json_bool(json_get(object, "draining"), false);
 	st.adopting = json_bool(json_get(object, "adopting"), false);
 	st.adopted = json_bool(json_get(object, "adopted"), false);
-	st.position = (unsigned)json_int(json_get(object, "position"), 0);
-	s->ask.attempt = (uint32_t)json_int(json_get(object, "attempt"), 0);
-	st.wanted_attempt = (uint32_t)json_int(json_get(object, "wantedAttempt"), s->ask.attempt);
-	st.resets = (uint32_t)json_int(json_get(object, "resets"), 0);
-	st.port = (uint16_t)json_int(json_get(object, "port"), 0);
+	st.position = number_of(object, "position", UINT32_MAX);
+	s->ask.attempt = number_of(object, "attempt", UINT32_MAX);
+	st.wanted_attempt = json_get(object, "wantedAttempt")
+				    ? number_of(object, "wantedAttempt", UINT32_MAX)
+				    : s->ask.attempt;
+	st.resets = number_of(object, "resets", UINT32_MAX);
+	st.port = (uint16_t)number_of(object, "port", UINT16_MAX);
 	st.files = strtoull(json_cstr(json_get(object, "files")) ?: "0", NULL, 16);
 	(void)clock_parse(json_str(json_get(object, "since")), &st.since_ms, NULL);
 	seat_forget_status(s);
@@ -481,32 +517,27 @@ static void release(struct partition_service *service, const char *owner_uid, ui
 		release_seat(s);
 }
 
-static bool is_of(const struct seat *s, const char *owner_uid)
-{
-	return strcmp(s->ask.owner.uid, owner_uid) == 0;
-}
-
 static void release_all(struct partition_service *service, const char *owner_uid)
 {
-	struct map_iter it = MAP_ITER(of(service)->seats);
+	const struct keeper *k = find_keeper(of(service), owner_uid);
 
-	while (map_next(&it)) {
-		struct seat *s = it.value;
-
-		if (is_of(s, owner_uid))
-			release_seat(s);
-	}
+	if (!k)
+		return;
+	LIST_FOREACH(pos, tmp, &k->seats)
+		release_seat(CONTAINER_OF(pos, struct seat, link));
 }
 
 /* Its release is under way, or begins, and doesn't wait. */
 static void abandon(struct partition_service *service, const char *owner_uid)
 {
-	struct map_iter it = MAP_ITER(of(service)->seats);
+	const struct keeper *k = find_keeper(of(service), owner_uid);
 
-	while (map_next(&it)) {
-		struct seat *s = it.value;
+	if (!k)
+		return;
+	LIST_FOREACH(pos, tmp, &k->seats) {
+		struct seat *s = CONTAINER_OF(pos, struct seat, link);
 
-		if (!is_of(s, owner_uid) || s->abandoned)
+		if (s->abandoned)
 			continue;
 		release_seat(s);
 		s->abandoned = s->leaving = s->held;
@@ -528,13 +559,15 @@ static void get_status(const struct partition_service *service, const char *owne
 
 static size_t held(const struct partition_service *service, const char *owner_uid)
 {
-	struct map_iter it = MAP_ITER(of(service)->seats);
+	const struct keeper *k = find_keeper(of(service), owner_uid);
 	size_t n = 0;
 
-	while (map_next(&it)) {
-		const struct seat *s = it.value;
+	if (!k)
+		return 0;
+	LIST_FOREACH(pos, tmp, &k->seats) {
+		const struct seat *s = CONTAINER_OF(pos, struct seat, link);
 
-		n += is_of(s, owner_uid) && (s->wanted || s->held);
+		n += s->wanted || s->held;
 	}
 	return n;
 }
@@ -542,13 +575,15 @@ static size_t held(const struct partition_service *service, const char *owner_ui
 static size_t asked_from(const struct partition_service *service, const char *owner_uid,
 			 uint32_t from, uint32_t *ret, size_t max)
 {
-	struct map_iter it = MAP_ITER(of(service)->seats);
+	const struct keeper *k = find_keeper(of(service), owner_uid);
 	size_t n = 0;
 
-	while (map_next(&it)) {
-		const struct seat *s = it.value;
+	if (!k)
+		return 0;
+	LIST_FOREACH(pos, tmp, &k->seats) {
+		const struct seat *s = CONTAINER_OF(pos, struct seat, link);
 
-		if (n < max && s->wanted && s->ask.instance >= from && is_of(s, owner_uid))
+		if (n < max && s->wanted && s->ask.instance >= from)
 			ret[n++] = s->ask.instance;
 	}
 	return n;
@@ -667,6 +702,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 	r->arg = arg;
 	r->backoff = (struct backoff)BACKOFF_INIT(250, 15000);
 	r->seats = map_new();
+	r->keepers = map_new();
 	r->keys = map_new();
 	list_init(&r->due);
 	list_init(&r->changed);
@@ -694,6 +730,7 @@ void partition_remote_free(struct partition_remote *r)
 	while (map_next(&it))
 		free_seat(it.value);
 	map_free(r->seats);
+	map_free(r->keepers);
 	map_free(r->keys);
 	http_client_free(r->http);
 	tls_config_unref(r->origin.tls);

@@ -49,8 +49,16 @@ struct seat {
 	int64_t asked_ms;       /* mono: when that was sent */
 	int64_t not_before_ms;  /* mono: after a refusal */
 	struct backoff backoff;
+	struct list link; /* in keeper->seats */
+	struct keeper *keeper;
 	struct list due;     /* in r->due: something is to be asked, perhaps */
 	struct list changed; /* in r->changed: its owner is to be told */
+};
+
+/* An owner, with all its instances; it goes with the last of them. */
+struct keeper {
+	struct list seats;
+	char uid[];
 };
 
 struct partition_remote {
@@ -62,8 +70,9 @@ struct partition_remote {
 	char *authorization;   /* "Bearer …" */
 	int64_t token_read_ms; /* mono */
 	struct tracker *tracker;
-	struct map *seats; /* by "instance/UID" */
-	struct map *keys;  /* of the tracker: whose seat it's about */
+	struct map *seats;   /* by "instance/UID" */
+	struct map *keepers; /* by UID */
+	struct map *keys;    /* of the tracker: whose seat it's about */
 	struct list due, changed;
 	unsigned busy;         /* requests under way */
 	int64_t not_before_ms; /* mono: the proxy didn't answer */

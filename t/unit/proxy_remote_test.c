@@ -6,6 +6,8 @@
  */
 #include "proxy_rig.h"
 
+#include <inttypes.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "partition/remote.h"
@@ -26,6 +28,7 @@ static bool holding;               /* requests wait here … */
 static struct http_exchange *held; /* … as this one does */
 static int lose = -1;              /* a method whose next request takes effect, unanswered */
 static struct partition_ask lost;  /* what that one says */
+static const char *says;           /* the answer to all requests; NULL: the proxy's */
 static unsigned n_lost;
 static unsigned long n_requests;
 
@@ -54,6 +57,8 @@ static void front(struct http_exchange *ex, void *arg)
 	n_requests++;
 	if ((int)ex->method == lose) {
 		act_and_lose(ex);
+	} else if (says) {
+		http_reply(ex, 200, "application/json", NULL, 0, str_of(says));
 	} else if (holding && !held) {
 		held = ex;
 		http_exchange_on_abort(ex, on_held_abort, NULL);
@@ -647,6 +652,81 @@ static void test_conflict(void)
 	both_end();
 }
 
+/* Whatever stands there, nothing overflows. */
+static void test_large_numbers(void)
+{
+	struct partition_status st;
+
+	both_begin("numbers that nobody can mean");
+	says = "{\"state\":\"active\",\"id\":\"p\",\"limitSeconds\":9223372036854775807,"
+	       "\"position\":-1,\"attempt\":4294967296,\"resets\":99999999999,\"port\":74626}";
+	ask_for("u", 4);
+	ok(WITHIN(20000, hears("u", PARTITION_STATE_ACTIVE)), "the answer counts");
+	st = told("u");
+	is_int(st.deadline_ms, 0, "no limit");
+	is_uint(st.position, 0, "no place in the queue");
+	is_uint(st.resets, 0, "no resets");
+	is_uint(st.port, 0, "no port, and not another one");
+	is_uint(st.wanted_attempt, 0, "no attempt");
+	says = NULL;
+	ends_well("u");
+	both_end();
+}
+
+static int64_t cpu_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* What a pass over one job asks. */
+static int64_t time_looks(void)
+{
+	int64_t began = cpu_us();
+	uint32_t more;
+
+	for (int i = 0; i < 3000; i++) {
+		(void)ps->ops->held(ps, "u-0");
+		(void)ps->ops->asked_from(ps, "u-0", 0, &more, 1);
+		ps->ops->release_all(ps, "nobody");
+	}
+	return cpu_us() - began;
+}
+
+static void ask_for_many(unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++) {
+		CLEANUP_FREE char *uid = xasprintf("u-%u", i);
+
+		ask_for(uid, 4);
+	}
+}
+
+static void test_many(void)
+{
+	int64_t few, many;
+
+	both_begin("a look at one of many");
+	leads = false; /* nothing is sent */
+	ask_for_many(0, 8);
+	few = time_looks();
+	ask_for_many(8, 4096);
+	many = time_looks();
+	ok(many < 20 * few + 1000, "costs what one of few does: %" PRId64 " us, %" PRId64 " us",
+	   few, many);
+	is_uint(ps->ops->held(ps, "u-77"), 1, "each is there");
+	for (unsigned i = 0; i < 4096; i++) {
+		CLEANUP_FREE char *uid = xasprintf("u-%u", i);
+
+		ps->ops->release_all(ps, uid);
+	}
+	leads = true;
+	ok(WITHIN(20000, n_seats() == 0), "and goes");
+	both_end();
+}
+
 static void test_only_adopt(void)
 {
 	struct partition_ask ask = ask_of("u", 0, 4);
@@ -687,6 +767,8 @@ int main(void)
 	test_lead_lost();
 	test_conflict();
 	test_only_adopt();
+	test_large_numbers();
+	test_many();
 	metrics_reset();
 	unlink(token_file);
 	return done_testing();
