@@ -165,7 +165,10 @@ for my $look (@looks) {
 	my $result = render(@$args);
 	like($result->{out}, $want, $what);
 	is($result->{status}, 0, '... status 0') or diag($result->{err});
+	is($result->{err}, '', '... and nothing is wrong with it') if $args->[0] eq $pods;
 }
+my $misspelt = render(spit(test_dir() . '/misspelt.yaml', $annotated =~ s/image: pytorch/image: pytorch, imag: x/r));
+like($misspelt->{err}, qr/\A\S+:10:\d+: warning: spec\.template\.spec\.containers\[0\]\.imag: [^\n]*did you mean image\?\n\z/, 'but a field that no Pod has');
 
 my $default = render($job)->{out};
 is(render($job, '--config', top_srcdir() . '/etc/operator.yaml')->{out}, $default, "the defaults are those of etc/operator.yaml");

@@ -280,8 +280,8 @@ static void on_warning(void *arg, const char *warning)
 	admission_warn(in->f, "%s%s%s", in->path, in->path[0] ? "." : "", warning);
 }
 
-void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const char *path,
-		   const char *token, const struct pod_inject_settings *settings,
+void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const struct json *written,
+		   const char *path, const char *token, const struct pod_inject_settings *settings,
 		   struct admission_findings *f, struct jmut **ret)
 {
 	struct pod_inject_settings defaults = {
@@ -293,7 +293,7 @@ void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const char *pat
 	int result = pod_inject(doc, pod, token, settings ? settings : &defaults, on_warning, &in,
 				&err);
 
-	pod_unknown_fields(pod, path[0] ? "PodTemplateSpec" : "Pod", path, on_unknown, f);
+	pod_unknown_fields(written, path[0] ? "PodTemplateSpec" : "Pod", path, on_unknown, f);
 	*ret = result > 0 ? jmut_root(doc) : NULL;
 	if (result >= 0)
 		return;

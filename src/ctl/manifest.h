@@ -50,12 +50,13 @@ enum ctl_object_kind ctl_object_kind(const struct json *object, const struct jso
 				     char **ret_path);
 
 /* What the webhook would say of an IPUJob, or of a Pod that asks by annotation (from the template
- * at path). *ret: with the defaults, or as it would be injected with token; in doc, NULL where
- * that can't be. settings NULL: the configuration's defaults. */
+ * at path). written: of the Pod what stands in the manifest, whose fields are looked at. *ret: with
+ * the defaults, or as it would be injected with token; in doc, NULL where that can't be. settings
+ * NULL: the configuration's defaults. */
 void ctl_judge_job(struct jmut_doc *doc, const struct json *job, struct admission_findings *f,
 		   struct jmut **ret);
-void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const char *path,
-		   const char *token, const struct pod_inject_settings *settings,
+void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const struct json *written,
+		   const char *path, const char *token, const struct pod_inject_settings *settings,
 		   struct admission_findings *f, struct jmut **ret);
 
 /* One finding, as validate says it. path: STR_NULL, the object itself. */

@@ -355,7 +355,7 @@ static int render_one(void *arg, const struct ctl_object *object, struct err *er
 		const struct json *pod = jmut_view(pod_from(doc, object->json, template));
 
 		r->settings.pods.ns = namespace_of(r, pod);
-		ctl_judge_pod(doc, pod, path, TOKEN, &r->settings.pods, &f, &made);
+		ctl_judge_pod(doc, pod, template, path, TOKEN, &r->settings.pods, &f, &made);
 	}
 	ctl_findings_each(&f, on_finding, r);
 	if (!admission_is_allowed(&f))

@@ -100,7 +100,7 @@ static int check(void *arg, const struct ctl_object *object, struct err *err)
 		ctl_judge_job(doc, object->json, &f, &made);
 		break;
 	case CTL_OBJECT_POD:
-		ctl_judge_pod(doc, template, path, NO_TOKEN, NULL, &f, &made);
+		ctl_judge_pod(doc, template, template, path, NO_TOKEN, NULL, &f, &made);
 		break;
 	default:
 		ctl_object_pos(object, STR_NULL, &line, &column);
