@@ -190,6 +190,23 @@ for my $case ([ [], '' ], [ ['worker.hostNetwork=false'], '' ], [ ['worker.rdmaN
 	is(join(' ', $result->{err} =~ /WARN +daemon: (\S+) has no effect/g), $useless, '... and says what has no effect');
 }
 
+for my $case ([ [], '' ], [ ['health.listen=127.0.0.1:8444'], 'health.listen and metrics.listen' ], [ [ 'health.listen=127.0.0.1:9', 'metrics.listen=:9' ],
+		'health.listen and metrics.listen' ], [ [ 'health.listen=127.0.0.1:9', 'metrics.listen=127.0.0.2:9' ], '' ],
+	[ [ 'health.listen=:0', 'metrics.listen=:0' ], '' ], [ [ 'roles=controller', 'proxy.listen=:8081' ], '' ],
+	[ [ 'proxy.listen=:9', 'proxy.tlsListen=:9', 'scheduler.listen=[::1]:9' ],
+		'proxy.listen and proxy.tlsListen, proxy.listen and scheduler.listen, proxy.tlsListen and scheduler.listen' ],
+	[ [ 'roles=webhook', 'webhook.listen=:8081' ], 'health.listen and webhook.listen' ], [ [ 'health.listen=', 'metrics.listen=' ], '' ],
+	[ ['controllersConfigMap='], 'no V-IPU controller can be named' ], [ [ 'controllersConfigMap=', 'controllers=a:1:b=c' ], '' ],
+	[ [ 'controllersConfigMap=', 'roles=controller' ], '' ], [ [ 'controllersConfigMap=', 'vipu.serverAddr=a' ], '' ])
+{
+	my ($sets, $wrong) = @$case;
+	my $result = run([ program('ipu-operator'), '--kubeconfig', spit(test_dir() . '/good.kubeconfig', $good), @namespace, '--check-config',
+		map { ('--set', $_) } @$sets ]);
+	is($result->{status}, 0, "--check-config takes '@$sets'");
+	is(join(', ', $result->{err} =~ /WARN +daemon: (\S+ and \S+(?= are the same port)|no V-IPU controller can be named)/g), $wrong,
+		'... and says what can\'t work');
+}
+
 # ---- what isn't the input's fault: status 1 ----
 
 my $taken = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1) or die "$!\n";
