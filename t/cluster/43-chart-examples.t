@@ -16,7 +16,7 @@ watchdog(300);
 my $chart = Cluster::Chart->new;
 my %values = map { m{([^/]+)$} ? ($1 => file_text($_)) : () } tree_files(qr{\.yaml$}, 'doc/examples/chart');
 my $number = 0;
-for my $page (qw(doc/admin-guide.md doc/scheduler.md doc/user-guide.md)) {
+for my $page (qw(doc/admin-guide.md doc/scheduler.md doc/user-guide.md doc/reference/permissions.md)) {
 	my $text = file_text($page);
 	$values{"$page, values no. " . ++$number} = $1 =~ s/…/00/gr
 		while $text =~ /^```yaml values\.yaml\n(.*?)^```$/gms;
