@@ -215,6 +215,10 @@ cmp_ok(scalar @rules_of_verdict, '>', 10, 'verdict.c has its rows');
 is_deeply(\@verdicts, \@rules_of_verdict, '... and doc/design/head-node.md the same, in the same order');
 
 # The options of each program, as its --help lists them, against its manual page.
+my ($table) = file_text('src/daemon/daemon.c') =~ /^\t\} ports\[\] = \{\n(.*?)^\t\};/ms;
+my ($about_ports) = file_text('doc/man/ipu-operator.8') =~ /^\.It Fl -ports-file(.*?)^\.It /ms;
+is_deeply([ $about_ports =~ /^\.Cm (\S+)/mg ], [ $table =~ /^\t\t\{"([^"]+)",/mg ], 'ipu-operator(8) has each listener of --ports-file');
+
 my %pages = ('ipu-operator' => 'doc/man/ipu-operator.8', 'ipu-sim' => 'doc/man/ipu-sim.1',
 	'ipuctl' => 'doc/man/ipuctl.1', 'ipu-launcher' => 'doc/man/ipu-launcher.1');
 my ($version) = file_text('configure.ac') =~ /^AC_INIT\(\[[^]]*\], \[([^]]+)\]/m;
