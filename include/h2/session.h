@@ -43,6 +43,9 @@ struct h2_limits {
 	 */
 	unsigned control_frames;
 	size_t connection_bytes; /* of all bodies being received at once (default 4 body_bytes) */
+	/* A server's: how long a request's head may take from its first bytes on (10 s), and what
+	 * is behind it from there on (30 s). */
+	unsigned head_ms, body_ms;
 };
 
 struct h2_header {
@@ -74,6 +77,9 @@ enum h2_event_type {
 	/* Of a server's stream after h2_session_respond_begin: all that was written has been taken
 	 * by h2_session_output. */
 	H2_EVENT_DRAINED,
+	/* A server's: the rest of a request isn't there in time. Nothing of it is told any more,
+	 * and its driver answers it (h2_session_respond) or resets it. */
+	H2_EVENT_LATE,
 };
 
 struct h2_event {
@@ -110,10 +116,18 @@ const char *h2_session_reason(const struct h2_session *s);
 bool h2_session_next(struct h2_session *s, struct h2_event *ret);
 
 /* What came on a stream, until h2_session_release, _reset or _respond. NULL: no such. In pieces:
- * the head, from its event on. */
+ * the head, from its event on; LATE: what there is. */
 const struct h2_message *h2_session_message(const struct h2_session *s, int32_t stream);
 /* The value of the first header of that name, or STR_NULL. */
 struct str h2_header_get(const struct h2_header *headers, size_t n, const char *name);
+
+/* A server's: how many requests have begun to come and aren't complete; when h2_session_expire is
+ * to be called for them, by core's monotonic clock (perhaps too soon), INT64_MAX: never. */
+unsigned h2_session_unfinished(const struct h2_session *s);
+int64_t h2_session_due_ms(const struct h2_session *s);
+/* Gives up what isn't there in time: LATE for a request whose head is there. Behind a head that
+ * doesn't end nothing else can come: then it's the connection's end, with a GOAWAY. */
+void h2_session_expire(struct h2_session *s);
 
 /* A client's: how many requests may start now (the peer's MAX_CONCURRENT_STREAMS, what is open,
  * GOAWAY, stream numbers left). */
@@ -132,7 +146,9 @@ void h2_session_consume(struct h2_session *s, int32_t stream, size_t len);
 bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
 
 /* A server's answer, copied; the stream is the session's from here on. Without body and trailers
- * it's one header block that ends the stream. A stream that has gone meanwhile is no error. */
+ * it's one header block that ends the stream. A stream that has gone meanwhile is no error. What is
+ * missing of a LATE request isn't waited for: behind the answer comes a RST_STREAM with NO_ERROR
+ * (RFC 9113, 8.1). */
 int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_header *headers,
 		       size_t n_headers, struct str body, const struct h2_header *trailers,
 		       size_t n_trailers, struct err *err);

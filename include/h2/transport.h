@@ -29,6 +29,7 @@ struct h2_transport {
 	void *arg;
 	struct loop *loop;
 	struct loop_work work; /* flushes what was queued from outside */
+	struct loop_timer due; /* of a server's: requests that don't come whole */
 	int64_t last_recv_ms;  /* monotonic: when the peer was last heard */
 	bool lost;
 	bool sound; /* lost by what was said, not by the connection: what is queued can go out */

@@ -230,6 +230,9 @@ static void on_event(void *arg, const struct h2_event *ev)
 		on_request(arg, ev->stream);
 	else if (ev->type == H2_EVENT_RESET)
 		on_reset(arg, ev->stream);
+	else if (ev->type == H2_EVENT_LATE)
+		send_response(arg, ev->stream, GRPC_DEADLINE_EXCEEDED,
+			      "the request didn't come whole in time", STR_NULL);
 }
 
 static void on_lost(void *arg, const struct err *why)

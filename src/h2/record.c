@@ -77,6 +77,45 @@ static void spend_control_frame(struct h2_session *s)
 	}
 }
 
+/* ---- requests that don't end ---- */
+
+static void expect(struct h2_session *s, struct h2_stream *st, unsigned within_ms)
+{
+	st->due_ms = clock_mono_ms() + within_ms;
+	if (st->due_ms < s->due_ms)
+		s->due_ms = st->due_ms;
+}
+
+static void give_up_if_late(struct h2_session *s, struct h2_stream *st, int64_t now_ms)
+{
+	if (!st->unfinished)
+		return;
+	if (st->due_ms > now_ms) {
+		s->due_ms = st->due_ms < s->due_ms ? st->due_ms : s->due_ms;
+		return;
+	}
+	h2_streams_set_unfinished(&s->streams, st, false);
+	if (st->limit || st->closed)
+		return; /* that has been told, or will be */
+	if (st->has_head) {
+		st->late = true;
+		push_event(s, H2_EVENT_LATE, st->id);
+		return;
+	}
+	h2_set_reason(s, "a request's head didn't arrive in time");
+	nghttp2_session_terminate_session(s->ng, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+void h2_session_expire(struct h2_session *s)
+{
+	struct map_iter it = MAP_ITER(s->streams.by_id);
+	int64_t now_ms = clock_mono_ms();
+
+	s->due_ms = INT64_MAX;
+	while (!s->dead && map_next(&it))
+		give_up_if_late(s, it.value, now_ms);
+}
+
 /* ---- nghttp2's callbacks: they record ---- */
 
 /* What comes for a call that we have given up is passed over by the library, however much it is. */
@@ -95,8 +134,12 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, voi
 {
 	struct h2_session *s = arg;
 	(void)ng;
-	if (s->role == H2_SERVER && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		h2_streams_add(&s->streams, frame->hd.stream_id, s->limits.body_bytes);
+	if (s->role != H2_SERVER || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	struct h2_stream *st = h2_streams_add(&s->streams, frame->hd.stream_id,
+					      s->limits.body_bytes);
+	h2_streams_set_unfinished(&s->streams, st, true);
+	expect(s, st, s->limits.head_ms);
 	return 0;
 }
 
@@ -143,7 +186,7 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 	(void)ng;
 	(void)flags;
 
-	if (!st || st->limit)
+	if (!st || st->limit || st->late)
 		return take_window(s, st, len);
 	if (st->in_pieces) {
 		push_event(s, H2_EVENT_DATA, id)->piece = (struct str){(const char *)data, len};
@@ -164,9 +207,10 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 
 static void on_half_complete(struct h2_session *s, struct h2_stream *st)
 {
-	if (st->complete || st->limit)
+	if (st->complete || st->limit || st->late)
 		return;
 	st->complete = true;
+	h2_streams_set_unfinished(&s->streams, st, false);
 	push_event(s, st->in_pieces ? H2_EVENT_END : H2_EVENT_MESSAGE, st->id);
 }
 
@@ -186,6 +230,8 @@ static void on_headers_end(struct h2_session *s, const nghttp2_frame *frame)
 			return;
 		}
 		st->has_head = true;
+		if (st->unfinished)
+			expect(s, st, s->limits.body_ms);
 		if (st->in_pieces)
 			push_event(s, H2_EVENT_HEAD, st->id);
 	} else {
@@ -301,7 +347,7 @@ static void report_reset(struct h2_session *s, const struct h2_stream *st, uint3
 	bool is_client = s->role == H2_CLIENT;
 	const char *text = st->limit ? st->limit : st->breach ? st->breach : "";
 
-	if (is_client ? st->complete : (st->answered && !st->open) || !st->complete)
+	if (is_client ? st->complete : (st->answered && !st->open) || !(st->complete || st->late))
 		return;
 	struct h2_event *ev = push_event(s, H2_EVENT_RESET, st->id);
 	ev->code = st->limit ? H2_ENHANCE_YOUR_CALM : code;
@@ -337,6 +383,22 @@ static int before_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, vo
 	} else if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != 0) {
 		h2_set_reason(s, nghttp2_http2_strerror(frame->goaway.error_code));
 	}
+	return 0;
+}
+
+/* The answer to a request that was late has gone: its rest is of no use (RFC 9113, 8.1). */
+static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct h2_session *s = arg;
+	bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+		    (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+	int32_t id = frame->hd.stream_id;
+
+	if (!ends || s->role != H2_SERVER || nghttp2_session_get_stream_remote_close(ng, id) != 0)
+		return 0;
+	const struct h2_stream *st = h2_streams_get(&s->streams, id);
+	if (st && st->late)
+		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 	return 0;
 }
 
@@ -406,5 +468,6 @@ void h2_set_callbacks(nghttp2_session_callbacks *cb)
 	nghttp2_session_callbacks_set_error_callback2(cb, on_error);
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
 	nghttp2_session_callbacks_set_before_frame_send_callback(cb, before_frame_send);
+	nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
 	nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
 }

@@ -16,6 +16,8 @@
 #define DEFAULT_BODY_BYTES     (((size_t)4 << 20) + 5)
 #define DEFAULT_STREAMS        128
 #define DEFAULT_CONTROL_FRAMES 1000
+#define DEFAULT_HEAD_MS        10000
+#define DEFAULT_BODY_MS        30000
 #define STREAM_WINDOW          (256 << 10)
 #define CONNECTION_WINDOW      (1 << 20)
 
@@ -119,6 +121,9 @@ struct h2_session *h2_session_new(enum h2_role role, const struct h2_limits *lim
 	l->streams = l->streams ? l->streams : DEFAULT_STREAMS;
 	l->control_frames = l->control_frames ? l->control_frames : DEFAULT_CONTROL_FRAMES;
 	l->connection_bytes = l->connection_bytes ? l->connection_bytes : 4 * l->body_bytes;
+	l->head_ms = l->head_ms ? l->head_ms : DEFAULT_HEAD_MS;
+	l->body_ms = l->body_ms ? l->body_ms : DEFAULT_BODY_MS;
+	s->due_ms = INT64_MAX;
 	s->tokens_milli = (int64_t)l->control_frames * 1000;
 	s->tokens_at_ms = clock_mono_ms();
 	h2_streams_init(&s->streams);
@@ -178,6 +183,8 @@ int h2_session_feed(struct h2_session *s, const void *p, size_t len, struct err 
 	if (rc < 0)
 		return fail_library(s, rc, err);
 	reset_over_limit(s);
+	if (s->streams.n_unfinished == 0)
+		s->due_ms = INT64_MAX;
 	return 0;
 }
 
@@ -224,7 +231,7 @@ const struct h2_message *h2_session_message(const struct h2_session *s, int32_t 
 {
 	struct h2_stream *st = h2_streams_get(&s->streams, stream);
 
-	if (!st || !(st->in_pieces ? st->has_head : st->complete) || st->answered)
+	if (!st || !(st->in_pieces ? st->has_head : st->complete || st->late) || st->answered)
 		return NULL;
 	st->message = (struct h2_message){
 		.headers = st->head.items,
@@ -234,6 +241,16 @@ const struct h2_message *h2_session_message(const struct h2_session *s, int32_t 
 		.body = buf_str(&st->body),
 	};
 	return &st->message;
+}
+
+unsigned h2_session_unfinished(const struct h2_session *s)
+{
+	return s->streams.n_unfinished;
+}
+
+int64_t h2_session_due_ms(const struct h2_session *s)
+{
+	return s->due_ms;
 }
 
 unsigned h2_session_room(const struct h2_session *s)

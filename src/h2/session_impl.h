@@ -24,6 +24,7 @@ struct h2_session {
 	int64_t tokens_milli; /* what is left of the control frames' budget, in thousandths */
 	int64_t tokens_at_ms;
 	uint64_t windows_due; /* WINDOW_UPDATEs that answer to DATA of ours */
+	int64_t due_ms;       /* not behind any unfinished stream's; INT64_MAX: there is none */
 	bool flooded;
 	bool dead; /* a fatal error of the library's: nothing in or out any more */
 	bool goaway_sent, goaway_received;

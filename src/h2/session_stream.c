@@ -121,8 +121,16 @@ struct h2_stream *h2_streams_add(struct h2_streams *set, int32_t id, size_t body
 	return st;
 }
 
+void h2_streams_set_unfinished(struct h2_streams *set, struct h2_stream *st, bool on)
+{
+	if (st->unfinished != on)
+		set->n_unfinished += on ? 1 : -1U;
+	st->unfinished = on;
+}
+
 void h2_streams_remove(struct h2_streams *set, struct h2_stream *st)
 {
+	h2_streams_set_unfinished(set, st, false);
 	if (st->closed)
 		set->n_closed--;
 	set->body_bytes -= st->body.len;

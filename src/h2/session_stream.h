@@ -41,6 +41,9 @@ struct h2_stream {
 	bool in_pieces;     /* a response that comes by HEAD, DATA and END */
 	bool has_head;      /* the (final) header block came */
 	bool complete;      /* the peer's half has ended in order */
+	bool unfinished;    /* a request that isn't complete; counted in the set */
+	int64_t due_ms;     /* when it, or its head, has to be */
+	bool late;          /* that was told; the rest isn't waited for */
 	bool answered;      /* a server's driver has responded */
 	bool open;          /* our body may grow: h2_session_write */
 	bool deferred;      /* nghttp2 waits for more of it */
@@ -54,8 +57,9 @@ struct h2_stream {
 
 struct h2_streams {
 	struct map *by_id;
-	size_t n_closed;   /* of those in the map */
-	size_t n_over;     /* went over a limit and aren't reset yet */
+	size_t n_closed; /* of those in the map */
+	size_t n_over;   /* went over a limit and aren't reset yet */
+	unsigned n_unfinished;
 	size_t body_bytes; /* received and not yet released */
 };
 
@@ -65,6 +69,7 @@ struct h2_stream *h2_streams_get(const struct h2_streams *set, int32_t id); /* o
 /* The stream may be there already (then it's returned as it is). */
 struct h2_stream *h2_streams_add(struct h2_streams *set, int32_t id, size_t body_limit);
 void h2_streams_remove(struct h2_streams *set, struct h2_stream *st); /* frees it */
+void h2_streams_set_unfinished(struct h2_streams *set, struct h2_stream *st, bool on);
 void h2_streams_drop_message(struct h2_streams *set, struct h2_stream *st);
 
 #endif

@@ -83,6 +83,24 @@ static void on_work(struct loop_work *work, void *arg)
 	flush(arg);
 }
 
+static void arm(struct h2_transport *t)
+{
+	int64_t due_ms = h2_session_due_ms(t->session);
+
+	if (due_ms < INT64_MAX && (!loop_timer_active(&t->due) || t->due.at_ms > due_ms))
+		loop_timer_start_at(&t->due, due_ms);
+}
+
+static void on_due(struct loop_timer *timer, void *arg)
+{
+	struct h2_transport *t = arg;
+
+	(void)timer;
+	h2_session_expire(t->session);
+	arm(t);
+	flush(t);
+}
+
 static size_t on_data(struct net_conn *conn, const char *p, size_t len, void *arg)
 {
 	struct h2_transport *t = arg;
@@ -93,6 +111,7 @@ static size_t on_data(struct net_conn *conn, const char *p, size_t len, void *ar
 		return len;
 	t->last_recv_ms = clock_mono_ms();
 	int rc = h2_session_feed(t->session, p, len, &err);
+	arm(t);
 	drain_events(t);
 	if (t->ended || t->lost)
 		return len;
@@ -140,6 +159,7 @@ void h2_transport_start(struct h2_transport *t, struct net_conn *conn, struct h2
 		.last_recv_ms = clock_mono_ms(),
 	};
 	loop_work_init(&t->work, t->loop, on_work, t);
+	loop_timer_init(&t->due, t->loop, on_due, t);
 	net_conn_set_handler(conn, &handler, t);
 	net_conn_read_start(conn);
 	loop_work_post(&t->work);
@@ -162,6 +182,7 @@ void h2_transport_end(struct h2_transport *t, unsigned linger_ms)
 		return;
 	t->ended = true;
 	loop_work_cancel(&t->work);
+	loop_timer_stop(&t->due);
 	if (linger_ms > 0) {
 		move_output(t, NULL);
 		net_conn_finish(t->conn, linger_ms);

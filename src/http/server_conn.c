@@ -170,7 +170,10 @@ static void on_timer(struct loop_timer *timer, void *arg)
 {
 	struct sconn *conn = arg;
 	(void)timer;
-	if (conn->phase == PHASE_HEAD)
+	/* What has begun to come has a time of its own (h2/session.h). */
+	if (conn->h2 && sh2_receives(conn))
+		loop_timer_start_in(&conn->timer, conn->server->config.idle_ms);
+	else if (conn->phase == PHASE_HEAD)
 		refuse(conn, 408, "the request's head didn't arrive in time");
 	else if (conn->phase == PHASE_BODY)
 		refuse(conn, 408, "the request's body didn't arrive in time");

@@ -70,7 +70,8 @@ static int take_fields(struct exchange *ex, const struct h2_message *m, struct s
 	return 0;
 }
 
-static void on_request(struct sconn *conn, int32_t stream)
+/* late: its body isn't whole, and won't be waited for. */
+static void on_request(struct sconn *conn, int32_t stream, bool late)
 {
 	const struct h2_message *m = h2_session_message(session(conn), stream);
 	const struct http_limits *limits = &conn->server->config.limits;
@@ -91,6 +92,8 @@ static void on_request(struct sconn *conn, int32_t stream)
 		exchange_refuse(ex, 431, "too many fields");
 	else if ((detail = exchange_check(ex, target, &status)))
 		exchange_refuse(ex, status, detail);
+	else if (late)
+		exchange_refuse(ex, 408, "the request's body didn't arrive in time");
 	else if (m->body.len > limits->max_body_bytes)
 		exchange_refuse(ex, 413, "the body is too large");
 	else if (buf_append_str(&ex->body, m->body, NULL) < 0 ||
@@ -206,6 +209,11 @@ static void abort_given_up(struct sconn *conn)
 	}
 }
 
+bool sh2_receives(const struct sconn *conn)
+{
+	return h2_session_unfinished(session(conn)) > 0;
+}
+
 void sh2_step(struct sconn *conn)
 {
 	abort_given_up(conn);
@@ -228,7 +236,10 @@ static void on_event(void *arg, const struct h2_event *ev)
 
 	switch (ev->type) {
 	case H2_EVENT_MESSAGE:
-		on_request(conn, ev->stream);
+		on_request(conn, ev->stream, false);
+		break;
+	case H2_EVENT_LATE:
+		on_request(conn, ev->stream, true);
 		break;
 	case H2_EVENT_RESET:
 		if (!ex)
@@ -262,6 +273,8 @@ void sh2_start(struct sconn *conn, struct net_conn *net)
 		.header_bytes = config->max_head_bytes,
 		.body_bytes = (size_t)config->max_body_bytes + MORE_BODY_BYTES,
 		.streams = MAX_STREAMS,
+		.head_ms = conn->server->config.header_ms,
+		.body_ms = conn->server->config.body_ms,
 	};
 
 	conn->h2 = xcalloc(1, sizeof(*conn->h2));

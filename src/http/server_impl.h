@@ -143,6 +143,7 @@ void sconn_dispatch(struct sconn *conn, struct exchange *ex);
 void sh2_start(struct sconn *conn, struct net_conn *net);
 void sh2_end(struct sconn *conn);
 void sh2_step(struct sconn *conn);
+bool sh2_receives(const struct sconn *conn); /* part of a request */
 void sh2_pour(struct loop_timer *timer, void *conn);
 /* Sends what there is of the answer; it's gone when it has ended. */
 void sh2_flush(struct exchange *ex);

@@ -6,6 +6,10 @@
  */
 #include "tap.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "core/clock.h"
 #include "core/fault.h"
 #include "grpc/channel.h"
@@ -614,6 +618,55 @@ static void test_memory(void)
 	ok(answered < total, "mostly with an error (%d of %d were answered)", answered, total);
 }
 
+/* A client that sends all of a request but its last byte. */
+static void test_unfinished(void)
+{
+	const struct h2_header headers[] = {{STR(":method"), STR("POST")},
+					    {STR(":scheme"), STR("http")},
+					    {STR(":path"), STR("/a.B/C")},
+					    {STR(":authority"), STR("localhost")},
+					    {STR("content-type"), STR("application/grpc")}};
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct h2_session *client = h2_session_new(H2_CLIENT, NULL);
+	struct buf out = BUF_INIT(1 << 20);
+	struct h2_event ev = {0};
+	struct scripted s;
+	char in[4096];
+	int32_t stream = 0;
+	ssize_t n;
+
+	clock_freeze(clock_mono_ms(), clock_wall_ms());
+	serve(&s, ECHO, 0);
+	addr.sin_port = htons(grpc_server_port(s.server));
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		bail_out("no connection");
+	h2_session_request(client, headers, 5, (struct str){"\0\0\0\0\1x", 6}, &stream, NULL);
+	h2_session_output(client, &out, out.limit, NULL);
+	is_int(send(fd, out.p, out.len - 1, 0), (int64_t)out.len - 1, "sent");
+	turns(20);
+	clock_advance(29999);
+	turns(20);
+	while ((n = recv(fd, in, sizeof(in), MSG_DONTWAIT)) > 0)
+		h2_session_feed(client, in, (size_t)n, NULL);
+	ok(!h2_session_message(client, stream), "it has 30 s");
+	clock_advance(1);
+	turns(20);
+	while ((n = recv(fd, in, sizeof(in), MSG_DONTWAIT)) > 0)
+		h2_session_feed(client, in, (size_t)n, NULL);
+	while (ev.type != H2_EVENT_MESSAGE && h2_session_next(client, &ev))
+		;
+	const struct h2_message *m = h2_session_message(client, stream);
+	ok(m && str_eqz(h2_header_get(m->headers, m->n_headers, "grpc-status"), "4"),
+	   "then its deadline is exceeded");
+	is_int(s.requests, 0, "the handler hears nothing of it");
+	h2_session_free(client);
+	buf_done(&out);
+	close(fd);
+	unserve(&s);
+	clock_unfreeze();
+}
+
 int main(void)
 {
 	struct err err = ERR_INIT;
@@ -629,6 +682,7 @@ int main(void)
 	test_foreign();
 	test_cancel();
 	test_free_in_callback();
+	test_unfinished();
 	test_memory();
 	net_free(net);
 	loop_free(loop);

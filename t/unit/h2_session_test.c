@@ -469,6 +469,118 @@ static void test_slow_frames(void)
 	clock_unfreeze();
 }
 
+/* What the client has to say but for its last bytes, which stay in the buffer. */
+static void carry_but(struct pair *p, size_t last, struct buf *ret_rest)
+{
+	buf_init(ret_rest, (size_t)1 << 20);
+	h2_session_output(p->client, ret_rest, ret_rest->limit, NULL);
+	is_int(h2_session_feed(p->server, ret_rest->p, ret_rest->len - last, NULL), 0, "taken");
+	buf_consume(ret_rest, ret_rest->len - last);
+}
+
+static void test_late(void)
+{
+	static const char body[1000];
+	static const struct {
+		const char *name;
+		size_t len, missing; /* of the request's last bytes */
+		unsigned due_ms;     /* 0: never */
+		bool has_head;
+	} rows[] = {
+		{"whole", 1000, 0, 0, true},
+		{"without its last byte", 1000, 1, 30, true},
+		{"without its body", 1000, 1009, 30, true},
+		{"without the end of its head", 1000, 1010, 10, false},
+	};
+
+	clock_freeze(1000, 1000);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct h2_limits limits = {.head_ms = 10, .body_ms = 30};
+		struct h2_event ev;
+		struct buf rest;
+		struct pair p;
+		row_begin("a request %s", rows[i].name);
+		pair_open(&p, SIZE_MAX, NULL, &limits);
+		talk(&p);
+		ask(&p, (struct str){body, rows[i].len});
+		carry_but(&p, rows[i].missing, &rest);
+		is_uint(h2_session_unfinished(p.server), rows[i].due_ms > 0, "unfinished");
+		int64_t due_ms = h2_session_due_ms(p.server);
+		ok(rows[i].due_ms
+			   ? due_ms > clock_mono_ms() && due_ms <= clock_mono_ms() + rows[i].due_ms
+			   : due_ms == INT64_MAX,
+		   "due");
+		clock_advance(rows[i].due_ms ? rows[i].due_ms - 1 : 60000);
+		h2_session_expire(p.server);
+		ok(!await(p.server, H2_EVENT_LATE, &ev), "not late before its time");
+		clock_advance(1);
+		h2_session_expire(p.server);
+		is_int(await(p.server, H2_EVENT_LATE, &ev), rows[i].due_ms && rows[i].has_head,
+		       "then it is");
+		is_int(h2_session_due_ms(p.server), INT64_MAX, "once");
+		is_uint(h2_session_unfinished(p.server), 0, "and isn't waited for");
+		if (ev.stream) {
+			const struct h2_message *m = h2_session_message(p.server, ev.stream);
+			ok(m && str_eqz(h2_header_get(m->headers, m->n_headers, ":path"), "/a.B/C"),
+			   "its head can be read");
+			answer(&p, ev.stream, STR("too late"));
+			carry(p.server, p.client, SIZE_MAX, NULL);
+			ok(await(p.client, H2_EVENT_MESSAGE, &ev), "the client has an answer");
+			is_uint(h2_session_streams(p.server), 0, "the stream is over");
+		} else if (!rows[i].has_head) {
+			carry(p.server, p.client, SIZE_MAX, NULL);
+			ok(h2_session_is_over(p.server), "the connection is over");
+			is_str(h2_session_reason(p.server),
+			       "a request's head didn't arrive in time", "since");
+			ok(await(p.client, H2_EVENT_GOAWAY, &ev), "the client hears of it");
+			is_uint(ev.code, H2_ENHANCE_YOUR_CALM, "with this code");
+		}
+		is_int(h2_session_feed(p.server, rest.p, rest.len, NULL), 0, "what comes then");
+		ok(rows[i].due_ms == 0 || !await(p.server, H2_EVENT_MESSAGE, &ev), "is nothing");
+		buf_done(&rest);
+		pair_close(&p);
+	}
+	row_end();
+	clock_unfreeze();
+}
+
+/* It ends in time, is reset by its peer, or is over a limit: then nothing is late. */
+static void test_not_late(void)
+{
+	static const char body[1000];
+
+	clock_freeze(1000, 1000);
+	for (int how = 0; how < 3; how++) {
+		const struct h2_limits limits = {
+			.head_ms = 10, .body_ms = 30, .body_bytes = how == 2 ? 9 : 0};
+		struct h2_event ev;
+		struct buf rest;
+		struct pair p;
+		row_begin("%s", how == 0 ? "in time" : how == 1 ? "reset" : "over a limit");
+		pair_open(&p, SIZE_MAX, NULL, &limits);
+		talk(&p);
+		int32_t stream = ask(&p, (struct str){body, sizeof(body)});
+		carry_but(&p, how == 1 ? 1009 : 1, &rest);
+		clock_advance(29);
+		if (how == 1) {
+			h2_session_reset(p.client, stream, H2_CANCEL);
+			talk(&p);
+		} else if (how == 0) {
+			h2_session_feed(p.server, rest.p, rest.len, NULL);
+			ok(await(p.server, H2_EVENT_MESSAGE, &ev), "the request is there");
+			is_int(h2_session_due_ms(p.server), INT64_MAX, "nothing is due");
+		}
+		clock_advance(60000);
+		h2_session_expire(p.server);
+		ok(!await(p.server, H2_EVENT_LATE, &ev), "nothing is late");
+		is_uint(h2_session_unfinished(p.server), 0, "or waited for");
+		buf_done(&rest);
+		pair_close(&p);
+	}
+	row_end();
+	clock_unfreeze();
+}
+
 static void test_breaches(void)
 {
 	static const struct {
@@ -560,6 +672,8 @@ int main(void)
 	test_limits();
 	test_floods();
 	test_slow_frames();
+	test_late();
+	test_not_late();
 	test_breaches();
 	test_memory();
 	return done_testing();

@@ -6,7 +6,9 @@
  */
 #include "http_test.h"
 
+#include "core/clock.h"
 #include "core/fault.h"
+#include "h2/session.h"
 
 static struct http_server *server;
 static struct http_client *client;
@@ -420,6 +422,127 @@ static void test_stop_under_load(void)
 
 /* The n-th allocation of a size that the peer decides fails, for every n: an error, or nothing
  * noticed, but an end in any case. */
+/* ---- requests that don't end, over HTTP/2 ---- */
+
+struct half { /* a client that may hold back what it has to say */
+	struct end end;
+	struct h2_session *session;
+	struct buf rest;
+};
+
+static void half_open(struct half *h)
+{
+	raw_open(&h->end, origin.port, h2_client);
+	h->session = h2_session_new(H2_CLIENT, NULL);
+	buf_init(&h->rest, 1 << 20);
+}
+
+/* All but the last bytes, which wait in rest. */
+static void half_send(struct half *h, size_t but)
+{
+	h2_session_output(h->session, &h->rest, h->rest.limit, NULL);
+	net_conn_write(h->end.conn, h->rest.p, h->rest.len - but, NULL);
+	buf_consume(&h->rest, h->rest.len - but);
+	settle();
+}
+
+static void half_ask(struct half *h, const char *method, const char *path, struct str body,
+		     size_t but)
+{
+	const struct h2_header headers[] = {{STR(":method"), str_of(method)},
+					    {STR(":scheme"), STR("https")},
+					    {STR(":path"), str_of(path)},
+					    {STR(":authority"), STR("localhost")}};
+	int32_t stream;
+	if (h2_session_request(h->session, headers, 4, body, &stream, NULL) < 0)
+		bail_out("no request");
+	half_send(h, but);
+}
+
+/* The next event of that type that the server sends; 0: none. Returns its stream. */
+static int32_t half_hears(struct half *h, enum h2_event_type type)
+{
+	struct h2_event ev = {0};
+	settle();
+	h2_session_feed(h->session, h->end.in.p, h->end.in.len, NULL);
+	buf_clear(&h->end.in);
+	while (h2_session_next(h->session, &ev))
+		if (ev.type == type)
+			return ev.stream ? ev.stream : -1;
+	return 0;
+}
+
+static void half_is(struct half *h, int32_t stream, const char *status, const char *body)
+{
+	const struct h2_message *m = h2_session_message(h->session, stream);
+	ok(m && str_eqz(h2_header_get(m->headers, m->n_headers, ":status"), status) &&
+		   memmem(m->body.p, m->body.len, body, strlen(body)),
+	   "stream %d: %s, %s", stream, status, body);
+}
+
+static void half_close(struct half *h)
+{
+	end_done(&h->end);
+	h2_session_free(h->session);
+	buf_done(&h->rest);
+	end();
+}
+
+static void test_unfinished_requests(void)
+{
+	CLEANUP_FREE char *body = pattern(1000);
+	struct half h;
+
+	row_begin("a body that doesn't end, beside a request that waits for its answer");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/late", STR_NULL, 0);
+	half_ask(&h, "POST", "/echo", (struct str){body, 1000}, 1);
+	clock_advance(29999);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 0, "has 30 s");
+	clock_advance(1);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 3, "then it's answered");
+	half_is(&h, 3, "408", "the request's body didn't arrive in time");
+	http_reply(late[0], 200, NULL, NULL, 0, STR("here"));
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 1, "and so is the other, in its own time");
+	half_is(&h, 1, "200", "here");
+	half_ask(&h, "GET", "/hello", STR_NULL, 0);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 5, "the connection goes on");
+	half_close(&h);
+
+	row_begin("a body that ends in time, on a connection that was idle");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "POST", "/echo", (struct str){body, 1000}, 1);
+	clock_advance(29999);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 0, "not closed as a fresh one");
+	half_send(&h, 0);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 1, "answered");
+	half_is(&h, 1, "200", "");
+	clock_advance(59000);
+	half_ask(&h, "POST", "/echo", (struct str){body, 1000}, 1);
+	clock_advance(29999);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 0, "not closed as an idle one");
+	half_send(&h, 0);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 3, "answered");
+	clock_advance(61000);
+	ok(PUMP(h.end.eof || h.end.errors), "closed once it's idle");
+	half_close(&h);
+
+	row_begin("a head that doesn't end");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/late", STR_NULL, 0);
+	half_ask(&h, "GET", "/hello", STR_NULL, 10); /* behind it is an empty DATA frame */
+	clock_advance(9999);
+	is_int(half_hears(&h, H2_EVENT_GOAWAY), 0, "has 10 s");
+	clock_advance(1);
+	is_int(half_hears(&h, H2_EVENT_GOAWAY), -1, "then the connection ends");
+	ok(PUMP(h.end.eof || h.end.errors), "and is closed");
+	half_close(&h);
+	row_end();
+}
+
 static void test_failing_allocations(void)
 {
 	unsigned done = 0, failed = 0, n;
@@ -471,6 +594,7 @@ int main(void)
 	test_back_pressure(true);
 	test_many();
 	test_stop_under_load();
+	test_unfinished_requests();
 	test_failing_allocations();
 	row_end();
 	tls_config_unref(h2_server);
