@@ -86,7 +86,7 @@ subtest 'why a job waits, and what is broken' => sub {
 	my $page = $world->open();
 	is_deeply($page->get('look.controllers()[0].marks'), ['nonode'], 'the rack is marked');
 	like($page->get('look.text("[data-answer]")'), qr/Controller 1 is without a ready node/, 'the answer says why nothing fits there');
-	like($page->get('look.text("[data-answer]")'), qr/Controller 2 is unreachable since \d\d:\d\d/, '... and that another one is away');
+	like($page->get('look.text("[data-answer]")'), qr/ and controller 2 is unreachable since \d\d:\d\d/, '... and that another one is away');
 	like($page->get('look.text("[data-answer]")'), qr{20 of them reserved for speech/head}, '... and for whom what is free is kept');
 	like($page->get('look.text("[data-controller=c1]")'), qr{2 in error.*20 of them reserved for speech/head}, 'the rack says for whom it is reserved, and that something is broken');
 	my $rows = $page->get('look.all("[data-waiting]").map(look.words)');
@@ -104,6 +104,45 @@ subtest 'why a job waits, and what is broken' => sub {
 	$page->click('[data-state=error]');
 	like($page->wait_for('the details', 'look.text("[data-details]")'), qr/Why IPU 3 is too hot/, 'the details say why it is in error');
 	$page->is_clean('no fault');
+};
+
+subtest 'in their places' => sub {
+	my $pod = $world->say(small_pod());
+	my $page = $world->open();
+	$page->click('[data-table=racks]');
+	my ($first, $second) = @{ $pod->{partitions} };
+	$world->event($page, 'change', { drop => { partitions => [ $first->{key} ] } });
+	$world->event($page, 'change', { put => { partitions => [ { %$first, key => 'again', name => 'again' } ] } });
+	is($page->get('look.text("#tables tbody th")'), 'speech/again' =~ s/speech/$first->{namespace}/r, 'what comes anew stands in its place in the table');
+	is_deeply($page->get('[...look.one("#tables tbody").rows].map(row => look.words(row.cells[3]).replace(/.*, /, ""))'), [ '0–3', '4–7', '8–11', 'not placed yet' ], '... and so do all');
+	like($page->get('look.text("#tables tbody tr:nth-child(3)")'), qr/^made by hand \(hand-made\) 4 error/, '... what was made by hand with its name');
+	$page->click('[data-table=racks]');
+	is_deeply($page->get('look.all("g.block").map(block => block.dataset.partition)'), [ 'again', $second->{key}, 'phand' ], 'the keyboard goes that way, too');
+	$page->is_clean('no fault');
+};
+
+subtest 'words that are too long' => sub {
+	my $pod = small_pod();
+	my $name = 'relaxation-of-a-very-large-molecule-0413';
+	my ($asks) = @{ $pod->{waiting} };
+	$pod->{waiting} = [ { %$asks, key => 'aa/0', namespace => 'a-group-with-a-long-name', name => $name }, { %$asks, key => 'ab/0', name => 'next', reason => 'WaitingInQueue' } ];
+	@{ $pod->{controllers}[0] }{qw(reserved reservedIPUs)} = ([ { domain => 0, mask => mask(0, 64), for => 'aa/0' } ], 52);
+	push @{ $pod->{controllers} }, map { { %{ $pod->{controllers}[1] }, key => "c$_", number => $_ } } 3 .. 9;
+	$pod->{total}{fits}{$_} = 0 for keys %{ $pod->{total}{fits} };
+	$pod->{total}{reservedIPUs} = 52;
+	my $height = sub ($page) { $page->get('look.one("#grid").offsetTop') };
+	for my $width (360, 1280) {
+		$world->say(small_pod());
+		my $least = $height->($world->open(width => $width));
+		$world->say($pod);
+		my $page = $world->open(width => $width);
+		like($page->get('look.text("[data-answer]")'), qr{reserved for a-group-with-a-lon…molecule-0413; nothing fits now\. 8 controllers take nothing new\.$}, "$width: a sentence stays one");
+		is($height->($page), $least, '... and moves no rack');
+		like($page->get('look.text("[data-position=\"2\"]")'), qr{Kept for 1, a-group-with-a-lon…molecule-0413 }, '... nor fills a row of the queue');
+		$page->click('[data-position="1"]');
+		like($page->wait_for('the details', 'look.text("[data-details]")'), qr{\Q$name\E}, '... all of it is in the details');
+		$page->is_clean('no fault');
+	}
 };
 
 subtest 'the queue by keyboard, and its details' => sub {
@@ -147,6 +186,8 @@ subtest 'what is held' => sub {
 	is_deeply($page->get('look.held()'), [ { key => '00000000000000dd', reason => 'HeldByKueue', text => '– chchem/is-held 8 IPUs Held by Kueue – Kueue keeps it not in the queue · waits 1 min' } ],
 		'a row behind the queue') or diag(explain($page->get('look.held()')));
 	is($page->get('look.text("#held")'), '1 held, not in the queue', 'it is counted');
+	$world->event($page, 'change', { put => { held => [ { %{ $pod->{held}[0] }, key => 'bad', owner => 'bad', name => 'three', ipus => 0, reason => 'InvalidAnnotation', message => 'no number' } ] } });
+	like($page->wait_for('another', 'look.held().find(one => one.key === "bad")?.text'), qr{chem/three size not known Invalid annotation – no number}, 'of what names no size none is told');
 	$page->close;
 	# Where the operator doesn't run jobs it knows of none; who looks may.
 	$pod->{held} = [];
@@ -189,6 +230,7 @@ subtest 'the first minutes' => sub {
 	my $page = $world->open();
 	is($page->get('look.one("[name=range]:checked").value'), 15, 'a quarter of an hour is shown');
 	cmp_ok($page->get('look.one(".area.used").getBBox().width * look.one(".area.used").getBBox().height'), '>', 20, 'what is now stands in the chart already');
+	like($page->get('look.text("#chart")'), qr/not known before \d\d:\d\d/, '... and what isn\'t known yet is said there');
 	like($page->get('look.text("#hours .aside")'), qr/since \d\d:\d\d, when this process started/, 'it says since when it collects');
 	$page->is_clean('no fault');
 };
@@ -356,7 +398,14 @@ subtest 'a large pod' => sub {
 		'the order of the queue' => sub ($round) { return { order => [ map { $_->{key} } $round % 2 ? reverse @queue : @queue ] } },
 		'a namespace is gone' => sub ($round) { return { drop => { partitions => [ map { $_->{key} } @vision ] }, steps => [ $step->('released', @vision) ] } },
 	);
-	my $again = { put => { partitions => \@vision } };
+	# All jobs of a namespace at once, those that run and those that wait, and what waited behind them begins.
+	my ($gone, $behind) = map { my $ns = $_; [ grep { $_->{namespace} eq $ns } @queue ] } qw(vision speech);
+	my @begin = map { { %{ $vision[$_] }, key => "begins-$_", namespace => 'speech', owner => $behind->[$_]{owner}, name => $behind->[$_]{name}, state => 'creating' } } 0 .. $#$behind / 2;
+	$kinds{'jobs are gone'} = sub ($round) { return {
+		drop => { partitions => [ map { $_->{key} } @vision ], waiting => [ map { $_->{key} } @$gone, @$behind[ 0 .. $#begin ] ] },
+		put => { controllers => $pod->{controllers}, partitions => \@begin, waiting => [ map { { %$_, message => "there are others, $round" } } @$behind[ @begin .. $#$behind ] ] },
+		order => [ reverse map { $_->{key} } @$behind[ @begin .. $#$behind ] ], steps => [ $step->('released', @vision), $step->('made', @begin) ], usage => $pod->{usage} } };
+	my $again = { drop => { partitions => [ map { $_->{key} } @begin ] }, put => { partitions => \@vision, waiting => \@queue }, order => [ map { $_->{key} } @queue ] };
 	for my $kind (sort keys %kinds) {
 		is_short($kind, 16, map {
 			my $ms = change_ms($page, $pod, $kinds{$kind}->($_));

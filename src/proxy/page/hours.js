@@ -48,6 +48,8 @@ function drawHours() {
 		const at = x(ended.length - 1 - (last - t) / period / 1000);
 		if (at > SIDE + 16) marks.push({key: t, text: clock(new Date(t)), x: Math.min(at, width - 24), y: floor + 14, line: `M${at} ${TOP}V${floor}`});
 	}
+	const before = x(-1) - SIDE;
+	if (before > 200) marks.push({key: "before", text: `not known before ${clock(new Date(pod.since))}`, x: SIDE + before / 2, y: TOP + HIGH / 4, line: "M0 0"});
 	keep(svg.lastChild, marks, (mark) => mark.key, () => draw("g", {}, draw("path"), draw("text")), (node, mark) => {
 		set(node.firstChild, "d", mark.line);
 		fill(say(node.lastChild, mark.text), {x: mark.x, y: mark.y, class: mark.side});

@@ -30,8 +30,8 @@ function fill(node, attributes, children = []) {
 const make = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const draw = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 
-// Keeps parent's children in step with items: one node a key, made once, moved only where it must be. Makes, moves, and
-// updates where that says that it was work, at most so many (most.n, which goes down); returns whether there is more to do.
+// Keeps parent's children in step with items: one node a key, made once, moved only where it must be. Once it has taken away,
+// made, moved, and updated where that says that it was work, so many (most.n, which goes down), it returns that there is more to do.
 function keep(parent, items, keyOf, create, update, most = {n: Infinity}) {
 	const old = parent.kept ?? new Map();
 	const kept = parent.kept = new Map();
@@ -40,7 +40,10 @@ function keep(parent, items, keyOf, create, update, most = {n: Infinity}) {
 		if (old.has(key)) kept.set(key, old.get(key));
 		old.delete(key);
 	}
-	for (const node of old.values()) node.remove();
+	for (const node of old.values()) {
+		node.remove();
+		most.n--;
+	}
 	let at = parent.firstChild;
 	for (const item of items) {
 		if (most.n <= 0) return true;
@@ -65,7 +68,8 @@ function keepRows(body, items, cellsOf, most) {
 }
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const ipus = (n) => count(n, "IPU");
+const ipus = (n) => count(n, "IPU"), sizeOf = (item) => item.ipus ? ipus(item.ipus) : "size not known";
+const brief = (text) => text.length > 32 ? `${text.slice(0, 18)}…${text.slice(-13)}` : text; // so that a sentence stays one
 const wordsFor = (flags) => Object.keys(flags).filter((words) => flags[words]);
 const list = (words) => words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
@@ -129,7 +133,10 @@ function touchAll() {
 	touch(pod.partitions.keys());
 	for (const key of pod.controllers.keys()) dirty.racks.add(key);
 }
-const regroup = () => { byController = Map.groupBy(pod.partitions.values(), (p) => p.controller); };
+
+// By controller, in the order of their places.
+const placeAt = (p) => p.at ??= p.places.length ? 64 * p.places[0].domain + bitsOf(p.places[0]).indexOf(1) : Infinity;
+const regroup = () => { byController = Map.groupBy([...pod.partitions.values()].sort((a, b) => placeAt(a) - placeAt(b) || 0), (p) => p.controller); };
 
 function heardTime(iso) {
 	const t = Date.parse(iso);
@@ -174,7 +181,7 @@ function takeChange({time, drop = {}, put = {}, ...rest}) {
 // Who it is, as far as is known: "team-a/train", or the namespace and the key's beginning.
 const seen = (item) => names.get(item.owner + item.namespace), nameOf = (item) => item.name ?? seen(item)?.name;
 function who(item) {
-	if (item.external) return "made by hand";
+	if (item.external) return item.id ? `made by hand (${item.id})` : "made by hand";
 	const name = nameOf(item) ?? item.owner?.slice(0, 6);
 	return name ? `${item.namespace ?? "?"}/${name}${item.instance ? ` #${item.instance}` : ""}` : item.namespace ?? "owner unknown";
 }
@@ -211,6 +218,8 @@ function bits(mask) {
 	const high = parseInt(mask.slice(0, 8), 16), low = parseInt(mask.slice(-8), 16);
 	return Array.from({length: 64}, (_, i) => (i < 32 ? low >>> i : high >>> i - 32) & 1);
 }
+
+const bitsOf = (place) => place.bits ??= bits(place.mask);
 
 // Runs of what is set, as [first, how many].
 function runs(list) {
@@ -281,7 +290,7 @@ const marksOf = (c) => c.lost ? [] : wordsFor({[`unreachable since ${clock(new D
 function updateRack(node, c, partitions) {
 	const [title, marks, fit, domains, foot] = node.children, n = takes(c) ? fitsOf(c, wanted) : 0;
 	const errors = partitions.filter((p) => p.state === "error").length;
-	fill(node, {"data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, nonode: c.noReadyNode, inexact: !c.lost && !c.exact}).join(" ")});
+	fill(node, {class: c.lost || takes(c) ? "rack" : "rack closed", "data-reach": c.reach, "data-marks": wordsFor({cordoned: c.cordoned, draining: c.draining, unconfigured: !c.lost && !c.configured, nonode: c.noReadyNode, inexact: !c.lost && !c.exact}).join(" ")});
 	say(title.firstChild, c.lost ? "Elsewhere" : titleOf(c));
 	say(title.lastChild, calledOf(c));
 	set(node, "aria-label", c.lost ? "Elsewhere" : fullNameOf(c));
@@ -304,7 +313,7 @@ function domainNode({size, index, alone}, partitions) {
 			draw("g"), draw("path", {class: "kept"}, draw("title"))));
 }
 
-const keptFor = (c) => list([...new Set((c.reserved ?? []).map((r) => pod.waiting.get(r.for)).filter(Boolean).map(who))]) || "the queue's head";
+const keptFor = (c) => list([...new Set((c.reserved ?? []).map((r) => pod.waiting.get(r.for)).filter(Boolean).map((item) => brief(who(item))))]) || "the queue's head";
 
 // Free aligned blocks of the wanted size, as many as the daemon says; above 64, rows of whole domains.
 function findFits(taken, sizes, n) {
@@ -321,11 +330,11 @@ function findFits(taken, sizes, n) {
 
 function drawDomains(c, domains, partitions, n) {
 	const sizes = c.domains ?? [], taken = sizes.map(() => new Array(64).fill(0)), kept = sizes.map(() => []);
-	const take = (place) => (place.bits ??= bits(place.mask)).forEach((bit, i) => bit && taken[place.domain] && (taken[place.domain][i] = 1));
+	const take = (place) => bitsOf(place).forEach((bit, i) => bit && taken[place.domain] && (taken[place.domain][i] = 1));
 	for (const p of partitions) p.places.forEach(take);
 	for (const r of c.reserved ?? []) {
 		take(r);
-		kept[r.domain]?.push(...runs(r.bits).flatMap(boxes));
+		kept[r.domain]?.push(...runs(bitsOf(r)).flatMap(boxes));
 	}
 	const found = c.exact ? findFits(taken, sizes, n) : [];
 	sizes.forEach((_, d) => {
@@ -354,13 +363,12 @@ function measure() {
 
 // A block's words, as long as there's room for them.
 function labelOf(p, width) {
-	const glyph = GLYPHS[p.state] ?? "";
-	if (p.external) return width > 60 || !width ? `${glyph} by hand`.trim() : glyph;
-	const tag = p.namespace === undefined ? "?" : shadeOf(p.namespace).tag;
-	if (width <= CELL) return !width ? `${tag} ${glyph}` : unit > 13 ? glyph || tag : tag + glyph;
+	const glyph = GLYPHS[p.state] ?? "", tag = p.external ? "" : p.namespace === undefined ? "?" : shadeOf(p.namespace).tag;
+	if (!width) return `${tag || "by hand"} ${glyph}`;
+	if (width <= CELL) return unit > 13 ? glyph || tag : tag + glyph;
 	const room = Math.floor((width - 10) / (0.62 * unit)) - (glyph ? 2 : 0);
-	const words = [who(p), nameOf(p), p.namespace, tag].find((text) => text && text.length <= room) ?? tag;
-	return glyph ? `${glyph} ${words}` : words;
+	const words = p.external ? [p.id && `by hand: ${p.id}`, "by hand"] : [who(p), nameOf(p), p.namespace];
+	return `${glyph} ${words.find((text) => text && text.length <= room) ?? tag}`.trim();
 }
 
 function updateBlocks(key) {
@@ -370,8 +378,11 @@ function updateBlocks(key) {
 	const placed = layers.length > 0 && layers.every(Boolean);
 	const homes = placed ? layers : rack ? [rack.querySelector(".chips")] : [];
 	if (had.length !== homes.length || had.some((node, i) => node.parentNode !== homes[i])) {
-		const made = homes.map((home) => home.appendChild(placed ? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text"))
-			: make("button", {tabindex: -1})));
+		const made = homes.map((home, i) => {
+			const node = placed ? draw("g", {role: "button", tabindex: -1}, draw("title"), draw("path"), draw("text")) : make("button", {tabindex: -1});
+			node.at = placed && bitsOf(p.places[i]).indexOf(1);
+			return home.insertBefore(node, [...home.children].find((other) => other.at > node.at) ?? null);
+		});
 		if (had.includes(current)) comeTo(made[0] ?? current, document.activeElement === current);
 		for (const node of had) node.remove();
 		blocks.set(key, made);
@@ -387,7 +398,7 @@ function updateBlock(node, p, place) {
 		"data-namespace": p.namespace, "data-ipus": p.ipus, "data-external": p.external ? "" : null, "data-unplaced": place ? null : ""});
 	if (!place) return void set(say(node, `${labelOf(p, 0)} ${p.ipus}`), "title", words);
 	const [title, shape, text] = node.children;
-	const all = runs(place.bits ??= bits(place.mask)).flatMap(boxes);
+	const all = runs(bitsOf(place)).flatMap(boxes);
 	const widest = all.reduce((a, b) => b.width > a.width ? b : a, {x: 0, y: 0, width: 0, height: 0});
 	say(title, words);
 	set(shape, "d", path(all, 1.5));
@@ -469,16 +480,16 @@ function showDetails() {
 	if (!p) return;
 	for (const node of openers()) set(node, "aria-expanded", "true");
 	const c = pod.controllers.get(p.controller), pods = podsOf(p), kind = p.kind ?? seen(p)?.kind;
-	const rows = [["Owner", [kind, who(p)].join(" ")], ["Owner's key", p.owner], ["Identifier", p.id], ["Size", ipus(p.ipus)],
+	const rows = [["Owner", [kind, who(p)].join(" ")], ["Owner's key", p.owner], ["Identifier", p.id], ["Size", sizeOf(p)],
 		...p.n ? [["Step", `${p.step}, ${exact(new Date(p.time))}`], ["Controller", c && fullNameOf(c)], ["Why", p.message]]
 		: !p.places ? waitingRows(p, here) : [["State", here ? p.state : `gone (it was ${p.state})`], ["Why", p.reason || /error|orphan/.test(p.state) && seen(p)?.message], ["Since", exact(new Date(p.since))],
 		["Ends", p.external || !/active|resetting/.test(p.state) ? "" : p.endsBy ? `by ${exact(new Date(p.endsBy))} at the latest` : "no known end"],
 		["Controller", c ? fullNameOf(c) : numberOf(c)], ["Place", placeOf(p)]]].filter((row) => row[1]);
-	say($("#details-title"), `${who(p)}, ${ipus(p.ipus)}`);
+	say($("#details-title"), `${who(p)}, ${sizeOf(p)}`);
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
 	title.hidden = ul.hidden = p.external === true || !p.places;
-	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none" : "ipuctl ui shows them"}];
+	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none that is known here" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
 
@@ -493,7 +504,8 @@ function answer() {
 	const most = largestOf(pod.total), fitting = most ? `the largest job that fits now has ${ipus(most)}` : "nothing fits now";
 	const closed = racks.filter((c) => !takes(c) && (c.freeIPUs > 0 || c.reach === "no"));
 	return ["Not now", `${ipus(free)} ${free === 1 ? "is" : "are"} free${kept ? `, ${kept} of them reserved for ${keptFor({reserved: racks.flatMap((c) => c.reserved ?? [])})}` : ""}; ${fitting}.${
-		closed.length ? ` ${list(closed.map((c) => `${titleOf(c)} is ${marksOf(c)[0]}`))}.` : ""}`];
+		closed.length > 2 ? ` ${closed.length} controllers take nothing new.`
+		: closed.length ? ` ${list(closed.map((c, i) => `${i ? numberOf(c) : titleOf(c)} is ${marksOf(c)[0]}`))}.` : ""}`];
 }
 
 function drawPicker() {
@@ -549,7 +561,7 @@ function tableOfRacks() {
 		say(caption, `${c.lost ? "Elsewhere" : fullNameOf(c)}: ${count(partitions.length, "partition")}`);
 		node.hidden = !partitions.length;
 		node.style.setProperty("--n", partitions.length);
-		more = keepRows(body, partitions, (p) => [who(p), p.ipus, p.state, placeOf(p), exact(new Date(p.since))], most) || more;
+		more = most.n <= 0 || keepRows(body, partitions, (p) => [who(p), p.ipus, p.state, placeOf(p), exact(new Date(p.since))], most) || more;
 	});
 	return more;
 }
@@ -564,7 +576,7 @@ function sayAbout() {
 
 // In this order; the sums are last, when all that they are of is drawn.
 const PARTS = [["queue", drawQueue], ["usage", drawUsage], ["steps", drawSteps], ["about", sayAbout], ["hours", drawHours], ["table", drawTable], ["totals", drawSums]];
-const DRAW_MS = 3; // a frame; what is left then is drawn in the next one
+const DRAW_MS = 2; // a frame; what is left then is drawn in the next one
 
 function drawTable() {
 	return !$("#racks-table").hidden && tableOfRacks();

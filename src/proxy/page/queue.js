@@ -3,8 +3,8 @@
 // The live page's queue, namespaces and steps: rows that have their place by a transform, so that nothing is laid
 // out anew, or jumps, when one comes or goes. Served in front of page.js, as one module with it (src/proxy/local.mk).
 
-const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", HeldByKueue: "Held by Kueue", NotRunning: "Not running yet"};
-const reasonOf = (word) => REASONS[word] ?? word.replace(/([a-z])([A-Z])/g, "$1 $2");
+const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", HeldByKueue: "Held by Kueue", NotRunning: "Not running yet", NoIPUoFConfig: "No IPUoF configuration"};
+const reasonOf = (word) => REASONS[word] ?? word.replace(/\B[A-Z](?=[a-z])/g, (letter) => ` ${letter.toLowerCase()}`);
 
 // When it's its turn, as far as that is known.
 function turnOf(item) {
@@ -43,7 +43,7 @@ function queueRow(item) {
 		make("p", {class: "ahead"}, make("span"), " · waits ", make("time"), make("span")));
 }
 
-const ROWS_AT_ONCE = 12; // that are made or moved in a frame: a whole namespace's jobs may go at once
+const ROWS_AT_ONCE = 8; // that are made or moved in a frame: a whole namespace's jobs may go at once
 
 // The blocks that are kept for some, by their keys: how large, and in words.
 function keptBlocks() {
@@ -68,9 +68,9 @@ function drawQueue() {
 		fill(node, {"data-position": queued ? position : null, "data-reason": item.reason});
 		say(place, queued ? String(position) : "–");
 		say(sayTag(owner.firstChild, item).nextSibling, who(item));
-		say(size, ipus(item.ipus));
+		say(size, sizeOf(item));
 		say(why.firstChild, item.reason === "WaitingInQueue" && heads.length === 1 && heads[0] !== item
-			? `Kept for ${items.indexOf(heads[0]) + 1}, ${who(heads[0])}` : reasonOf(item.reason));
+			? `Kept for ${items.indexOf(heads[0]) + 1}, ${brief(who(heads[0]))}` : reasonOf(item.reason));
 		const words = wordsOf(item);
 		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
 		say(why.children[1], known);
@@ -86,7 +86,7 @@ function drawQueue() {
 		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
 		say(last.firstChild, queued ? `its turn: ${turnOf(item)}` : "not in the queue");
 		sayTime(last.children[1], item.since, true);
-		say(last.lastChild, queued ? ["", kept.get(item.key)?.where ?? (/^(Quota|Policy|TooL)/.test(item.reason) ? "" : line), `priority ${item.priority}`].filter((text, i) => !i || text).join(" · ") : "");
+		say(last.lastChild, queued ? ["", `priority ${item.priority}`, kept.get(item.key)?.where ?? (/^(Quota|Policy|TooL)/.test(item.reason) ? "" : line)].filter((text, i) => !i || text).join(" · ") : "");
 		ahead += item.ipus;
 	}, {n: ROWS_AT_ONCE});
 	$("#queue-empty").hidden = items.length > 0;
