@@ -31,12 +31,15 @@ struct kube_store_ops {
 	 * An object that was replaced by one of another UID is first gone, then new. May look up,
 	 * may not change the store. */
 	void (*on_change)(void *arg, struct str key, const void *old, const void *item);
+	/* Of an object that can't be read or projected: again whenever it comes, as with each list.
+	 */
 	void (*on_bad)(void *arg, struct str key, struct str uid, const struct err *err);
 	void (*on_synced)(void *arg); /* after each whole list */
 	void (*on_state)(void *arg);  /* as the watch's */
 	/* Up to KUBE_STORE_MAX_INDEXES functions, the rest NULL: the value that an item is found
 	 * under, borrowed from the item; empty: not in this index. */
 	struct str (*index[KUBE_STORE_MAX_INDEXES])(const void *item);
+	bool by_uid; /* kube_store_by_uid is called */
 };
 
 struct kube_store *kube_store_new(const struct kube_store_ops *ops, void *arg);
@@ -55,8 +58,8 @@ int kube_store_check_synced(const struct kube_store *store, const char *what, st
 
 size_t kube_store_len(const struct kube_store *store);
 /* Items are borrowed until the store changes: look up again after any asynchronous gap. */
-void *kube_store_get(const struct kube_store *store, struct str key); /* "namespace/name" */
-void *kube_store_by_uid(const struct kube_store *store, struct str uid);
+void *kube_store_get(const struct kube_store *store, struct str key);    /* "namespace/name" */
+void *kube_store_by_uid(const struct kube_store *store, struct str uid); /* ops.by_uid only */
 
 /* All items, or those of one index value. The store mustn't change meanwhile. */
 struct kube_store_iter {
@@ -76,8 +79,10 @@ bool kube_store_next(struct kube_store_iter *it);
  * the store has; the watch's own, older news of it are then passed over. Calls on_change. */
 void kube_store_note(struct kube_store *store, const struct json *object);
 
-/* For tests, and for stores fed by other means: as the watch calls them. */
+/* For tests, and for stores fed by other means: as a bare watch calls them. */
 void kube_store_event(struct kube_store *store, const struct kube_watch_event *event);
 void kube_store_relist(struct kube_store *store, bool done);
+void kube_store_bad(struct kube_store *store, struct str ns, struct str name,
+		    const struct err *err);
 
 #endif

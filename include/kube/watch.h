@@ -36,6 +36,12 @@ struct kube_watch_opts {
 	const char *label_selector, *field_selector;
 	unsigned page_limit;     /* 0: KUBE_PAGE_LIMIT */
 	size_t max_object_bytes; /* 0: KUBE_MAX_OBJECT_BYTES */
+	/* The owner remembers by itself what there is (a store), so that it isn't remembered twice:
+	 * events come as they are. What is there is MODIFIED, new or not, changed or not; DELETED
+	 * may be of what the owner doesn't have, or has with another UID. Of what was there before
+	 * on_relist(false), all that hasn't come until on_relist(true), and isn't said to be bad,
+	 * has gone; nothing has, where something bad couldn't even be named. */
+	bool bare;
 };
 
 /* Callbacks, all borrowed data, any may cancel the watch; NULL ones are left out. */
@@ -70,7 +76,7 @@ struct kube_watch_status {
 	int64_t heard_ms;  /* clock_mono_ms() when the server last said something; -1: never */
 	unsigned failures; /* in a row; 0 when all is well */
 	struct err err;    /* of the last failure; kind ERR_NONE when all is well */
-	size_t objects;    /* known now */
+	size_t objects;    /* known now; 0 of a bare watch */
 	uint64_t lists, bad;
 };
 

@@ -647,6 +647,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.on_change = on_job_change,
 		.on_bad = on_bad,
 		.on_synced = on_store_synced,
+		.by_uid = true,
 	};
 	struct kube_store_ops pod_ops = {
 		.project = project_pod,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The object store: entries hold the owner's projection, found by key, UID or index value.
+ * The object store: entries hold the owner's projection, found by key, UID or index value. They are
+ * all that is remembered of an object: the watch that feeds a store is bare.
  * Owns its watch and its entries; items are made and freed by the owner's functions. Uses core/.
  */
 #include "kube/store.h"
@@ -27,11 +28,13 @@ struct slot { /* an entry's place in one index */
 struct entry {
 	struct list link;
 	void *item;
-	uint64_t noted;   /* taken from a response, in this round; 0: the watch knows it */
-	char version[24]; /* "" when it doesn't fit: then nothing counts as older */
-	uint16_t key_len, uid_len;
-	char *text; /* key, NUL, uid, NUL; behind the slots, in the same allocation */
-	struct slot slots[];
+	uint64_t version; /* as a number; of one that isn't, or doesn't fit, a hash */
+	uint32_t seen;    /* the list that it was in, or came after, when it was told of last */
+	uint16_t key_len;
+	uint8_t uid_len;
+	bool numbered : 1;   /* version can be compared, and not only told from others */
+	bool noted : 1;      /* it's from a response, and the watch hasn't told of it yet */
+	struct slot slots[]; /* as many as there are indexes; behind them key and UID */
 };
 
 struct kube_store {
@@ -41,7 +44,8 @@ struct kube_store {
 	struct map *by_key, *by_uid;
 	struct map *index[KUBE_STORE_MAX_INDEXES];
 	struct list entries;
-	uint64_t round; /* counts lists */
+	uint32_t round; /* counts lists */
+	bool unsure;    /* something was in this list that couldn't be named */
 	struct kube_watch *watch;
 	char *seen; /* the greatest version that the watch has told of; NULL: none */
 };
@@ -52,21 +56,51 @@ struct kube_store *kube_store_new(const struct kube_store_ops *ops, void *arg)
 	s->ops = *ops;
 	s->arg = arg;
 	s->by_key = map_new();
-	s->by_uid = map_new();
+	s->by_uid = ops->by_uid ? map_new() : NULL;
 	while (s->n_indexes < KUBE_STORE_MAX_INDEXES && ops->index[s->n_indexes])
 		s->index[s->n_indexes++] = map_new();
 	list_init(&s->entries);
 	return s;
 }
 
-static struct str key_of(const struct entry *e)
+static struct str key_of(const struct kube_store *s, const struct entry *e)
 {
-	return (struct str){e->text, e->key_len};
+	return (struct str){(const char *)(e->slots + s->n_indexes), e->key_len};
 }
 
-static struct str uid_of(const struct entry *e)
+static struct str uid_of(const struct kube_store *s, const struct entry *e)
 {
-	return (struct str){e->text + e->key_len + 1, e->uid_len};
+	return (struct str){(const char *)(e->slots + s->n_indexes) + e->key_len, e->uid_len};
+}
+
+/* ---- versions ---- */
+
+/* True: its value; else what tells it from others (FNV-1a). */
+static bool number_of(struct str version, uint64_t *ret)
+{
+	uint64_t n = 0, hash = UINT64_C(14695981039346656037);
+	bool is_number = version.len > 0;
+
+	for (size_t i = 0; i < version.len; i++) {
+		unsigned char c = (unsigned char)version.p[i];
+
+		hash = (hash ^ c) * UINT64_C(1099511628211);
+		is_number = is_number && c >= '0' && c <= '9' && n <= (UINT64_MAX - (c - '0')) / 10;
+		n = n * 10 + (uint64_t)(c - '0');
+	}
+	*ret = is_number ? n : hash;
+	return is_number;
+}
+
+/* As kube_version_cmp: below 0 where the version is older than the entry's. */
+static int order_of(const struct entry *e, struct str version)
+{
+	uint64_t n;
+	bool is_number = number_of(version, &n);
+
+	if (n == e->version && is_number == e->numbered)
+		return 0;
+	return is_number && e->numbered && n < e->version ? -1 : 1;
 }
 
 /* ---- indexes ---- */
@@ -112,19 +146,18 @@ static void index_put(struct kube_store *s, struct entry *e, unsigned i)
 static struct entry *entry_new(struct kube_store *s, struct str key, struct str uid)
 {
 	size_t head = sizeof(struct entry) + s->n_indexes * sizeof(struct slot);
-	struct entry *e = xcalloc(1, head + key.len + uid.len + 2);
-	e->text = (char *)e + head;
+	struct entry *e = xcalloc(1, head + key.len + uid.len);
 	e->key_len = (uint16_t)key.len;
-	e->uid_len = (uint16_t)uid.len;
-	memcpy(e->text, key.p, key.len);
+	e->uid_len = (uint8_t)uid.len;
+	memcpy((char *)e + head, key.p, key.len);
 	if (uid.len > 0)
-		memcpy(e->text + key.len + 1, uid.p, uid.len);
+		memcpy((char *)e + head + key.len, uid.p, uid.len);
 	for (unsigned i = 0; i < s->n_indexes; i++)
 		list_init(&e->slots[i].link);
 	list_append(&s->entries, &e->link);
-	map_put_borrowed(s->by_key, key_of(e), e);
-	if (uid.len > 0)
-		map_put_borrowed(s->by_uid, uid_of(e), e);
+	map_put_borrowed(s->by_key, key_of(s, e), e);
+	if (s->by_uid && uid.len > 0)
+		map_put_borrowed(s->by_uid, uid_of(s, e), e);
 	return e;
 }
 
@@ -139,20 +172,12 @@ static void entry_drop(struct kube_store *s, struct entry *e)
 	for (unsigned i = 0; i < s->n_indexes; i++)
 		index_remove(s, e, i);
 	list_unlink(&e->link);
-	map_del(s->by_key, key_of(e));
-	if (e->uid_len > 0 && map_get(s->by_uid, uid_of(e)) == e)
-		map_del(s->by_uid, uid_of(e));
+	map_del(s->by_key, key_of(s, e));
+	if (s->by_uid && e->uid_len > 0 && map_get(s->by_uid, uid_of(s, e)) == e)
+		map_del(s->by_uid, uid_of(s, e));
 	if (s->ops.on_change)
-		s->ops.on_change(s->arg, key_of(e), e->item, NULL);
+		s->ops.on_change(s->arg, key_of(s, e), e->item, NULL);
 	entry_free(s, e);
-}
-
-static void set_version(struct entry *e, struct str version)
-{
-	size_t len = version.len < sizeof(e->version) ? version.len : 0;
-	if (len > 0)
-		memcpy(e->version, version.p, len);
-	e->version[len] = '\0';
 }
 
 static void entry_set(struct kube_store *s, struct entry *e, void *item)
@@ -163,7 +188,7 @@ static void entry_set(struct kube_store *s, struct entry *e, void *item)
 		index_put(s, e, i);
 	bool same = old && s->ops.same && s->ops.same(s->arg, old, item);
 	if (!same && s->ops.on_change)
-		s->ops.on_change(s->arg, key_of(e), old, item);
+		s->ops.on_change(s->arg, key_of(s, e), old, item);
 	if (old)
 		s->ops.free_item(s->arg, old);
 }
@@ -175,15 +200,15 @@ struct news {
 };
 
 /* True where the store has the same or something newer of this object already. */
-static bool is_old_news(const struct entry *e, const struct news *n)
+static bool is_old_news(const struct kube_store *s, const struct entry *e, const struct news *n)
 {
-	if (!e->version[0] || n->version.len == 0)
+	if (n->version.len == 0)
 		return false;
 	/* An object that came again under its old name has a greater version, too. */
-	int order = kube_version_cmp(n->version, str_of(e->version));
-	if (str_eq(uid_of(e), n->uid))
+	int order = order_of(e, n->version);
+	if (str_eq(uid_of(s, e), n->uid))
 		return order <= 0;
-	return e->noted != 0 && order < 0;
+	return e->noted && order < 0;
 }
 
 static void take(struct kube_store *s, const struct news *n)
@@ -192,17 +217,19 @@ static void take(struct kube_store *s, const struct news *n)
 	struct entry *e = map_get(s->by_key, n->key);
 	void *item = NULL;
 
-	if (n->key.len == 0 || n->key.len > UINT16_MAX || n->uid.len > UINT16_MAX)
+	if (n->key.len == 0 || n->key.len > UINT16_MAX || n->uid.len > UINT8_MAX)
 		return;
-	if (e && is_old_news(e, n)) {
-		if (!n->noted && str_eq(uid_of(e), n->uid))
-			e->noted = 0;
+	if (e && str_eq(uid_of(s, e), n->uid))
+		e->seen = s->round;
+	if (e && is_old_news(s, e, n)) {
+		if (!n->noted && str_eq(uid_of(s, e), n->uid))
+			e->noted = false;
 		return;
 	}
 	/* The watch is past it and doesn't have it: it's gone already. */
 	if (!e && n->noted && s->seen && kube_version_cmp(n->version, str_of(s->seen)) <= 0)
 		return;
-	if (e && !str_eq(uid_of(e), n->uid)) {
+	if (e && !str_eq(uid_of(s, e), n->uid)) {
 		entry_drop(s, e);
 		e = NULL;
 	}
@@ -213,8 +240,9 @@ static void take(struct kube_store *s, const struct news *n)
 	}
 	if (!e)
 		e = entry_new(s, n->key, n->uid);
-	set_version(e, n->version);
-	e->noted = n->noted ? s->round + 1 : 0;
+	e->numbered = number_of(n->version, &e->version);
+	e->noted = n->noted;
+	e->seen = s->round;
 	entry_set(s, e, item);
 }
 
@@ -229,7 +257,7 @@ void kube_store_event(struct kube_store *s, const struct kube_watch_event *ev)
 	}
 	if (ev->type == KUBE_DELETED) {
 		struct entry *e = map_get(s->by_key, ev->key);
-		if (e && (ev->uid.len == 0 || str_eq(uid_of(e), ev->uid)))
+		if (e && (ev->uid.len == 0 || str_eq(uid_of(s, e), ev->uid)))
 			entry_drop(s, e);
 		return;
 	}
@@ -255,14 +283,30 @@ void kube_store_relist(struct kube_store *s, bool done)
 {
 	if (!done) {
 		s->round++;
+		s->unsure = false;
 		return;
 	}
-	/* Noted before this list began, and not in it: it came and went. */
+	/* What couldn't be named may be any of them: better one list late than a false end. */
 	LIST_FOREACH(pos, tmp, &s->entries) {
 		struct entry *e = CONTAINER_OF(pos, struct entry, link);
-		if (e->noted != 0 && e->noted <= s->round)
+		if (!s->unsure && e->seen != s->round)
 			entry_drop(s, e);
 	}
+}
+
+void kube_store_bad(struct kube_store *s, struct str ns, struct str name, const struct err *err)
+{
+	char z[KUBE_KEY_SIZE];
+	struct str key = kube_key(ns, name, z);
+	struct entry *e = map_get(s->by_key, key);
+
+	/* It can't be read, but it's there. */
+	if (key.len == 0)
+		s->unsure = true;
+	else if (e)
+		e->seen = s->round;
+	if (s->ops.on_bad)
+		s->ops.on_bad(s->arg, key, STR_NULL, err);
 }
 
 static void on_watch_event(void *arg, const struct kube_watch_event *ev)
@@ -291,10 +335,7 @@ static void on_watch_state(void *arg)
 
 static void on_watch_bad(void *arg, struct str ns, struct str name, const struct err *err)
 {
-	struct kube_store *s = arg;
-	char key[KUBE_KEY_SIZE];
-	if (s->ops.on_bad)
-		s->ops.on_bad(s->arg, kube_key(ns, name, key), STR_NULL, err);
+	kube_store_bad(arg, ns, name, err);
 }
 
 void kube_store_watch(struct kube_store *s, struct kube_client *client,
@@ -307,8 +348,10 @@ void kube_store_watch(struct kube_store *s, struct kube_client *client,
 		.on_bad = on_watch_bad,
 		.on_state = on_watch_state,
 	};
+	struct kube_watch_opts bare = *opts;
+	bare.bare = true;
 	if (!s->watch)
-		s->watch = kube_watch_start(client, opts, &ops, s, NULL);
+		s->watch = kube_watch_start(client, &bare, &ops, s, NULL);
 }
 
 const struct kube_watch *kube_store_get_watch(const struct kube_store *s)
@@ -350,7 +393,8 @@ void kube_store_free(struct kube_store *s)
 	LIST_FOREACH(pos, tmp, &s->entries)
 		entry_free(s, CONTAINER_OF(pos, struct entry, link));
 	map_free(s->by_key);
-	map_free(s->by_uid);
+	if (s->by_uid)
+		map_free(s->by_uid);
 	free(s->seen);
 	free(s);
 }
@@ -370,7 +414,7 @@ void *kube_store_get(const struct kube_store *s, struct str key)
 
 void *kube_store_by_uid(const struct kube_store *s, struct str uid)
 {
-	const struct entry *e = map_get(s->by_uid, uid);
+	const struct entry *e = s->by_uid ? map_get(s->by_uid, uid) : NULL;
 	return e ? e->item : NULL;
 }
 
@@ -404,8 +448,8 @@ bool kube_store_next(struct kube_store_iter *it)
 	else
 		e = CONTAINER_OF(pos, struct entry, link);
 	it->next_ = pos->next;
-	it->key = key_of(e);
-	it->uid = uid_of(e);
+	it->key = key_of(it->store, e);
+	it->uid = uid_of(it->store, e);
 	it->item = e->item;
 	return true;
 }

@@ -47,10 +47,10 @@ struct kube_watch {
 	struct backoff backoff, reread;
 	int64_t missed_ms;
 	struct kube_lines lines;
-	struct kube_known *known;
-	char *version;    /* to watch from; NULL: list first */
-	bool list_unsure; /* an object that couldn't even be named was in this list */
-	bool missed;      /* an event couldn't be read, and a new list may mend that */
+	struct kube_known *known; /* NULL: the owner's business */
+	char *version;            /* to watch from; NULL: list first */
+	bool list_unsure;         /* an object that couldn't even be named was in this list */
+	bool missed;              /* an event couldn't be read, and a new list may mend that */
 	bool synced;
 	int64_t began_ms;      /* the stream */
 	bool spoke;            /* a line came on it */
@@ -122,10 +122,10 @@ static void report_bad(struct kube_watch *w, struct str ns, struct str name, con
 	metric_add(bad_metric, values, 1);
 	/* It can't be read, but it's there: it mustn't count as vanished. */
 	struct str k = kube_key(ns, name, key);
-	if (k.len > 0)
-		kube_known_mark(w->known, k);
-	else
+	if (k.len == 0)
 		w->list_unsure = true;
+	else if (w->known)
+		kube_known_mark(w->known, k);
 	if (log_limit_ok(&w->quiet, 60000))
 		log_warn("kube", k.len > 0 ? key : w->opts.resource->plural, "%s", err->msg);
 	if (w->ops->on_bad)
@@ -160,6 +160,10 @@ static void see(struct kube_watch *w, const struct json *object)
 		report_bad(w, kube_namespace(object), kube_name(object), &err);
 		return;
 	}
+	if (!w->known) {
+		emit(w, KUBE_MODIFIED, object, key, uid, version);
+		return;
+	}
 	switch (kube_known_see(w->known, key, uid, version, &old)) {
 	case KUBE_CHANGE_NONE:
 		break;
@@ -176,6 +180,12 @@ static void see(struct kube_watch *w, const struct json *object)
 	}
 }
 
+/* It's gone; whether that is news. */
+static bool forget(struct kube_watch *w, struct str key, struct str uid)
+{
+	return !w->known || kube_known_remove(w->known, key, uid);
+}
+
 static void see_deleted(struct kube_watch *w, const struct json *object)
 {
 	char key_z[KUBE_KEY_SIZE];
@@ -183,7 +193,7 @@ static void see_deleted(struct kube_watch *w, const struct json *object)
 	struct str key, uid = kube_uid(object);
 	if (identify(w, object, key_z, &key, &err) < 0)
 		report_bad(w, kube_namespace(object), kube_name(object), &err);
-	else if (kube_known_remove(w->known, key, uid))
+	else if (forget(w, key, uid))
 		emit(w, KUBE_DELETED, object, key, uid, kube_version(object));
 }
 
@@ -274,7 +284,8 @@ static void failed(struct kube_watch *w, const struct err *err)
 static void begin_round(struct kube_watch *w)
 {
 	w->list_unsure = w->missed = false;
-	kube_known_begin_list(w->known);
+	if (w->known)
+		kube_known_begin_list(w->known);
 	if (w->ops->on_relist)
 		w->ops->on_relist(w->arg, false);
 }
@@ -302,7 +313,7 @@ static void report_vanished(struct kube_watch *w)
 	struct kube_known_old old;
 	struct str key;
 	/* What couldn't be named may be any of them: better one list late than a false DELETED. */
-	if (w->list_unsure)
+	if (!w->known || w->list_unsure)
 		return;
 	while (!w->op.ended && kube_known_next_unseen(w->known, &key, &old))
 		emit(w, KUBE_DELETED, NULL, key, str_of(old.uid), str_of(old.version));
@@ -395,8 +406,7 @@ static void bad_line(struct kube_watch *w, const struct kube_piece *piece, struc
 	/* That something is gone can be told without reading it. */
 	char key_z[KUBE_KEY_SIZE];
 	struct str key = kube_key(str_of(seen.ns), str_of(seen.name), key_z);
-	if (strcmp(seen.type, "DELETED") == 0 && key.len > 0 &&
-	    kube_known_remove(w->known, key, str_of(seen.uid))) {
+	if (strcmp(seen.type, "DELETED") == 0 && key.len > 0 && forget(w, key, str_of(seen.uid))) {
 		emit(w, KUBE_DELETED, NULL, key, str_of(seen.uid), str_of(seen.version));
 		return;
 	}
@@ -599,7 +609,7 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	w->field_selector = xstrdup(opts->field_selector);
 	w->ops = ops;
 	w->arg = arg;
-	w->known = kube_known_new();
+	w->known = opts->bare ? NULL : kube_known_new();
 	/* Short at its longest: a server that is back is heard of within seconds. */
 	w->backoff = (struct backoff)BACKOFF_INIT(500, 5000);
 	w->state = KUBE_WATCH_LISTING;

@@ -554,6 +554,7 @@ static void watch_pods(struct publisher *p)
 		.free_item = free_pod,
 		.on_bad = on_bad,
 		.on_synced = on_pods_synced,
+		.by_uid = true,
 	};
 	static const char *const labels[POD_STORES] = {
 		[OF_JOBS] = JOB_LABEL_JOB, [ANNOTATED] = POD_LABEL};

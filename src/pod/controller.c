@@ -416,6 +416,7 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 		.index = {index_pod},
+		.by_uid = true,
 	};
 	struct kube_store_ops files_ops = {
 		.project = project_files,

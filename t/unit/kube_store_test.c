@@ -100,6 +100,7 @@ static void setup(struct fixture *f, bool with_same)
 		.on_change = on_change,
 		.on_bad = on_bad,
 		.index = {by_owner, by_name},
+		.by_uid = true,
 	};
 	*f = (struct fixture){.alive = 0};
 	f->store = kube_store_new(&ops, f);
@@ -107,18 +108,25 @@ static void setup(struct fixture *f, bool with_same)
 
 /* Words: "+a.u1@5=7" (ADDED or MODIFIED: name, UID, version, v; v "x" is missing), "-a.u1@6"
  * (deleted),
- * "~a.u1@5=7" (noted), "[" and "]" (a list begins, ends), "/owner" behind v sets the owner. */
+ * "~a.u1@5=7" (noted), "?a" (there, but unreadable; "?": not even its name can be read), "[" and
+ * "]" (a list begins, ends), "/owner" behind v sets the owner. */
 static void play(struct fixture *f, const char *script)
 {
 	CLEANUP_FREE char *copy = xstrdup(script);
 	char *save = NULL;
 	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
-		char name[16], uid[16], version[16], v[16] = "1", owner[16] = "";
+		char name[16], uid[16], version[32], v[16] = "1", owner[16] = "";
 		if (w[0] == '[' || w[0] == ']') {
 			kube_store_relist(f->store, w[0] == ']');
 			continue;
 		}
-		if (sscanf(w + 1, "%15[^.].%15[^@]@%15[^=]=%15[^/]/%15s", name, uid, version, v,
+		if (w[0] == '?') {
+			struct err bad = ERR_INIT;
+			err_set(&bad, ERR_PROTOCOL, 0, "bad");
+			kube_store_bad(f->store, STR("n"), str_of(w + 1), &bad);
+			continue;
+		}
+		if (sscanf(w + 1, "%15[^.].%15[^@]@%31[^=]=%15[^/]/%15s", name, uid, version, v,
 			   owner) < 3)
 			bail_out(w);
 		CLEANUP_FREE char *text = xasprintf(
@@ -176,10 +184,30 @@ static const struct {
 	{"noted and deleted before the watch saw it", "[ ] ~a.1@5=1 [ ]", "+n/a=1 -n/a ", false},
 	{"noted while a list is made", "[ ~a.1@5=1 ]", "+n/a=1 ", false},
 	{"noted while a list is made, gone by the next", "[ ~a.1@5=1 ] [ ]", "+n/a=1 -n/a ", false},
-	{"noted and listed", "~a.1@5=1 [ +a.1@5=1 ] [ ]", "+n/a=1 ", false},
-	{"a watched one that a list lacks is the watch's to report", "+a.1@1=1 [ ]", "+n/a=1 ",
+	{"noted and listed", "~a.1@5=1 [ +a.1@5=1 ]", "+n/a=1 ", false},
+	{"noted and listed, gone by the next", "~a.1@5=1 [ +a.1@5=1 ] [ ]", "+n/a=1 -n/a ", false},
+	{"a watched one that a list lacks", "+a.1@1=1 [ ]", "+n/a=1 -n/a ", false},
+	{"a list that has all", "[ +a.1@1=1 +b.2@2=2 ] [ +a.1@1=1 +b.2@2=2 ]", "+n/a=1 +n/b=2 ",
 	 false},
-	{"versions that aren't numbers", "+a.1@b=1 +a.1@a=2", "+n/a=1 n/a:1>2 ", false},
+	{"what vanished", "[ +a.1@1=1 +b.2@2=2 +c.3@3=3 ] [ +b.2@2=2 ]",
+	 "+n/a=1 +n/b=2 +n/c=3 -n/a -n/c ", false},
+	{"a list that broke off and began anew", "[ +a.1@1=1 ] [ +a.1@1=1 [ +b.2@2=2 ]",
+	 "+n/a=1 +n/b=2 -n/a ", false},
+	{"seen by the watch in between", "[ +a.1@1=1 ] +b.2@2=2 +a.1@3=3 [ +a.1@3=3 +b.2@2=2 ]",
+	 "+n/a=1 +n/b=2 n/a:1>3 ", false},
+	{"another under its name in a list", "[ +a.1@1=1 ] [ +a.2@5=2 ]", "+n/a=1 -n/a +n/a=2 ",
+	 false},
+	{"unreadable isn't vanished", "[ +a.1@1=1 +b.2@2=2 ] [ ?a ]",
+	 "+n/a=1 +n/b=2 !n/a/(bad) -n/b ", false},
+	{"unreadable for the owner isn't vanished", "[ +a.1@1=1 ] [ +a.1@2=x ] [ ]",
+	 "+n/a=1 !n/a/1(no v) -n/a ", false},
+	{"what has no name may be any of them", "[ +a.1@1=1 ] [ ? ] +b.2@9=2 [ +b.2@9=2 ]",
+	 "+n/a=1 !/(bad) +n/b=2 -n/a ", false},
+	{"versions that aren't numbers", "+a.1@b=1 +a.1@a=2 +a.1@a=3", "+n/a=1 n/a:1>2 ", false},
+	{"a number after none", "+a.1@b=1 +a.1@7=2 +a.1@6=3", "+n/a=1 n/a:1>2 ", false},
+	{"versions of more digits than a number has",
+	 "+a.1@99999999999999999999=1 +a.1@99999999999999999999=2 +a.1@100000000000000000000=3",
+	 "+n/a=1 n/a:1>3 ", false},
 };
 
 static void test_scripts(void)
