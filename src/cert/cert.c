@@ -54,6 +54,7 @@ struct cert {
 	struct cert_set have;    /* what is served */
 	struct tls_config *tls;
 	int64_t until_ms;
+	struct cert_judgement good; /* of what is served; until its next_ms it isn't another */
 	struct err err, said;
 };
 
@@ -79,9 +80,16 @@ static void free_cert(void *p)
 	free(c);
 }
 
+/* It checks two signatures and two keys: what is served isn't judged again before its time. */
 static void judge(const struct cert *c, const struct cert_set *set, struct cert_judgement *ret)
 {
-	cert_judge(set, &c->names, &c->policy, clock_wall_ms(), ret);
+	int64_t now_ms = clock_wall_ms();
+
+	if (c->tls && c->good.need == CERT_NOTHING && now_ms < c->good.next_ms &&
+	    cert_set_equal(set, &c->have))
+		*ret = c->good;
+	else
+		cert_judge(set, &c->names, &c->policy, now_ms, ret);
 }
 
 static void trouble(struct cert *c, const struct err *err, const char *what)
@@ -102,15 +110,14 @@ static void all_is_well(struct cert *c)
 
 /* ---- serving ---- */
 
-/* Takes the set, if it can be served and is another one. */
-static void serve(struct cert *c, const struct cert_set *set)
+/* Takes the set, if it can be served and is another one. j: what it was judged to be. */
+static void serve(struct cert *c, const struct cert_set *set, const struct cert_judgement *j)
 {
 	static const char *const leaf[] = {"serving"}, *const ca[] = {"authority"};
 	struct tls_server_opts opts = {.cert_pem = str_of(set->tls),
 				       .key_pem = str_of(set->tls_key),
 				       .alpn = (const char *const *)c->alpn};
 	struct tls_config *tls;
-	struct cert_judgement j;
 	struct cert_set copy = {0};
 	struct err err = ERR_INIT;
 
@@ -120,17 +127,25 @@ static void serve(struct cert *c, const struct cert_set *set)
 		trouble(c, &err, "can't be served");
 		return;
 	}
-	judge(c, set, &j);
 	cert_set_copy(&copy, set);
 	cert_set_move(&c->have, &copy);
 	tls_config_unref(c->tls);
 	c->tls = tls;
-	c->until_ms = j.until_ms;
-	metric_set(expiry_metric, leaf, (double)j.until_ms / 1000);
-	metric_set(expiry_metric, ca, (double)j.ca_until_ms / 1000);
+	c->until_ms = j->until_ms;
+	c->good = *j;
+	metric_set(expiry_metric, leaf, (double)j->until_ms / 1000);
+	metric_set(expiry_metric, ca, (double)j->ca_until_ms / 1000);
 	log_info("cert", c->label, "a certificate is served days=%lld",
-		 (long long)((j.until_ms - clock_wall_ms()) / CERT_DAY_MS));
+		 (long long)((j->until_ms - clock_wall_ms()) / CERT_DAY_MS));
 	c->on_change(c->arg, c->tls, str_of(c->have.ca));
+}
+
+static void serve_offered(struct cert *c)
+{
+	struct cert_judgement j;
+
+	judge(c, &c->offered, &j);
+	serve(c, &c->offered, &j);
 }
 
 static bool have_is_usable(const struct cert *c)
@@ -179,7 +194,7 @@ static void on_call(void *arg, const struct err *err, const struct kube_response
 		c->try_at_ms = clock_mono_ms() + backoff_next_ms(&c->backoff, err);
 		/* Better than nothing, and than what has run out. */
 		if (c->doing != LOOKING && c->offered.tls && !have_is_usable(c))
-			serve(c, &c->offered);
+			serve_offered(c);
 	} else if (c->doing == REMOVING) {
 		saw(c, NULL);
 	} else {
@@ -281,7 +296,7 @@ static void serve_from_memory(struct cert *c)
 	judge(c, &c->have, &j);
 	if (cert_renew(&c->have, &j, &c->names, &c->policy, clock_wall_ms(), &c->offered, &err) ==
 	    0)
-		serve(c, &c->offered);
+		serve_offered(c);
 	cert_set_done(&c->offered);
 }
 
@@ -296,12 +311,12 @@ static void step_there(struct cert *c, int64_t *ret_wait_ms)
 		int64_t wait = j.next_ms - clock_wall_ms();
 		all_is_well(c);
 		*ret_wait_ms = wait < LOOK_MS ? wait : LOOK_MS;
-		serve(c, &c->seen);
+		serve(c, &c->seen, &j);
 		return;
 	}
 	/* Until the next one is written, what can be served is. */
 	if (c->known == THERE && j.usable && !have_is_usable(c))
-		serve(c, &c->seen);
+		serve(c, &c->seen, &j);
 	if (c->freed || clock_mono_ms() < c->try_at_ms)
 		return;
 	if (c->known == THERE && (j.damaged || c->replace)) {
