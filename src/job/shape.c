@@ -336,11 +336,14 @@ void job_check_shape(struct job_check *c, const struct json *spec)
 		char path[128];
 		bool parent;
 		const struct json *v = value_at(spec, f->path, &parent);
+		bool given_one = v && json_type(v) != JSON_NULL;
 
+		if (!given_one && !(f->required && parent))
+			continue;
 		snprintf(path, sizeof(path), "spec.%s", f->path);
-		if (v && json_type(v) != JSON_NULL)
+		if (given_one)
 			check_value(c, f, path, v);
-		else if (f->required && parent)
+		else
 			job_report(c, "Required", path, "is required");
 	}
 	check_lists(c, spec);
