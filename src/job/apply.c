@@ -422,6 +422,7 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 	job_status_copy(&call->status, status);
 	job_status_copy(&call->before, &job->status);
 	call->has_status = true;
+	ctx->c->n_statuses++;
 	call->status.reconcile_ms = clock_wall_ms();
 	root = job_status_encode(doc, &call->status);
 	/* Only of this very job, not of another one that has its name by now. */
@@ -537,15 +538,18 @@ static void write_status(struct job_ctx *ctx, const struct job *job,
 			 const struct job_status *status)
 {
 	int64_t now = clock_mono_ms();
+	bool counts = only_counts_differ(status, &job->status);
 
-	if (!only_counts_differ(status, &job->status)) {
-		ctx->counts_wait_ms = COUNTS_WAIT_MS;
-	} else if (now < ctx->counts_at_ms) {
+	if (counts && now < ctx->counts_at_ms) {
 		kube_workqueue_add_after(ctx->c->queue, str_of(ctx->key), ctx->counts_at_ms - now);
 		return;
-	} else if (ctx->counts_wait_ms < COUNTS_WAIT_MAX_MS) {
-		ctx->counts_wait_ms *= 2;
 	}
+	if (!job_turn_take(ctx, job, status))
+		return;
+	if (!counts)
+		ctx->counts_wait_ms = COUNTS_WAIT_MS;
+	else if (ctx->counts_wait_ms < COUNTS_WAIT_MAX_MS)
+		ctx->counts_wait_ms *= 2;
 	ctx->counts_at_ms = now + ctx->counts_wait_ms;
 	patch_status(ctx, job, status);
 }
@@ -563,4 +567,6 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 	if (plan->has_status && !job_status_equal(&plan->status, &item->job->status) &&
 	    !is_sent(ctx, &plan->status, &item->job->status))
 		write_status(ctx, item->job, &plan->status);
+	else
+		job_turn_leave(ctx);
 }

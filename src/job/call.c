@@ -19,11 +19,16 @@ struct job_call *job_call_new(struct job_ctx *ctx, const char *object)
 	call->object = xstrdup(object);
 	list_append(&ctx->pending, &call->link);
 	ctx->calls++;
+	ctx->c->n_calls++;
 	return call;
 }
 
 static void call_free(struct job_call *call)
 {
+	struct job_controller *c = call->ctx->c;
+
+	c->n_calls--;
+	c->n_statuses -= call->has_status;
 	list_unlink(&call->link);
 	free(call->object);
 	if (call->has_status) {
@@ -31,6 +36,7 @@ static void call_free(struct job_call *call)
 		job_status_done(&call->before);
 	}
 	free(call);
+	job_turn_next(c);
 }
 
 void job_apply_cancel(struct job_ctx *ctx)

@@ -27,6 +27,7 @@ static void free_ctx(struct job_ctx *ctx)
 	job_apply_cancel(ctx);
 	job_told_free(ctx);
 	job_apply_forget(ctx);
+	list_unlink(&ctx->news);
 	free(ctx->key);
 	free(ctx->uid);
 	free(ctx->trouble);
@@ -51,6 +52,7 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 	ctx->uid = xstrdup(job->uid);
 	scope_init(&ctx->scope);
 	list_init(&ctx->pending);
+	list_init(&ctx->news);
 	map_put_borrowed(c->ctxs, str_of(ctx->key), ctx);
 	return ctx;
 }
@@ -681,6 +683,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	c->ctxs = map_new();
 	c->queue = kube_workqueue_new(&queue_opts, run, c);
 	kube_workqueue_pause(c->queue);
+	job_turn_init(c);
 	job_measure_open();
 	c->jobs = kube_store_new(&job_ops, c);
 	c->pods = kube_store_new(&pod_ops, c);
@@ -722,6 +725,7 @@ void job_controller_free(struct job_controller *c)
 	while (map_next(&it))
 		free_ctx(it.value);
 	map_free(c->ctxs);
+	job_turn_done(c);
 	kube_store_free(c->jobs);
 	kube_store_free(c->pods);
 	kube_store_free(c->files);

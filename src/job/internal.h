@@ -87,6 +87,8 @@ struct job_ctx {
 
 	unsigned calls;        /* of the present pass, not yet answered */
 	struct list pending;   /* what they belong to (apply.c) */
+	struct list news;      /* in c->news: its status waits for its turn */
+	int64_t news_since_ms; /* since when; 0: it doesn't */
 	struct err *first_err; /* of the present pass; NULL: none */
 	struct scope scope;
 };
@@ -100,6 +102,10 @@ struct job_controller {
 	struct kube_workqueue *queue;
 	struct map *ctxs; /* by key */
 	bool started;     /* everything has been read: passes run */
+
+	unsigned n_calls, n_statuses; /* of all jobs, not yet answered; how many write a status */
+	struct list news;             /* contexts whose status waits for its turn (turn.c) */
+	struct loop_timer news_timer; /* the first one's has waited long enough */
 };
 
 /* ---- apply.c ---- */
@@ -111,6 +117,17 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 void job_apply_cancel(struct job_ctx *ctx);
 /* What was remembered of statuses that were sent. */
 void job_apply_forget(struct job_ctx *ctx);
+
+/* ---- turn.c ---- */
+
+void job_turn_init(struct job_controller *c);
+void job_turn_done(struct job_controller *c);
+/* Whether the status may be written in this pass. If not, another pass comes for it. */
+bool job_turn_take(struct job_ctx *ctx, const struct job *job, const struct job_status *want);
+/* There is nothing to be written. */
+void job_turn_leave(struct job_ctx *ctx);
+/* A call has been answered: others may have their turn. */
+void job_turn_next(struct job_controller *c);
 
 /* ---- support_write.c ---- */
 

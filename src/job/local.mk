@@ -60,6 +60,7 @@ libjob_a_SOURCES = \
 	src/job/tell.c \
 	src/job/call.h \
 	src/job/call.c \
+	src/job/turn.c \
 	src/job/make.c \
 	src/job/apply.c \
 	src/job/classes.h \

@@ -75,7 +75,7 @@ static void test_measures(void)
 	begin();
 	set_kubelet("{\"startError\":\"ErrImagePull\",\"startErrorMs\":3600000}");
 	make_job("j", ",\"startDeadlineSeconds\":60");
-	ok(WITHIN(20000, N_PODS == made + 1) && N_PARTITIONS == partitions + 1, "first ones");
+	ok(WITHIN(20000, N_PODS == made + 1 && N_PARTITIONS == partitions + 1), "first ones");
 	for (int i = 0; i < 2; i++) {
 		process_end();
 		make_client();
@@ -706,6 +706,54 @@ static void test_idle(void)
 	}
 }
 
+static bool all_are(const char *status, unsigned n)
+{
+	char name[8];
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "j%u", i);
+		if (!is_job(name, status))
+			return false;
+	}
+	return true;
+}
+
+/* What only tells how far a job has come doesn't go before what brings it further. */
+static void test_turns(void)
+{
+	char name[8];
+
+	row_begin("statuses, while Pods are made");
+	begin();
+	for (unsigned i = 0; i < 16; i++) {
+		snprintf(name, sizeof(name), "j%u", i);
+		make_job(name, ",\"workersPerJobInstance\":\"4\"");
+	}
+	ok(WITHIN(20000, api_calls("create pods") == 64), "all are made");
+	ok(api_calls("patch ipujobs/status") <= 24, "%" PRId64 " statuses before the last",
+	   api_calls("patch ipujobs/status"));
+	ok(WITHIN(20000, all_are("Running", 16)), "then all are told");
+	end();
+
+	row_begin("a Pod that takes its time");
+	begin();
+	inject_api("{\"verb\":\"create\",\"resource\":\"pods\",\"count\":1,\"kind\":\"hang\"}");
+	make_job("slow", "");
+	ok(WITHIN(20000, api_calls("create pods") == 1), "is asked for");
+	make_job("other", ",\"suspend\":true");
+	ok(WITHIN(1000, is_job("other", "Suspended")), "what is more than news is told at once");
+	for (uint32_t size = 4; size <= 32; size *= 2) {
+		snprintf(name, sizeof(name), "hand%u", size);
+		if (vipu_sim_create_by_hand(sim, name, size, NULL) < 0)
+			bail_out("partitions by hand");
+	}
+	make_job("late", "");
+	ok(!WITHIN(1900, job_status("late", "lastMessage")[0]), "news of another gives way");
+	ok(WITHIN(1000, strstr(job_status("late", "lastMessage"), "waiting for 4 IPUs") != NULL),
+	   "but not for long");
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -730,5 +778,6 @@ int main(void)
 	test_crashes();
 	test_namespace();
 	test_late_ask();
+	test_turns();
 	return done_testing();
 }
