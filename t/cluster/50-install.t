@@ -3,12 +3,14 @@
 #
 # The operator as an administrator installs it: our image and our chart, by the real helm, on real nodes. One story from the
 # first installation to the last: webhooks, statistics and metrics by their Services, jobs and Pods, an upgrade and a rollback while
-# people submit jobs, removal, and a new installation that finds what was left, from a mirror.
+# people submit jobs, removal, and a new installation that finds what was left, from a mirror: a registry, from which kubelets pull
+# the image by its digest.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster::Install;
+use Cluster::Registry;
 use IpuTest;
 use JSON::PP ();
 use MIME::Base64 ();
@@ -231,9 +233,11 @@ part 'removal' => sub {
 };
 
 part 'the next installation, with nothing but the release\'s files, from a mirror, in one Deployment' => sub {
-	my $mirror = 'mirror.example.com:5000/ipu';
-	my ($digest) = map { $_->{digest} } grep { $_->{name} eq 'localhost/ipu-operator:' . $i->image->{tag} } $i->images(($c->nodes)[0]);
-	$i->rename_image("localhost/ipu-operator:" . $i->image->{tag}, "$mirror/ipu-operator\@$digest");
+	my ($host, $path) = ('mirror.example.com:5000', 'ipu/ipu-operator');
+	my $mirror = $host . '/ipu';
+	chomp(my $digest = slurp($i->image->{tar} =~ s/\.tar$/.digest/r));
+	$i->remove_image($digest); # their kubelets pull it from here on
+	my $registry = Cluster::Registry::start($c, $i->image->{tar}, $host, $path);
 	my $chart = $i->package_chart;
 	my $values = { topology => 'combined', image => { repository => 'ipu-operator', registry => 'localhost', tag => '', digest => $digest },
 		global => { imageRegistry => $mirror } };
@@ -244,6 +248,10 @@ part 'the next installation, with nothing but the release\'s files, from a mirro
 	my @pods = @{ $c->get('pods', '-n', $ns)->{items} };
 	is(scalar @pods, 1, 'one Pod has all roles');
 	is(images_of(@pods), "$mirror/ipu-operator\@$digest", '… of the image that is named by its digest');
+	is($pods[0]{status}{containerStatuses}[0]{imageID}, "$mirror/ipu-operator\@$digest", '… which runs');
+	my %pulled = map { $_ => 1 } ($registry->out // '') =~ m{^GET /v2/\Q$path\E/((?:manifests|blobs)/sha256:[0-9a-f]{64})\S* 200}mg;
+	is_deeply([ sort keys %pulled ], [ sort "manifests/$digest", map { "blobs/$_" } $i->blobs ],
+		'… and was pulled by its node: manifest, configuration and layer, each by its digest') or diag($registry->out);
 	$s->wait_job('steady', 'Completed');
 	is($s->get('pods', 'steady-pod')->{metadata}{uid}, $before->{pod}, 'the Pod still runs');
 	$s->wait_for('one partition to be left', sub { 1 == grep { $_->{size} == 8 } $s->partitions });
@@ -261,6 +269,7 @@ part 'the next installation, with nothing but the release\'s files, from a mirro
 	$s->wait_for('all IPUs to be free', sub { !$s->partitions });
 	ok(!$s->vipu->{broken}, 'no IPU was ever in two partitions');
 	is($c->get('configmap', 'ipu-operator-vipu-controllers', '-n', $ns)->{data}{'controllers.yaml'} =~ /by=hand/, 1, 'the edit is still there');
+	$registry->stop;
 };
 
 $i->down;

@@ -61,30 +61,32 @@ sub make_image ($self) {
 	return { tar => $tar, version => $version, name => 'localhost/ipu-operator', tag => $version };
 }
 
-# An archive onto all nodes; with further names for what it holds under the first one: load($tar, $name => [ others ]).
-sub load ($self, $tar, $name = undef, $others = []) {
-	for my $node ($self->{c}->nodes) {
-		$self->ctr($node, 'images', 'import', '--snapshotter', $self->snapshotter, $tar);
-		$self->ctr($node, 'images', 'tag', '--force', $name, $_) for @$others;
-	}
+# An archive onto all nodes.
+sub load ($self, $tar) {
+	$self->ctr($_, 'images', 'import', '--snapshotter', $self->snapshotter, $tar) for $self->{c}->nodes;
 	return;
 }
 
 sub snapshotter ($self) { return $self->{snapshotter} //= json_decode(slurp($self->{c}->dir . '/cluster.json'))->{snapshotter} }
 
-# What a node has: {name}, {digest}.
-sub images ($self, $node) {
-	my @lines = split /^/, $self->ctr($node, 'images', 'list');
-	return map { my @words = split; { name => $words[0], digest => $words[2] } } @lines[ 1 .. $#lines ];
-}
-
-# An image has another name from now on, and the one it had no more.
-sub rename_image ($self, $from, $to) {
+# An image of this digest is on no node any more, nor what it consists of: under its names, and by the one that containerd's CRI gives it.
+sub remove_image ($self, $digest) {
 	for my $node ($self->{c}->nodes) {
-		$self->ctr($node, 'images', 'tag', '--force', $from, $to);
-		$self->ctr($node, 'images', 'remove', $from);
+		my @names = map { my ($name, undef, $of) = split; $of eq $digest ? $name : () } split /^/, $self->ctr($node, 'images', 'list');
+		@names or die "$node has no image $digest\n";
+		$self->ctr($node, 'images', 'remove', '--sync', @names);
 	}
 	return;
+}
+
+# The digests of what the manifest of `make image` names.
+sub blobs ($self) {
+	my $dir = test_dir() . '/layout';
+	make_path($dir);
+	run_well('tar', '-C', $dir, '-xf', $self->{image}{tar});
+	my ($of) = json_decode(slurp("$dir/index.json"))->{manifests}[0]{digest} =~ /^sha256:(\w+)$/;
+	my $manifest = json_decode(slurp("$dir/blobs/sha256/$of"));
+	return map { $_->{digest} } $manifest->{config}, @{ $manifest->{layers} };
 }
 
 # containerd's own client on a node: its output.

@@ -86,6 +86,8 @@ disable = true
 snapshotter = "$snapshotter"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "$pause_image"
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "$self->{dir}/registries"
 
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = true
