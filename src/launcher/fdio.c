@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READ_BYTES    ((size_t)16 << 10)
+/* With the head of a frame, the channel and the head of a client's WebSocket frame before it that
+ * fills a TLS record, and four of them go into a pipe. */
+#define READ_BYTES    (((size_t)16 << 10) - 14)
 #define READS_A_TURN  8
 #define WRITES_A_TURN 16
 
@@ -27,7 +29,7 @@ int fdio_set_nonblocking(int fd, struct err *err)
 	return 0;
 }
 
-int fdio_open_standard(int fd, bool for_writing, int *ret_fd, struct err *err)
+int fdio_open_standard(int fd, bool for_writing, int *ret_fd, bool *ret_alone, struct err *err)
 {
 	char path[32];
 	struct stat st;
@@ -40,6 +42,7 @@ int fdio_open_standard(int fd, bool for_writing, int *ret_fd, struct err *err)
 		own = open(path,
 			   (for_writing ? O_WRONLY : O_RDONLY) | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	}
+	*ret_alone = own >= 0;
 	if (own < 0)
 		own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (own < 0)
@@ -56,8 +59,10 @@ static bool is_ready(int fd, short events)
 	return poll(&p, 1, 0) > 0;
 }
 
-static ssize_t read_some(int fd, char *p, size_t len)
+static ssize_t read_some(int fd, bool alone, char *p, size_t len)
 {
+	if (alone)
+		return read(fd, p, len);
 	ssize_t n = recv(fd, p, len, MSG_DONTWAIT);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
@@ -80,21 +85,24 @@ static void on_readable(struct loop_io *io, int revents, void *arg)
 	char bytes[READ_BYTES];
 	(void)io, (void)revents;
 	for (int i = 0; i < READS_A_TURN && in->fd >= 0 && !in->ended && in->room > 0; i++) {
-		ssize_t n = read_some(in->fd, bytes,
-				      in->room < sizeof(bytes) ? in->room : sizeof(bytes));
+		size_t len = in->room < sizeof(bytes) ? in->room : sizeof(bytes);
+		ssize_t n = read_some(in->fd, in->alone, bytes, len);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		in->ended = n <= 0;
 		if (n > 0)
 			in->room -= (size_t)n;
 		in->cb(in, (struct str){bytes, n > 0 ? (size_t)n : 0}, in->arg);
+		if (n < (ssize_t)len)
+			break; /* there is no more now */
 	}
 	update_in(in);
 }
 
-void fdio_in_init(struct fdio_in *in, struct loop *loop, int fd, fdio_in_fn *cb, void *arg)
+void fdio_in_init(struct fdio_in *in, struct loop *loop, int fd, bool alone, fdio_in_fn *cb,
+		  void *arg)
 {
-	*in = (struct fdio_in){.fd = fd, .cb = cb, .arg = arg};
+	*in = (struct fdio_in){.fd = fd, .alone = alone, .cb = cb, .arg = arg};
 	loop_io_init(&in->io, loop, fd, on_readable, in);
 }
 
@@ -115,8 +123,10 @@ void fdio_in_done(struct fdio_in *in)
 
 /* ---- writing ---- */
 
-static ssize_t write_some(int fd, const char *p, size_t len)
+static ssize_t write_some(int fd, bool alone, const char *p, size_t len)
 {
+	if (alone)
+		return write(fd, p, len);
 	ssize_t n = send(fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
@@ -143,7 +153,8 @@ static void write_queue(struct fdio_out *out)
 	size_t written = 0;
 	struct err err = ERR_INIT;
 	for (int i = 0; i < WRITES_A_TURN && out->queue.len > 0; i++) {
-		ssize_t n = write_some(out->fd, out->queue.p, out->queue.len);
+		size_t len = out->queue.len;
+		ssize_t n = write_some(out->fd, out->alone, out->queue.p, len);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -155,6 +166,9 @@ static void write_queue(struct fdio_out *out)
 		}
 		buf_consume(&out->queue, (size_t)n);
 		written += (size_t)n;
+		/* A pipe that is full; a little more would go as a message of its own. */
+		if (out->alone && (size_t)n < len)
+			break;
 	}
 	if (out->failed)
 		buf_done(&out->queue);
@@ -179,10 +193,11 @@ static void on_kicked(struct loop_work *work, void *arg)
 		write_queue(out);
 }
 
-void fdio_out_init(struct fdio_out *out, struct loop *loop, int fd, size_t limit_bytes,
+void fdio_out_init(struct fdio_out *out, struct loop *loop, int fd, bool alone, size_t limit_bytes,
 		   fdio_out_fn *cb, void *arg)
 {
-	*out = (struct fdio_out){.fd = fd, .cb = cb, .arg = arg, .queue = BUF_INIT(limit_bytes)};
+	*out = (struct fdio_out){
+		.fd = fd, .alone = alone, .cb = cb, .arg = arg, .queue = BUF_INIT(limit_bytes)};
 	loop_io_init(&out->io, loop, fd, on_writable, out);
 	loop_work_init(&out->work, loop, on_kicked, out);
 }

@@ -16,8 +16,8 @@
 #include "loop/loop.h"
 
 /* A descriptor of our own for one that was inherited: opened anew without blocking where that is
- * possible and changes nothing for others (pipes, devices), else a duplicate. */
-int fdio_open_standard(int fd, bool for_writing, int *ret_fd, struct err *err);
+ * possible and changes nothing for others (pipes, devices; then *ret_alone), else a duplicate. */
+int fdio_open_standard(int fd, bool for_writing, int *ret_fd, bool *ret_alone, struct err *err);
 /* For descriptors that nobody shares. */
 int fdio_set_nonblocking(int fd, struct err *err);
 
@@ -34,11 +34,13 @@ struct fdio_in {
 	void *arg;
 	int fd;      /* -1: ended */
 	size_t room; /* so many bytes are still wanted */
-	bool ended;
+	bool alone, ended;
 };
 
-void fdio_in_init(struct fdio_in *in, struct loop *loop, int fd, fdio_in_fn *cb, void *arg);
-/* Takes fd over. Reads only while there is room; sets how much. */
+/* Takes fd over. alone: it's no socket, doesn't block, and nobody else can change that. */
+void fdio_in_init(struct fdio_in *in, struct loop *loop, int fd, bool alone, fdio_in_fn *cb,
+		  void *arg);
+/* Reads only while there is room; sets how much. */
 void fdio_in_set_room(struct fdio_in *in, size_t bytes);
 void fdio_in_done(struct fdio_in *in); /* closes; idempotent */
 
@@ -56,11 +58,11 @@ struct fdio_out {
 	void *arg;
 	int fd;           /* -1: ended */
 	struct buf queue; /* frames may be appended to it directly, followed by fdio_out_kick */
-	bool failed, close_when_empty;
+	bool alone, failed, close_when_empty;
 };
 
-/* Takes fd over; at most limit bytes wait. */
-void fdio_out_init(struct fdio_out *out, struct loop *loop, int fd, size_t limit_bytes,
+/* Takes fd over; at most limit bytes wait. alone: as above. */
+void fdio_out_init(struct fdio_out *out, struct loop *loop, int fd, bool alone, size_t limit_bytes,
 		   fdio_out_fn *cb, void *arg);
 void fdio_out_kick(struct fdio_out *out);   /* something is in the queue */
 void fdio_out_finish(struct fdio_out *out); /* closes behind what is queued */

@@ -197,13 +197,14 @@ static int take_output(struct near *n, const struct wire_frame *f, struct err *e
 static void open_standard(struct near *n)
 {
 	int fd;
+	bool alone;
 	n->in.fd = -1;
 	for (int i = WIRE_STDOUT; i < WIRE_STREAMS; i++) {
 		/* One that was closed before us takes nothing. */
 		n->out[i].fd = -1;
-		if (fdio_open_standard(i, true, &fd, NULL) == 0)
-			fdio_out_init(&n->out[i], n->loop, fd, WIRE_WINDOW_BYTES, on_output_written,
-				      n);
+		if (fdio_open_standard(i, true, &fd, &alone, NULL) == 0)
+			fdio_out_init(&n->out[i], n->loop, fd, alone, WIRE_WINDOW_BYTES,
+				      on_output_written, n);
 		n->in_flight[i] = WIRE_WINDOW_BYTES;
 	}
 	n->credit = WIRE_WINDOW_BYTES;
@@ -212,11 +213,12 @@ static void open_standard(struct near *n)
 static void begin_input(struct near *n)
 {
 	int fd;
-	if (n->opts->no_input || fdio_open_standard(STDIN_FILENO, false, &fd, NULL) < 0) {
+	bool alone;
+	if (n->opts->no_input || fdio_open_standard(STDIN_FILENO, false, &fd, &alone, NULL) < 0) {
 		wire_put_close(remote_out(n->remote), WIRE_STDIN, NULL);
 		return;
 	}
-	fdio_in_init(&n->in, n->loop, fd, on_input, n);
+	fdio_in_init(&n->in, n->loop, fd, alone, on_input, n);
 	fdio_in_set_room(&n->in, n->credit);
 }
 

@@ -382,11 +382,11 @@ static void start(struct session *s, const struct wire_start *start)
 	}
 	set_state(s, RUNNING);
 	s->pid = child.pid;
-	fdio_out_init(&s->child_in, s->loop, child.stdio[0], WIRE_WINDOW_BYTES, on_input_written,
-		      s);
+	fdio_out_init(&s->child_in, s->loop, child.stdio[0], true, WIRE_WINDOW_BYTES,
+		      on_input_written, s);
 	for (int i = WIRE_STDOUT; i < WIRE_STREAMS; i++) {
 		s->credit[i] = WIRE_WINDOW_BYTES;
-		fdio_in_init(&s->child_out[i], s->loop, child.stdio[i], on_output, s);
+		fdio_in_init(&s->child_out[i], s->loop, child.stdio[i], true, on_output, s);
 	}
 	update_output(s);
 	wire_put_number(&s->to_near.queue, WIRE_STARTED, WIRE_STDIN, (uint32_t)child.pid, NULL);
@@ -499,8 +499,8 @@ static void on_offer(struct loop_io *io, int revents, void *arg)
 	s->heard_ms = clock_mono_ms();
 	wire_reader_done(&s->reader);
 	wire_reader_init(&s->reader);
-	fdio_in_init(&s->from_near, s->loop, fds[0], on_near, s);
-	fdio_out_init(&s->to_near, s->loop, fds[1], OUT_MAX_BYTES, on_written, s);
+	fdio_in_init(&s->from_near, s->loop, fds[0], false, on_near, s);
+	fdio_out_init(&s->to_near, s->loop, fds[1], false, OUT_MAX_BYTES, on_written, s);
 	fdio_in_set_room(&s->from_near, SIZE_MAX);
 	wire_put_hello(&s->to_near.queue, NULL);
 	wire_put_left(&s->to_near.queue, s->id, NULL);
@@ -522,11 +522,12 @@ static void on_greeting_over(struct loop_timer *timer, void *arg)
 static int open_near(struct session *s, struct err *err)
 {
 	int fds[2];
+	bool alone[2];
 	for (int i = 0; i < 2; i++)
-		if (fdio_open_standard(i, i == 1, &fds[i], err) < 0)
+		if (fdio_open_standard(i, i == 1, &fds[i], &alone[i], err) < 0)
 			return err_wrap(err, "session: the near end");
-	fdio_in_init(&s->from_near, s->loop, fds[0], on_near, s);
-	fdio_out_init(&s->to_near, s->loop, fds[1], OUT_MAX_BYTES, on_written, s);
+	fdio_in_init(&s->from_near, s->loop, fds[0], alone[0], on_near, s);
+	fdio_out_init(&s->to_near, s->loop, fds[1], alone[1], OUT_MAX_BYTES, on_written, s);
 	wire_reader_init(&s->reader);
 	return 0;
 }
