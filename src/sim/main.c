@@ -3,6 +3,7 @@
  * ipu-sim: a simulated Kubernetes and V-IPU controllers in one process, wired together here.
  * Its files appear when everything listens.
  */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #include "sim/vipu_sim.h"
 
 #define SLOW_TURN_MS    100
+#define HELD_BYTES      (8 << 20) /* of free memory; less of it isn't given back */
 #define EXIT_CANT_GO_ON 1
 #define EXIT_BAD_INPUT  2
 
@@ -444,6 +446,10 @@ static int run(const struct sim_options *o)
 	struct err err;
 	int status;
 
+	/* Connections have no room for output while there is none: with many execs it came from the
+	 * kernel and went back there with every message, a page fault for each of its pages. */
+	mallopt(M_MMAP_THRESHOLD, HELD_BYTES);
+	mallopt(M_TRIM_THRESHOLD, HELD_BYTES);
 	if (page && clock_use_page(page, &err) < 0)
 		return complain(EXIT_BAD_INPUT, &err);
 	log_init(o->verbose ? LOG_DEBUG : LOG_INFO, LOG_TEXT, STDERR_FILENO);
