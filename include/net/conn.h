@@ -15,6 +15,7 @@
 #include "net/net.h"
 #include "net/tls.h"
 
+struct buf; /* core/buf.h */
 struct net_conn;
 
 /* All may close the connection, write, stop and start reading. None is called from within a call
@@ -90,6 +91,10 @@ void net_conn_read_first(struct net_conn *conn);
  * ERR_LIMIT beyond the hard limit (then nothing was queued); ERR_UNAVAILABLE after
  * net_conn_shutdown or once the connection is dead (on_error tells the story, or has told it). */
 int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err *err);
+/* The queue itself, to append a message to without a copy in between, then net_conn_write_end, at
+ * once. It holds no more than the hard limit. NULL as net_conn_write's ERR_UNAVAILABLE. */
+struct buf *net_conn_write_begin(struct net_conn *conn, struct err *err);
+void net_conn_write_end(struct net_conn *conn);
 size_t net_conn_queued(const struct net_conn *conn);
 /* Of the bytes that were queued since the beginning, those that the socket has taken (with TLS: in
  * whole records). Right also after on_error, so that a driver can tell whether a request may have

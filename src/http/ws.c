@@ -26,7 +26,6 @@ struct ws {
 	char *protocol;
 	const struct ws_handler *handler; /* NULL at first */
 	void *arg;
-	struct buf frame; /* scratch of what is sent */
 	bool paused;
 	bool freed;
 	bool close_sent;
@@ -50,7 +49,6 @@ static void ws_reap(void *p)
 {
 	struct ws *ws = p;
 	ws_codec_done(&ws->codec);
-	buf_done(&ws->frame);
 	free(ws->protocol);
 	free(ws);
 }
@@ -102,13 +100,13 @@ static void lose(struct ws *ws, enum err_kind kind, const char *what)
 static int send_frame(struct ws *ws, enum ws_opcode opcode, const struct str *parts, size_t n,
 		      struct err *err)
 {
-	buf_clear(&ws->frame);
-	if (ws_write_frame(&ws->frame, ws->codec.role, opcode, true, parts, n, err) < 0 ||
-	    net_conn_write(ws->net, ws->frame.p, ws->frame.len, err) < 0)
+	struct buf *out = net_conn_write_begin(ws->net, err);
+
+	if (!out)
 		return -1;
-	/* One that was large isn't held by a connection that may be idle from now on. */
-	if (ws->frame.cap > DEFAULT_HIGH_BYTES)
-		buf_done(&ws->frame);
+	if (ws_write_frame(out, ws->codec.role, opcode, true, parts, n, err) < 0)
+		return err_wrap(err, "output to %s", net_conn_peer(ws->net));
+	net_conn_write_end(ws->net);
 	return 0;
 }
 
@@ -118,10 +116,10 @@ static void send_close(struct ws *ws, int code, struct str reason)
 		return;
 	ws->close_sent = true;
 	ws->pong_waits = false;
-	buf_clear(&ws->frame);
 	/* A connection that is dead tells so by itself. */
-	if (ws_write_close(&ws->frame, ws->codec.role, code, reason, NULL) == 0)
-		net_conn_write(ws->net, ws->frame.p, ws->frame.len, NULL);
+	struct buf *out = net_conn_write_begin(ws->net, NULL);
+	if (out && ws_write_close(out, ws->codec.role, code, reason, NULL) == 0)
+		net_conn_write_end(ws->net);
 }
 
 int ws_send(struct ws *ws, bool binary, const struct str *parts, size_t n_parts, struct err *err)
@@ -346,7 +344,6 @@ struct ws *ws_new(struct net_conn *net, enum ws_role role, const char *protocol,
 	ws->paused = true;
 	ws->code = WS_CODE_ABNORMAL;
 	ws_codec_init(&ws->codec, role, o->max_message_bytes);
-	buf_init(&ws->frame, o->max_output_bytes + CONTROL_ROOM);
 	loop_timer_init(&ws->timer, ws->loop, on_timer, ws);
 	loop_work_init(&ws->tell, ws->loop, on_tell, ws);
 	net_conn_read_stop(net);

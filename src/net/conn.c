@@ -252,7 +252,8 @@ static enum io_status write_some(struct net_conn *conn, size_t *ret_len, struct 
 			conn->tls_len = conn->out.len < TLS_RECORD_BYTES ? conn->out.len
 									 : TLS_RECORD_BYTES;
 		enum io_status status = tls_session_write(conn->tls, conn->out.p, conn->tls_len,
-							  ret_len, err);
+							  conn->out.len > conn->tls_len, ret_len,
+							  err);
 		if (status == IO_OK)
 			conn->tls_len = 0;
 		return status;
@@ -355,21 +356,37 @@ static void do_write(struct net_conn *conn)
 		close_if_finished(conn);
 }
 
-int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err *err)
+struct buf *net_conn_write_begin(struct net_conn *conn, struct err *err)
 {
-	if (is_done(conn) || conn->shutdown_wanted || conn->write_dead)
-		return err_set(err, ERR_UNAVAILABLE, 0, "the connection has ended");
-	bool was_empty = conn->out.len == 0;
-	if (buf_append(&conn->out, p, len, err) < 0)
-		return err_wrap(err, "output to %s", conn->peer);
+	if (is_done(conn) || conn->shutdown_wanted || conn->write_dead) {
+		err_set(err, ERR_UNAVAILABLE, 0, "the connection has ended");
+		return NULL;
+	}
+	conn->was_empty = conn->out.len == 0;
+	return &conn->out;
+}
+
+void net_conn_write_end(struct net_conn *conn)
+{
 	if (conn->out.len > conn->high_bytes)
 		conn->full = true;
-	if (was_empty && conn->out.len > 0) {
+	if (conn->was_empty && conn->out.len > 0) {
 		conn->last_write_ms = clock_mono_ms();
 		arm_timer(conn);
 	}
 	if (conn->write_wait == 0)
 		loop_work_post(&conn->write_work);
+}
+
+int net_conn_write(struct net_conn *conn, const void *p, size_t len, struct err *err)
+{
+	struct buf *out = net_conn_write_begin(conn, err);
+
+	if (!out)
+		return -1;
+	if (buf_append(out, p, len, err) < 0)
+		return err_wrap(err, "output to %s", conn->peer);
+	net_conn_write_end(conn);
 	return 0;
 }
 

@@ -46,6 +46,7 @@ struct net_conn {
 	size_t tls_len; /* what an unfinished TLS write was given; it's given the same again */
 	size_t low_bytes, high_bytes;
 	bool full;
+	bool was_empty; /* before what is being appended */
 	bool shutdown_wanted, shutdown_done;
 	int write_wait;
 	bool read_first; /* net_conn_read_first */

@@ -44,6 +44,7 @@ struct tls_session {
 	struct tls_config *config;
 	int fd;
 	int io_errno;                   /* of the last failed system call, 0: none */
+	bool more;                      /* other records follow the one that is being sent */
 	char *subject;                  /* of the peer's verified certificate, or NULL */
 	char label[NET_HOST_SIZE + 64]; /* "certificate of api.example:6443", for messages */
 	char name[NET_HOST_SIZE];       /* that the certificate must have; empty: any */
@@ -61,9 +62,10 @@ void tls_session_free(struct tls_session *s);
 enum io_status tls_session_handshake(struct tls_session *s, struct err *err);
 enum io_status tls_session_read(struct tls_session *s, void *p, size_t len, size_t *ret_len,
 				struct err *err);
-/* After IO_WANT_… the same bytes have to be given again. */
-enum io_status tls_session_write(struct tls_session *s, const void *p, size_t len, size_t *ret_len,
-				 struct err *err);
+/* After IO_WANT_… the same bytes have to be given again. more: others follow at once, so that this
+ * record needn't leave by itself. */
+enum io_status tls_session_write(struct tls_session *s, const void *p, size_t len, bool more,
+				 size_t *ret_len, struct err *err);
 enum io_status tls_session_notify_end(struct tls_session *s, struct err *err);
 
 /* mbedTLS's verify callback; arg is the session. Judges dates by core's clock, and addresses. */

@@ -44,7 +44,7 @@ static int bio_send(void *arg, const unsigned char *p, size_t len)
 {
 	struct tls_session *s = arg;
 	for (;;) {
-		ssize_t n = send(s->fd, p, len, MSG_NOSIGNAL);
+		ssize_t n = send(s->fd, p, len, MSG_NOSIGNAL | (s->more ? MSG_MORE : 0));
 		if (n >= 0)
 			return (int)n;
 		if (errno == EINTR)
@@ -258,10 +258,12 @@ enum io_status tls_session_read(struct tls_session *s, void *p, size_t len, size
 	return to_status(s, status, err);
 }
 
-enum io_status tls_session_write(struct tls_session *s, const void *p, size_t len, size_t *ret_len,
-				 struct err *err)
+enum io_status tls_session_write(struct tls_session *s, const void *p, size_t len, bool more,
+				 size_t *ret_len, struct err *err)
 {
+	s->more = more;
 	int status = mbedtls_ssl_write(&s->ssl, p, len);
+	s->more = false;
 	if (status < 0)
 		return to_status(s, status, err);
 	*ret_len = (size_t)status;
