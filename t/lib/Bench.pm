@@ -14,7 +14,7 @@ use IpuTest qw(http json_decode json_encode program program_or_skip run slurp sp
 use IpuTree qw(top_srcdir);
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(options figure row note finish noise cpu_s resident_kb tool tool_on tool_end tool_path must start_sim start_operator
+our @EXPORT_OK = qw(options figure row note finish noise children_cpu_s cpu_s resident_kb tool tool_on tool_end tool_path must start_sim start_operator
 	start_proxy wait_ready partition_request partitions kubectl delete_all job write_requests on_first on_second);
 
 STDOUT->autoflush(1);
@@ -115,6 +115,12 @@ sub cpu_s ($pid) {
 	return $ns / 1e9 if defined $ns;
 	my @f = split / /, slurp("/proc/$pid/stat") =~ s/^.*\) //sr;
 	return ($f[11] + $f[12]) / 100;
+}
+
+# Of the children that it has waited for, and theirs.
+sub children_cpu_s ($pid) {
+	my @f = split / /, slurp("/proc/$pid/stat") =~ s/^.*\) //sr;
+	return ($f[13] + $f[14]) / 100;
 }
 
 sub resident_kb ($pid) { return slurp("/proc/$pid/smaps_rollup") =~ /^Rss:\s+(\d+) kB/m ? $1 : 0 }
