@@ -43,7 +43,8 @@ int remote_status_decode(struct str text, int *ret_exit_status, struct err *err)
 	}
 	if (find_exit_code(root, ret_exit_status))
 		return 0;
-	return err_set(err, ERR_UNAVAILABLE, 0, "%s", message ? message : "the exec failed");
+	return err_set(err, ERR_UNAVAILABLE, 0, "%s",
+		       message && message[0] ? message : "the exec failed");
 }
 
 void remote_explain(struct err *err, const char *ns, const char *pod, const char *launcher)
