@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/2 sessions as client and as server: whole and in pieces the same events; and a driver that
- * answers, pings and says goodbye between the pieces.
+ * answers, pings and says goodbye between the pieces; what doesn't end is given up.
  * Input: S (server), C (client, with two requests on their way) or P (the same, its responses read
  * in pieces), in lower case with small limits; a byte that chooses the pieces; the peer's bytes.
  */
@@ -100,7 +100,7 @@ static void take_events(struct h2_session *s, enum h2_role role, struct buf *out
 		over_limit |= ev.code == H2_ENHANCE_YOUR_CALM && !ev.by_peer;
 		fuzz_add(out, "\n%d %d %u %d %d %s", ev.type, ev.stream, ev.code, ev.by_peer,
 			 ev.last_stream, ev.text);
-		if (ev.type != H2_EVENT_MESSAGE)
+		if (ev.type != H2_EVENT_MESSAGE && ev.type != H2_EVENT_LATE)
 			continue;
 		const struct h2_message *m = h2_session_message(s, ev.stream);
 		if (!m)
@@ -109,6 +109,20 @@ static void take_events(struct h2_session *s, enum h2_role role, struct buf *out
 		CLEANUP_FREE char *copy = str_dup(m->body);
 		answer(s, role, ev.stream, (struct str){copy, m->body.len});
 	}
+}
+
+/* What has begun and doesn't go on is given up, head or body; nothing is left to wait for. */
+static void wait_for_late(struct h2_session *s, enum h2_role role, struct buf *out)
+{
+	int64_t due_ms = h2_session_due_ms(s);
+
+	MUST(h2_session_unfinished(s) == 0 || due_ms <= clock_mono_ms() + 30000);
+	clock_advance(30000);
+	h2_session_expire(s);
+	MUST(h2_session_unfinished(s) == 0 && h2_session_due_ms(s) == INT64_MAX);
+	take_events(s, role, out);
+	drain_output(s);
+	take_events(s, role, out);
 }
 
 /* lively: the driver does its part after each piece; else only at the end. */
@@ -150,6 +164,8 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 	take_events(s, role, &out);
 	drain_output(s);
 	take_events(s, role, &out);
+	if (fine)
+		wait_for_late(s, role, &out);
 	MUST(h2_session_reason(s));
 	h2_session_is_over(s);
 	h2_session_room(s);

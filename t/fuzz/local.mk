@@ -17,11 +17,11 @@ libfuzz_json_fy_a_SOURCES = $(libjson_fy_a_SOURCES) t/fuzz/json_text.c t/fuzz/js
 	t/fuzz/json_fy_names.h t/fuzz/fuzz.h
 libfuzz_json_fy_a_CPPFLAGS = -include t/fuzz/json_fy_names.h $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 
-fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/admission_review_fuzz t/fuzz/base64_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/ctl_rdma_fuzz t/fuzz/exec_credential_fuzz \
+fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/admission_review_fuzz t/fuzz/base64_fuzz t/fuzz/cert_pair_fuzz t/fuzz/clock_fuzz t/fuzz/config_fuzz t/fuzz/ctl_rdma_fuzz t/fuzz/exec_credential_fuzz \
 	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
-	t/fuzz/json_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz \
-	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/node_extender_fuzz \
+	t/fuzz/json_fuzz t/fuzz/kube_proxy_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz t/fuzz/kube_warning_fuzz \
+	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_status_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/node_extender_fuzz \
 	t/fuzz/node_host_fuzz t/fuzz/node_netlink_fuzz t/fuzz/node_rdma_fuzz t/fuzz/node_uevent_fuzz \
 	t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
@@ -37,6 +37,9 @@ t_fuzz_admission_review_fuzz_SOURCES = t/fuzz/admission_review_fuzz.c t/fuzz/fuz
 t_fuzz_admission_review_fuzz_LDADD = $(fuzz_main) libadmission.a libpod.a $(sim_ldadd)
 t_fuzz_base64_fuzz_SOURCES = t/fuzz/base64_fuzz.c t/fuzz/fuzz.h
 t_fuzz_base64_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_cert_pair_fuzz_SOURCES = t/fuzz/cert_pair_fuzz.c t/fuzz/fuzz.h
+t_fuzz_cert_pair_fuzz_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_fuzz_cert_pair_fuzz_LDADD = $(fuzz_main) libcert.a $(kube_ldadd)
 t_fuzz_clock_fuzz_SOURCES = t/fuzz/clock_fuzz.c t/fuzz/fuzz.h
 t_fuzz_clock_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
 t_fuzz_daemon_sockets_fuzz_SOURCES = t/fuzz/daemon_sockets_fuzz.c t/fuzz/fuzz.h
@@ -71,12 +74,18 @@ t_fuzz_job_pod_fuzz_SOURCES = t/fuzz/job_pod_fuzz.c t/fuzz/fuzz.h
 t_fuzz_job_pod_fuzz_LDADD = $(fuzz_main) $(job_ldadd)
 t_fuzz_json_fuzz_SOURCES = t/fuzz/json_fuzz.c t/fuzz/fuzz.h t/fuzz/json_text.c t/fuzz/json_text.h
 t_fuzz_json_fuzz_LDADD = $(fuzz_main) libfuzz-json-fy.a $(core_ldadd)
+t_fuzz_kube_proxy_fuzz_SOURCES = t/fuzz/kube_proxy_fuzz.c t/fuzz/fuzz.h
+t_fuzz_kube_proxy_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_kube_warning_fuzz_SOURCES = t/fuzz/kube_warning_fuzz.c t/fuzz/fuzz.h
+t_fuzz_kube_warning_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_kube_split_fuzz_SOURCES = t/fuzz/kube_split_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kube_split_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_kube_status_fuzz_SOURCES = t/fuzz/kube_status_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kube_status_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_kubeconfig_fuzz_SOURCES = t/fuzz/kubeconfig_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kubeconfig_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
+t_fuzz_launcher_status_fuzz_SOURCES = t/fuzz/launcher_status_fuzz.c t/fuzz/fuzz.h
+t_fuzz_launcher_status_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_launcher_wire_fuzz_SOURCES = t/fuzz/launcher_wire_fuzz.c t/fuzz/fuzz.h
 t_fuzz_launcher_wire_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_net_address_fuzz_SOURCES = t/fuzz/net_address_fuzz.c t/fuzz/fuzz.h
