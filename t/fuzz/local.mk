@@ -27,7 +27,8 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/proxy_ask_fuzz \
 	t/fuzz/sim_patch_fuzz t/fuzz/sim_selector_fuzz t/fuzz/trace_fuzz t/fuzz/vipu_address_fuzz \
 	t/fuzz/vipu_codec_fuzz t/fuzz/ws_codec_fuzz t/fuzz/yaml_fuzz \
-	t/fuzz/daemon_sockets_fuzz t/fuzz/metrics_accept_fuzz t/fuzz/partition_policy_fuzz t/fuzz/proxy_resume_fuzz t/fuzz/sim_target_fuzz
+	t/fuzz/daemon_sockets_fuzz t/fuzz/metrics_accept_fuzz t/fuzz/partition_policy_fuzz t/fuzz/proxy_resume_fuzz t/fuzz/sim_target_fuzz \
+	t/fuzz/launcher_words_fuzz t/fuzz/partition_list_fuzz t/fuzz/sim_token_fuzz t/fuzz/watched_fuzz
 check_PROGRAMS += $(fuzz_programs)
 t_fuzz_admission_job_fuzz_SOURCES = t/fuzz/admission_job_fuzz.c t/fuzz/fuzz.h
 t_fuzz_admission_job_fuzz_LDADD = $(fuzz_main) $(admission_ldadd)
@@ -46,10 +47,14 @@ t_fuzz_daemon_sockets_fuzz_SOURCES = t/fuzz/daemon_sockets_fuzz.c t/fuzz/fuzz.h
 t_fuzz_daemon_sockets_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
 t_fuzz_metrics_accept_fuzz_SOURCES = t/fuzz/metrics_accept_fuzz.c t/fuzz/fuzz.h
 t_fuzz_metrics_accept_fuzz_LDADD = $(fuzz_main) $(core_ldadd)
+t_fuzz_partition_list_fuzz_SOURCES = t/fuzz/partition_list_fuzz.c t/fuzz/fuzz.h
+t_fuzz_partition_list_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
 t_fuzz_partition_policy_fuzz_SOURCES = t/fuzz/partition_policy_fuzz.c t/fuzz/fuzz.h
 t_fuzz_partition_policy_fuzz_LDADD = $(fuzz_main) $(partition_ldadd)
 t_fuzz_proxy_resume_fuzz_SOURCES = t/fuzz/proxy_resume_fuzz.c t/fuzz/fuzz.h
 t_fuzz_proxy_resume_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
+t_fuzz_sim_token_fuzz_SOURCES = t/fuzz/sim_token_fuzz.c t/fuzz/fuzz.h
+t_fuzz_sim_token_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
 t_fuzz_sim_target_fuzz_SOURCES = t/fuzz/sim_target_fuzz.c t/fuzz/fuzz.h
 t_fuzz_sim_target_fuzz_LDADD = $(fuzz_main) $(sim_ldadd)
 t_fuzz_config_fuzz_SOURCES = t/fuzz/config_fuzz.c t/fuzz/fuzz.h
@@ -86,6 +91,8 @@ t_fuzz_kubeconfig_fuzz_SOURCES = t/fuzz/kubeconfig_fuzz.c t/fuzz/fuzz.h
 t_fuzz_kubeconfig_fuzz_LDADD = $(fuzz_main) $(kube_ldadd)
 t_fuzz_launcher_status_fuzz_SOURCES = t/fuzz/launcher_status_fuzz.c t/fuzz/fuzz.h
 t_fuzz_launcher_status_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
+t_fuzz_launcher_words_fuzz_SOURCES = t/fuzz/launcher_words_fuzz.c t/fuzz/fuzz.h
+t_fuzz_launcher_words_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_launcher_wire_fuzz_SOURCES = t/fuzz/launcher_wire_fuzz.c t/fuzz/fuzz.h
 t_fuzz_launcher_wire_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_net_address_fuzz_SOURCES = t/fuzz/net_address_fuzz.c t/fuzz/fuzz.h
@@ -116,6 +123,8 @@ t_fuzz_vipu_address_fuzz_SOURCES = t/fuzz/vipu_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_address_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
 t_fuzz_vipu_codec_fuzz_SOURCES = t/fuzz/vipu_codec_fuzz.c t/fuzz/fuzz.h
 t_fuzz_vipu_codec_fuzz_LDADD = $(fuzz_main) $(vipu_ldadd)
+t_fuzz_watched_fuzz_SOURCES = t/fuzz/watched_fuzz.c t/fuzz/fuzz.h
+t_fuzz_watched_fuzz_LDADD = $(fuzz_main) $(daemon_ldadd)
 t_fuzz_ws_codec_fuzz_SOURCES = t/fuzz/ws_codec_fuzz.c t/fuzz/fuzz.h
 t_fuzz_ws_codec_fuzz_LDADD = $(fuzz_main) $(http_ldadd)
 t_fuzz_yaml_fuzz_SOURCES = t/fuzz/yaml_fuzz.c t/fuzz/json_text.c t/fuzz/json_text.h t/fuzz/fuzz.h
