@@ -1,0 +1,55 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+#
+# What reads bytes, text or objects that others wrote is called by a fuzz target, or it's said here
+# why not. By names: a function that a header declares and that parses, decodes, loads or peeks. See
+# doc/design/fuzzing.md.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IpuTree qw(tree_files file_text);
+use Test::More;
+
+my %answered = (
+	ctl_options_parse => 'the command line of who starts the program',
+	ctl_settings_load => 'a file whose text is yaml and config',
+	job_decode_spec => 'a part of job_decode',
+	json_parse_secret => 'json_parse, wiped afterwards',
+	kube_config_load_in_cluster => 'files of a token and an authority, whole',
+	kube_kubeconfig_load => 'what kube_config_load has of files, in kubeconfig',
+	kube_parse => 'json_parse with a name in its errors',
+	options_parse => 'the command line of who starts the program',
+	partition_ask_decode_member => 'a part of what partition_entry, partition_list and proxy_ask read',
+	partition_entry_loaded => 'an entry that has been read',
+	partition_phase_parse => 'a word of partition_entry_decode',
+	partition_why_parse => 'a word of partition_wait_decode',
+	sim_options_parse => 'the command line of who starts the program',
+	sim_parse_body => 'json_parse, and the TokenRequest of sim_token',
+	sim_schema_load => "the project's own CustomResourceDefinition",
+	vipu_gw_routing_parse => 'a word of job_decode',
+	vipu_routing_parse => 'a word of job_decode',
+	vipu_sync_parse => 'a word of job_decode',
+	yaml_impl_load => 'yaml_parse behind its face',
+	yaml_load => 'yaml_parse of a file',
+);
+
+my $targets = join '', map { file_text($_) } tree_files(qr{_fuzz\.c$}, 't/fuzz');
+$targets =~ s/\bTRY\((\w+),/$1_decode(/g; # watched_fuzz.c
+my %declared;
+for my $header (tree_files(qr{\.h$}, 'include', 'src')) {
+	my $text = file_text($header) =~ s{/\*.*?\*/}{}gsr;
+	$declared{$1} //= $header while $text =~ /\b([a-z][a-z0-9_]*_(?:parse|decode|load|peek)[a-z0-9_]*)\(/g;
+}
+cmp_ok(scalar keys %declared, '>', 50, 'found what reads');
+for my $name (sort keys %declared) {
+	my $is_fuzzed = $targets =~ /\b\Q$name\E\b/;
+	next if $is_fuzzed && !$answered{$name};
+	ok(!$is_fuzzed, "$name is fuzzed: its answer can go") if $answered{$name};
+	ok($answered{$name}, "$name ($declared{$name}) is called by a target in t/fuzz, or answered here") if !$is_fuzzed;
+}
+is(join(' ', grep { !$declared{$_} } sort keys %answered), '', 'no answer for what is gone');
+
+done_testing();
