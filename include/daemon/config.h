@@ -114,6 +114,5 @@ struct config_changes {
 /* What a running process can take on goes from fresh into running, and comes back in exchange:
  * fresh is to be released when nobody has the old strings any more. */
 void config_take_on(struct config *running, struct config *fresh, struct config_changes *ret);
-bool config_is_taken_on(const char *name); /* by a running process */
 
 #endif

@@ -80,11 +80,10 @@ struct kube_watch_status {
 	uint64_t lists, bad;
 };
 
-/* Endless: ends by op_cancel(kube_watch_op(w)) or with its scope; memory by the loop's reaper. */
+/* Endless: ends by kube_watch_cancel or with its scope; memory by the loop's reaper. */
 struct kube_watch *kube_watch_start(struct kube_client *client, const struct kube_watch_opts *opts,
 				    const struct kube_watch_ops *ops, void *arg,
 				    struct scope *scope);
-struct op *kube_watch_op(struct kube_watch *watch);
 void kube_watch_cancel(struct kube_watch *watch); /* NULL is fine; otherwise as op_cancel */
 
 void kube_watch_status(const struct kube_watch *watch, struct kube_watch_status *ret);

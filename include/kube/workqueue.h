@@ -46,9 +46,6 @@ void kube_workqueue_free(struct kube_workqueue *q);
 void kube_workqueue_add(struct kube_workqueue *q, struct str key);
 /* A look in so long, unless an earlier one is due: the earliest wins. */
 void kube_workqueue_add_after(struct kube_workqueue *q, struct str key, int64_t delay_ms);
-/* A look when the failures' back-off has passed, at once where there were none: for news that
- * mustn't cut a back-off short (a status that we wrote ourselves). */
-void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key);
 
 /* The run of key has ended. err NULL: well, the failures are forgotten. Else it comes again after
  * its back-off (or after err.retry_after_ms, if that's longer). Returns the delay, 0 when well. */
@@ -57,9 +54,6 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 /* A run got on: one of several calls that it waits for has ended. Without it, a run that makes its
  * calls one after the other would look stuck (loop/pulse.h). */
 void kube_workqueue_step(struct kube_workqueue *q);
-
-/* The key is gone for good: forgets waits and failures. A run of it may still be going on. */
-void kube_workqueue_forget(struct kube_workqueue *q, struct str key);
 
 unsigned kube_workqueue_failures(const struct kube_workqueue *q, struct str key);
 size_t kube_workqueue_depth(const struct kube_workqueue *q); /* ready, not running */

@@ -131,7 +131,6 @@ const char *net_conn_tls_version(const struct net_conn *conn);  /* "TLSv1.3"; NU
 const char *net_conn_alpn(const struct net_conn *conn);         /* what was agreed on, or NULL */
 const char *net_conn_peer_subject(const struct net_conn *conn); /* "O=x, CN=y" of a verified
 								 * certificate, or NULL */
-struct net *net_conn_net(const struct net_conn *conn);
 struct loop *net_conn_loop(const struct net_conn *conn);
 int net_conn_fd(const struct net_conn *conn); /* for socket options */
 

@@ -120,6 +120,4 @@ void schedule_decide(struct schedule *s, const struct schedule_ask *ask,
 unsigned schedule_reserved(const struct schedule *s, size_t controller);
 unsigned schedule_count(const struct schedule *s, size_t controller, uint32_t size);
 
-const char *schedule_verdict_name(enum schedule_verdict verdict);
-
 #endif

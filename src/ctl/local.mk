@@ -45,7 +45,6 @@ libctl_a_SOURCES = \
 	src/ctl/tar.c \
 	src/ctl/term.h \
 	src/ctl/term.c \
-	src/ctl/top.h \
 	src/ctl/top.c \
 	src/ctl/ui.h \
 	src/ctl/ui.c \

@@ -19,7 +19,7 @@
 #define WIDTH    100 /* of what to do */
 #define INDENT   6
 
-void ctl_rdma_question_of(const struct ctl_options *o, struct ctl_rdma_question *ret)
+static void question_of(const struct ctl_options *o, struct ctl_rdma_question *ret)
 {
 	static char host[256];
 
@@ -203,7 +203,7 @@ static void check_cluster(const struct ctl_options *o, struct ctl_rdma *r, struc
 	const struct json *left;
 	struct ctl_rdma_question q;
 
-	ctl_rdma_question_of(o, &q);
+	question_of(o, &q);
 	if (!r->link) {
 		ctl_rdma_judge_cluster(NULL, r->local, &q, f);
 		return;

@@ -53,7 +53,6 @@ struct ctl_rdma_question {
 	const char *ns;       /* where jobs run */
 	const char *resource; /* NULL: any "rdma/…" */
 };
-void ctl_rdma_question_of(const struct ctl_options *o, struct ctl_rdma_question *ret);
 
 extern const struct node_rule ctl_rdma_cluster_rules[], ctl_rdma_pod_rules[];
 
@@ -96,7 +95,6 @@ struct ctl_rdma_address {
 };
 struct ifaddrs;
 bool ctl_rdma_address_of(const struct ifaddrs *a, struct ctl_rdma_address *ret);
-int64_t ctl_rdma_mtu(const char *link); /* in bytes; 0: unknown */
 /* The lines of /proc/net/route (IPv4) or of /proc/net/ipv6_route, added to routes; those that don't
  * read as such are left out. */
 void ctl_rdma_read_routes(struct str text, bool v6, struct jmut_doc *doc, struct jmut *routes);

@@ -170,7 +170,7 @@ static void add_routes(struct jmut_doc *doc, struct jmut *root)
 	jmut_set(doc, root, "routes", routes);
 }
 
-int64_t ctl_rdma_mtu(const char *link)
+static int64_t mtu_of(const char *link)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {0};
@@ -244,7 +244,7 @@ static struct jmut *find_interface(struct jmut_doc *doc, struct jmut *all, const
 	jmut_set_str(doc, new, "name", a->ifa_name);
 	jmut_set_bool(doc, new, "up",
 		      (a->ifa_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING));
-	jmut_set_int(doc, new, "mtu", ctl_rdma_mtu(a->ifa_name));
+	jmut_set_int(doc, new, "mtu", mtu_of(a->ifa_name));
 	jmut_set(doc, new, "addresses", jmut_array(doc));
 	jmut_push(doc, all, new);
 	return new;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * top: once where nobody watches, else again and again over the whole terminal until q.
+ * top: who has IPUs, and for how long, as sums over what the proxy answers; once where nobody
+ * watches, else again and again over the whole terminal until q.
  */
-#include "ctl/top.h"
+#include "ctl/commands.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +19,6 @@
 #include "core/clock.h"
 #include "core/map.h"
 #include "core/yaml.h"
-#include "ctl/commands.h"
 #include "ctl/table.h"
 #include "ctl/term.h"
 #include "ctl/views.h"
@@ -134,9 +134,11 @@ static void sums_done(struct sums *s)
 	map_free(s->known);
 }
 
-struct jmut *ctl_top_sum(struct jmut_doc *doc, const struct json *capacity,
-			 const struct json *partitions, const struct json *queue, const char *ns,
-			 int64_t now_ms)
+/* {total, controllers, namespaces, jobs}: namespaces and jobs by IPUs, then by time held, the most
+ * first; of jobs their partitions together. ns: only that one's; NULL: all. In doc. */
+static struct jmut *sum_up(struct jmut_doc *doc, const struct json *capacity,
+			   const struct json *partitions, const struct json *queue, const char *ns,
+			   int64_t now_ms)
 {
 	struct sums jobs = {.known = map_new()}, spaces = {.known = map_new()};
 	struct json_iter it = json_iter(json_get(partitions, "items"));
@@ -242,8 +244,8 @@ static int look(struct ctl_link *link, const struct ctl_options *o, struct jmut_
 	    ctl_link_ask(link, "/partitions", STR_NULL, &partitions, err) < 0 ||
 	    ctl_link_ask(link, "/queue", STR_NULL, &queue, err) < 0)
 		return -1;
-	*ret = ctl_top_sum(doc, json_root(capacity), json_root(partitions), json_root(queue),
-			   o->job_ns, clock_wall_ms());
+	*ret = sum_up(doc, json_root(capacity), json_root(partitions), json_root(queue), o->job_ns,
+		      clock_wall_ms());
 	return 0;
 }
 

@@ -41,7 +41,7 @@ static const char *const taken_on[] = {
 	"stopSeconds",
 };
 
-bool config_is_taken_on(const char *name)
+static bool is_taken_on(const char *name)
 {
 	for (size_t i = 0; i < sizeof(taken_on) / sizeof(taken_on[0]); i++) {
 		size_t len = strlen(taken_on[i]);
@@ -140,7 +140,7 @@ void config_take_on(struct config *running, struct config *fresh, struct config_
 	*ret = (struct config_changes){0};
 	for (size_t i = 0; i < config_n_keys; i++) {
 		const struct key *key = &config_keys[i];
-		bool now = config_is_taken_on(key->name);
+		bool now = is_taken_on(key->name);
 
 		if (same_value(running, fresh, key))
 			continue;

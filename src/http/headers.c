@@ -97,12 +97,6 @@ int http_headers_addz(struct http_headers *h, const char *name, const char *valu
 	return http_headers_add(h, str_of(name), str_of(value), err);
 }
 
-int http_headers_default(struct http_headers *h, const char *name, const char *value,
-			 struct err *err)
-{
-	return http_headers_has(h, name) ? 0 : http_headers_addz(h, name, value, err);
-}
-
 struct http_header http_headers_at(const struct http_headers *h, size_t i)
 {
 	const struct http_header_pos *pos = &h->pos[i];

@@ -15,7 +15,6 @@
 const struct kube_resource KUBE_PODS = {"", "v1", "pods", "Pod", true};
 const struct kube_resource KUBE_CONFIGMAPS = {"", "v1", "configmaps", "ConfigMap", true};
 const struct kube_resource KUBE_SECRETS = {"", "v1", "secrets", "Secret", true};
-const struct kube_resource KUBE_SERVICES = {"", "v1", "services", "Service", true};
 const struct kube_resource KUBE_NODES = {"", "v1", "nodes", "Node", false};
 const struct kube_resource KUBE_NAMESPACES = {"", "v1", "namespaces", "Namespace", false};
 const struct kube_resource KUBE_PRIORITYCLASSES = {"scheduling.k8s.io", "v1", "priorityclasses",

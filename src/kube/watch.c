@@ -629,11 +629,6 @@ struct kube_watch *kube_watch_start(struct kube_client *client, const struct kub
 	return w;
 }
 
-struct op *kube_watch_op(struct kube_watch *w)
-{
-	return &w->op;
-}
-
 void kube_watch_cancel(struct kube_watch *w)
 {
 	if (w)

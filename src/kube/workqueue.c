@@ -27,9 +27,7 @@ struct item {
 	int64_t ready_us; /* since then it waits for its run */
 	int64_t began_us; /* of the run */
 	bool ready, running;
-	bool again;        /* news came while it ran */
-	bool again_polite; /* the same, but a back-off goes first */
-	bool forgotten;    /* free it when its run has ended */
+	bool again; /* news came while it ran */
 	char key[];
 };
 
@@ -158,7 +156,6 @@ static void make_ready(struct item *it)
 {
 	struct kube_workqueue *q = it->q;
 	loop_timer_stop(&it->timer);
-	it->forgotten = false;
 	if (it->running) {
 		it->again = true;
 		return;
@@ -242,12 +239,8 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	it->running = false;
 	q->n_running--;
 	kick(q); /* a place for others */
-	bool again = it->again, polite = it->again_polite;
-	it->again = it->again_polite = false;
-	if (it->forgotten && !again && !polite) {
-		item_drop(it);
-		return 0;
-	}
+	bool again = it->again;
+	it->again = false;
 	if (err) {
 		delay = backoff_next_ms(&it->backoff, err);
 		if (!loop_timer_active(&it->timer) || it->timer.at_ms > clock_mono_ms() + delay)
@@ -255,7 +248,7 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	} else {
 		backoff_reset(&it->backoff);
 	}
-	if (again || (polite && !err))
+	if (again)
 		make_ready(it);
 	else if (!loop_timer_active(&it->timer))
 		item_drop(it);
@@ -282,35 +275,8 @@ void kube_workqueue_add_after(struct kube_workqueue *q, struct str key, int64_t 
 		make_ready(it);
 		return;
 	}
-	it->forgotten = false;
 	if (!it->ready && (!loop_timer_active(&it->timer) || it->timer.at_ms > at_ms))
 		loop_timer_start_at(&it->timer, at_ms);
-}
-
-void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key)
-{
-	struct item *it = item_get(q, key);
-	if (it->running) {
-		it->forgotten = false;
-		it->again_polite = true;
-	} else if (it->backoff.tries == 0 || !loop_timer_active(&it->timer)) {
-		make_ready(it);
-	}
-}
-
-void kube_workqueue_forget(struct kube_workqueue *q, struct str key)
-{
-	struct item *it = map_get(q->items, key);
-	if (!it)
-		return;
-	if (!it->running) {
-		item_drop(it);
-		return;
-	}
-	loop_timer_stop(&it->timer);
-	backoff_reset(&it->backoff);
-	it->again = it->again_polite = false;
-	it->forgotten = true;
 }
 
 /* ---- looking ---- */

@@ -681,11 +681,6 @@ const char *net_conn_peer_subject(const struct net_conn *conn)
 	return conn->tls ? conn->tls->subject : NULL;
 }
 
-struct net *net_conn_net(const struct net_conn *conn)
-{
-	return conn->net;
-}
-
 struct loop *net_conn_loop(const struct net_conn *conn)
 {
 	return conn->net->loop;

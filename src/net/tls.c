@@ -52,7 +52,8 @@ static const uint16_t groups[] = {
 	MBEDTLS_SSL_IANA_TLS_GROUP_FFDHE8192, MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
 };
 
-int tls_rng(void *arg, unsigned char *p, size_t len)
+/* core's randomness, for mbedTLS. */
+static int rng(void *arg, unsigned char *p, size_t len)
 {
 	(void)arg;
 	rand_bytes(p, len);
@@ -134,13 +135,13 @@ static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_
 	if (parse_certs(&c->cert, cert_pem, "certificate", err) < 0)
 		return -1;
 	char *z = str_dup(key_pem);
-	int ret = mbedtls_pk_parse_key(&c->key, (unsigned char *)z, key_pem.len + 1, NULL, 0,
-				       tls_rng, NULL);
+	int ret = mbedtls_pk_parse_key(&c->key, (unsigned char *)z, key_pem.len + 1, NULL, 0, rng,
+				       NULL);
 	str_wipe(z, key_pem.len);
 	free(z);
 	if (ret != 0)
 		return set_mbedtls_err(err, ret, "private key");
-	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, tls_rng, NULL) != 0)
+	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, rng, NULL) != 0)
 		return err_set(err, ERR_INVALID, 0,
 			       "the private key doesn't belong to the certificate");
 	ret = mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
@@ -216,7 +217,7 @@ static int set_defaults(struct tls_config *c, const char *const *alpn, struct er
 		MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT);
 	if (ret != 0)
 		return set_mbedtls_err(err, ret, "TLS settings");
-	mbedtls_ssl_conf_rng(&c->ssl, tls_rng, NULL);
+	mbedtls_ssl_conf_rng(&c->ssl, rng, NULL);
 	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
 	mbedtls_ssl_conf_max_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_3);
 	mbedtls_ssl_conf_sig_algs(&c->ssl, sig_algs);

@@ -77,7 +77,4 @@ bool tls_verify_after(struct tls_session *s, uint32_t flags);
  * it's told as tls_verify_cb tells its findings. */
 bool tls_verify_client_name(struct tls_session *s, const mbedtls_x509_crt *crt);
 
-/* core's randomness, for mbedTLS. */
-int tls_rng(void *arg, unsigned char *p, size_t len);
-
 #endif

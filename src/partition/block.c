@@ -4,7 +4,8 @@
  */
 #include "partition/block.h"
 
-uint64_t block_starts(uint64_t set, unsigned level)
+/* Bits at which an aligned block of the level begins that lies wholly in set; level up to 6. */
+static uint64_t block_starts(uint64_t set, unsigned level)
 {
 	static const uint64_t aligned[] = {
 		UINT64_C(0xffffffffffffffff), UINT64_C(0x5555555555555555),

@@ -19,8 +19,6 @@ struct block {
 	uint32_t hole; /* IPUs of the free block that it was found in */
 };
 
-/* Bits at which an aligned block of the level begins that lies wholly in set; level up to 6. */
-uint64_t block_starts(uint64_t set, unsigned level);
 uint64_t block_mask_at(unsigned level, unsigned at);
 
 /* Free blocks, none overlapping another. */

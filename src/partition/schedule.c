@@ -649,16 +649,3 @@ unsigned schedule_count(const struct schedule *s, size_t controller, uint32_t si
 	pending = count_pending(pod, k);
 	return n > pending ? n - pending : 0;
 }
-
-const char *schedule_verdict_name(enum schedule_verdict verdict)
-{
-	static const char *const names[] = {
-		[SCHEDULE_SERVE] = "serve",     [SCHEDULE_LOOK] = "look",
-		[SCHEDULE_BUSY] = "busy",       [SCHEDULE_NO_ROOM] = "no room",
-		[SCHEDULE_QUEUED] = "queued",   [SCHEDULE_TOO_LARGE] = "too large",
-		[SCHEDULE_NOBODY] = "nobody",   [SCHEDULE_QUOTA] = "quota",
-		[SCHEDULE_NO_NODE] = "no node",
-	};
-
-	return names[verdict];
-}

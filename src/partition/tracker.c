@@ -46,7 +46,7 @@ void text_unref(struct text *x)
 		free(x);
 }
 
-void text_set(struct text **to, struct text *x)
+static void text_set(struct text **to, struct text *x)
 {
 	struct text *old = *to;
 

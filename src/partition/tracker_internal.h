@@ -35,7 +35,6 @@ struct text {
 struct text *text_new(struct str s);
 struct text *text_ref(struct text *x); /* NULL is fine, here and below */
 void text_unref(struct text *x);
-void text_set(struct text **to, struct text *x); /* takes a reference of its own */
 bool text_same(const struct text *a, const struct text *b);
 static inline struct str text_str(const struct text *x)
 {

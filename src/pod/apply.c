@@ -68,7 +68,8 @@ static void start(struct pod_ctx *ctx, const struct kube_request *req, kube_call
 
 /* ---- refusals ---- */
 
-void pod_hold_back(struct pod_ctx *ctx, const char *event, const char *message)
+/* It's tried again later, since that was refused. */
+static void hold_back(struct pod_ctx *ctx, const char *event, const char *message)
 {
 	int64_t wait_ms = (int64_t)HOLD_BACK_MS << ctx->refusals;
 
@@ -182,7 +183,7 @@ static void on_opened(void *arg, const struct err *err, const struct kube_respon
 	} else if (is_refusal(err)) {
 		snprintf(z, sizeof(z), "the API server doesn't let the Pod be opened: %.220s",
 			 err->msg);
-		pod_hold_back(ctx, "PodRefused", z);
+		hold_back(ctx, "PodRefused", z);
 	}
 	call_end(call, err);
 }
@@ -212,7 +213,7 @@ static void on_limited(void *arg, const struct err *err, const struct kube_respo
 			 "the API server doesn't let the Pod have its namespace's time: %.220s",
 			 err->msg);
 		pod_tell(ctx, KUBE_EVENT_WARNING, "PodRefused", "%s", z);
-		pod_hold_back(ctx, "PodRefused", z);
+		hold_back(ctx, "PodRefused", z);
 	}
 	call_end(call, err);
 }
@@ -241,7 +242,7 @@ static void on_files_found(void *arg, const struct err *err, const struct kube_r
 			 "ConfigMap %.*s exists and isn't this Pod's: remove it, or make the Pod "
 			 "anew",
 			 STR_ARG(kube_name(response->json)));
-		pod_hold_back(ctx, "NameConflict", z);
+		hold_back(ctx, "NameConflict", z);
 	}
 	if (err && err->kind == ERR_NOT_FOUND) {
 		err = NULL; /* gone meanwhile: it's written again */
@@ -280,7 +281,7 @@ static void on_files_written(void *arg, const struct err *err, const struct kube
 			 "its ConfigMap with the IPUoF configuration isn't taken by the API "
 			 "server: %.200s",
 			 err->msg);
-		pod_hold_back(ctx, "ConfigMapRefused", z);
+		hold_back(ctx, "ConfigMapRefused", z);
 	}
 	call_end(call, err);
 }
@@ -416,7 +417,7 @@ void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan
 		limit(ctx, pod, part);
 		break;
 	case POD_HOLD_BACK:
-		pod_hold_back(ctx, plan->event, plan->message);
+		hold_back(ctx, plan->event, plan->message);
 		break;
 	case POD_NOTHING:
 		break;

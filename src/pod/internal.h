@@ -60,8 +60,6 @@ struct pod_controller {
 /* Starts what the plan says; ctx->calls counts what is under way. */
 void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan *plan,
 	       const struct partition_status *part, const struct pod_files *files);
-/* It's tried again later, since that was refused. */
-void pod_hold_back(struct pod_ctx *ctx, const char *event, const char *message);
 /* Asks the API server whether the Pod is still there, and releases what is asked for it if not. */
 void pod_look_for_owner(struct pod_ctx *ctx);
 /* Gives up the calls that are under way. */

@@ -94,8 +94,6 @@ void etag_of(struct str text, char ret_etag[ETAG_SIZE]);
 
 /* ---- status.c ---- */
 
-void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
-		   const struct partition_status *status);
 /* One instance's status as text with a line's end, and its ETag. False: nothing is asked or held.
  */
 bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,

@@ -244,7 +244,7 @@ static void keep(struct live *l, struct buf *json)
 	l->frames_bytes += f.len;
 }
 
-void frames_drop_snapshot(struct live *l)
+static void drop_snapshot(struct live *l)
 {
 	if (l->snapshot)
 		loop_reap(l->loop, l->snapshot, free);
@@ -455,7 +455,7 @@ void frames_end(struct live *l)
 	l->time_ms = clock_wall_ms();
 	made = make_frame(l, &json);
 	settle(l);
-	frames_drop_snapshot(l);
+	drop_snapshot(l);
 	if (!made)
 		drop_all(l);
 	l->n++;
@@ -574,7 +574,7 @@ void frames_forget(struct live *l)
 		LIST_FOREACH(pos, tmp, &l->items[k])
 			free_item(l, CONTAINER_OF(pos, struct live_item, link));
 	l->n_order = l->n_new_order = 0;
-	frames_drop_snapshot(l);
+	drop_snapshot(l);
 	drop_all(l);
 	buf_done(&l->scratch);
 	l->valid = l->failed = false;

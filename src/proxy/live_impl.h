@@ -378,7 +378,6 @@ void item_waiting(struct live *l, const struct partition_waiting *w);
 void item_held(struct live *l, const struct proxy_held *held);
 void frames_end(struct live *l);
 int frames_snapshot(struct live *l, struct str *ret, struct err *err);
-void frames_drop_snapshot(struct live *l);
 void frames_id(const struct live *l, uint64_t n, char ret_id[LIVE_ID_SIZE]);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "internal.h"
 
-void status_render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
+static void render(struct jmut_doc *doc, struct jmut *obj, const struct partition_ask *ask,
 		   const struct partition_status *status)
 {
 	char since[CLOCK_RFC3339_SIZE];
@@ -59,7 +59,7 @@ static void take_one(const struct partition_ask *ask, const struct partition_sta
 	if (ask->instance != one->instance)
 		return;
 	one->obj = jmut_object(one->doc);
-	status_render(one->doc, one->obj, ask, status);
+	render(one->doc, one->obj, ask, status);
 }
 
 bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
@@ -104,7 +104,7 @@ static void take_item(const struct partition_ask *ask, const struct partition_st
 	item->uid = xstrdup(ask->owner.uid);
 	item->instance = ask->instance;
 	item->obj = jmut_object(items->doc);
-	status_render(items->doc, item->obj, ask, status);
+	render(items->doc, item->obj, ask, status);
 }
 
 static int by_owner(const void *a, const void *b)

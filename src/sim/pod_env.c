@@ -38,7 +38,7 @@ void pod_env_set(struct pod_env *e, struct str name, struct str value)
 	e->items[at] = xasprintf("%.*s=%.*s", STR_ARG(name), STR_ARG(value));
 }
 
-struct str pod_env_get(const struct pod_env *e, struct str name)
+static struct str pod_env_get(const struct pod_env *e, struct str name)
 {
 	size_t at = place_of(e, name);
 

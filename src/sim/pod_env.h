@@ -17,7 +17,6 @@ struct pod_env {
 };
 
 void pod_env_set(struct pod_env *e, struct str name, struct str value); /* adds or replaces */
-struct str pod_env_get(const struct pod_env *e, struct str name);       /* STR_NULL: not there */
 void pod_env_done(struct pod_env *e);
 
 /* envFrom and env of the container, over what e has; mount points in values are replaced. Errors:

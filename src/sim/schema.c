@@ -60,11 +60,6 @@ void sim_schema_free(struct sim_schema *s)
 	free(s);
 }
 
-const struct json *sim_schema_crd(const struct sim_schema *s)
-{
-	return s->crd;
-}
-
 const struct json *sim_schema_columns(const struct sim_schema *s)
 {
 	return json_get(s->version, "additionalPrinterColumns");

@@ -14,8 +14,7 @@ struct sim_schema;
 int sim_schema_load(const char *crd_path, struct sim_schema **ret, struct err *err);
 void sim_schema_free(struct sim_schema *s); /* NULL is fine */
 
-/* The CRD itself, for who asks for it; and its additionalPrinterColumns. */
-const struct json *sim_schema_crd(const struct sim_schema *s);
+/* The CRD's additionalPrinterColumns. */
 const struct json *sim_schema_columns(const struct sim_schema *s);
 
 /* Removes what the schema doesn't know; unknown is told of each, by its path ("spec.foo"). */

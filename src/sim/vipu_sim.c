@@ -204,7 +204,7 @@ static void hold(struct vipu_sim *sim, struct grpc_server_call *call, enum vipu_
 		loop_timer_start_in(&h->timer, delay_ms);
 }
 
-void vipu_sim_end_held(struct vipu_sim *sim)
+static void end_held(struct vipu_sim *sim)
 {
 	while (!list_empty(&sim->held)) {
 		struct held_call *h = CONTAINER_OF(sim->held.next, struct held_call, place);
@@ -382,7 +382,7 @@ void vipu_sim_free(struct vipu_sim *sim)
 	if (!sim)
 		return;
 	loop_timer_stop(&sim->timer);
-	vipu_sim_end_held(sim);
+	end_held(sim);
 	vipu_sim_clear_faults(sim);
 	grpc_server_free(sim->server);
 	sim->server = NULL;

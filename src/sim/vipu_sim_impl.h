@@ -39,7 +39,6 @@ struct vipu_sim {
  * ret->message points to, the caller's to free. */
 bool vipu_sim_take_fault(struct vipu_sim *sim, enum vipu_method method, struct vipu_sim_fault *ret,
 			 char **ret_text);
-void vipu_sim_end_held(struct vipu_sim *sim); /* resets them */
 
 /* Whether a call may be: GRPC_OK, UNAUTHENTICATED (something is missing) or PERMISSION_DENIED
  * (something is wrong), with words. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The work queue on a loop with a frozen clock: order, one run a key at a time, budget, back-off,
- * news while running, politeness, forgetting.
+ * news while running, a pause.
  */
 #include "kube/workqueue.h"
 
@@ -186,32 +186,6 @@ static void test_backoff(void)
 	teardown(&f);
 }
 
-static void test_polite(void)
-{
-	struct fixture f;
-	struct err err = {.kind = ERR_UNAVAILABLE};
-	setup(&f, 0, 0);
-	kube_workqueue_add_polite(f.q, KEY("a"));
-	turns(&f, 2);
-	is_str(f.ran, "a ", "at once without failures");
-	f.finish = false;
-	kube_workqueue_add(f.q, KEY("a"));
-	turns(&f, 1);
-	kube_workqueue_add_polite(f.q, KEY("a"));
-	int64_t delay = kube_workqueue_done(f.q, KEY("a"), &err);
-	kube_workqueue_add_polite(f.q, KEY("a"));
-	turns(&f, 2);
-	is_str(f.ran, "a a ", "it doesn't cut a back-off short");
-	clock_advance(delay);
-	turns(&f, 2);
-	is_str(f.ran, "a a a ", "the back-off's end does");
-	kube_workqueue_add_polite(f.q, KEY("a"));
-	kube_workqueue_done(f.q, KEY("a"), NULL);
-	turns(&f, 2);
-	is_str(f.ran, "a a a a ", "after a run that went well it's at once");
-	teardown(&f);
-}
-
 static void test_after(void)
 {
 	struct fixture f;
@@ -252,42 +226,20 @@ static void test_after(void)
 	teardown(&f);
 }
 
-static void test_forget_and_pause(void)
+static void test_pause(void)
 {
 	struct fixture f;
 	struct err err = {.kind = ERR_INTERNAL};
 	setup(&f, 0, 0);
-	kube_workqueue_add(f.q, KEY("a"));
-	kube_workqueue_forget(f.q, KEY("a"));
-	kube_workqueue_forget(f.q, KEY("never"));
-	kube_workqueue_add_after(f.q, KEY("b"), 100);
-	kube_workqueue_forget(f.q, KEY("b"));
-	clock_advance(200);
-	turns(&f, 3);
-	is_str(f.ran, "", "forgotten before their runs");
 	f.finish = false;
-	kube_workqueue_add(f.q, KEY("a"));
-	turns(&f, 1);
-	kube_workqueue_forget(f.q, KEY("a"));
-	is_int(kube_workqueue_done(f.q, KEY("a"), &err), 0, "forgotten while it ran: no back-off");
-	is_uint(kube_workqueue_waiting(f.q), 0, "nothing waits");
-	kube_workqueue_add(f.q, KEY("a"));
-	turns(&f, 1);
-	kube_workqueue_forget(f.q, KEY("a"));
-	kube_workqueue_add(f.q, KEY("a"));
-	kube_workqueue_done(f.q, KEY("a"), NULL);
-	turns(&f, 1);
-	is_str(f.ran, "a a a ", "forgotten, and added again while it ran");
-	kube_workqueue_done(f.q, KEY("a"), NULL);
-
 	kube_workqueue_pause(f.q);
 	kube_workqueue_add(f.q, KEY("z"));
 	turns(&f, 3);
-	is_str(f.ran, "a a a ", "paused: nothing runs");
+	is_str(f.ran, "", "paused: nothing runs");
 	is_uint(kube_workqueue_depth(f.q), 1, "but it's kept");
 	kube_workqueue_resume(f.q);
 	turns(&f, 1);
-	is_str(f.ran, "a a a z ", "resumed");
+	is_str(f.ran, "z ", "resumed");
 
 	struct buf out = BUF_INIT(1 << 20);
 	kube_workqueue_add(f.q, KEY("y"));
@@ -350,9 +302,8 @@ int main(void)
 	test_one_run();
 	test_max_running();
 	test_backoff();
-	test_polite();
 	test_after();
-	test_forget_and_pause();
+	test_pause();
 	test_pulse();
 	return done_testing();
 }
