@@ -247,14 +247,23 @@ static void delete_files(struct job_ctx *ctx, const struct job_files *files)
 
 /* ---- the job itself ---- */
 
-static void forget_kept(struct job_ctx *ctx)
+static void forget_sent(struct job_sent **p)
 {
-	if (!ctx->kept)
+	if (!*p)
 		return;
-	job_status_done(&ctx->kept->sent);
-	job_status_done(&ctx->kept->stored);
-	free(ctx->kept);
-	ctx->kept = NULL;
+	job_status_done(&(*p)->sent);
+	job_status_done(&(*p)->other);
+	free(*p);
+	*p = NULL;
+}
+
+static void note_sent(struct job_sent **p, const struct job_status *sent,
+		      const struct job_status *other)
+{
+	forget_sent(p);
+	*p = xcalloc(1, sizeof(**p));
+	job_status_copy(&(*p)->sent, sent);
+	job_status_copy(&(*p)->other, other);
 }
 
 /* An older CRD drops what it doesn't know: what was sent isn't sent again and again. */
@@ -264,15 +273,13 @@ static void note_kept(struct job_ctx *ctx, const struct job_status *sent, const 
 
 	if (job_decode(answer, &stored, NULL) < 0)
 		return;
-	forget_kept(ctx);
+	forget_sent(&ctx->kept);
 	if (!job_status_equal(&stored->status, sent)) {
 		/* What is remembered must not be lost: it's kept here, for as long as this process
 		 * lives. */
 		if (!stored->status.n_instances)
 			job_status_copy_memory(&stored->status, sent);
-		ctx->kept = xcalloc(1, sizeof(*ctx->kept));
-		job_status_copy(&ctx->kept->sent, sent);
-		job_status_copy(&ctx->kept->stored, &stored->status);
+		note_sent(&ctx->kept, sent, &stored->status);
 		log_warn("job", ctx->key,
 			 "the API server keeps another status than was written: is its CRD of "
 			 "another release?");
@@ -289,7 +296,7 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	struct job_status like_sent;
 	bool same;
 
-	if (!ctx->kept || !job_status_equal(have, &ctx->kept->stored))
+	if (!ctx->kept || !job_status_equal(have, &ctx->kept->other))
 		return false;
 	sent = &ctx->kept->sent;
 	job_status_copy(&like_sent, want);
@@ -310,43 +317,25 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	return same;
 }
 
-static void forget_unsure(struct job_ctx *ctx)
-{
-	if (!ctx->unsure)
-		return;
-	job_status_done(&ctx->unsure->sent);
-	job_status_done(&ctx->unsure->before);
-	free(ctx->unsure);
-	ctx->unsure = NULL;
-}
-
-static void note_unsure(struct job_ctx *ctx, const struct job_call *call)
-{
-	forget_unsure(ctx);
-	ctx->unsure = xcalloc(1, sizeof(*ctx->unsure));
-	job_status_copy(&ctx->unsure->sent, &call->status);
-	job_status_copy(&ctx->unsure->before, &call->before);
-}
-
 /* A write has taken effect although its answer was lost: that is measured and told as ever, for
  * the next plan has nothing to change any more. */
 static void settle_unsure(struct job_ctx *ctx, const struct job *job)
 {
-	const struct job_unsure *unsure = ctx->unsure;
+	const struct job_sent *unsure = ctx->unsure;
 
-	if (!unsure || job_status_equal(&job->status, &unsure->before))
+	if (!unsure || job_status_equal(&job->status, &unsure->other))
 		return;
 	if (job_status_equal(&job->status, &unsure->sent)) {
-		job_measure_status(job, &unsure->before, &unsure->sent);
-		job_tell_status(ctx, job, &unsure->before, &unsure->sent);
+		job_measure_status(job, &unsure->other, &unsure->sent);
+		job_tell_status(ctx, job, &unsure->other, &unsure->sent);
 	}
-	forget_unsure(ctx);
+	forget_sent(&ctx->unsure);
 }
 
 void job_apply_forget(struct job_ctx *ctx)
 {
-	forget_kept(ctx);
-	forget_unsure(ctx);
+	forget_sent(&ctx->kept);
+	forget_sent(&ctx->unsure);
 }
 
 static void on_job_patched(void *arg, const struct err *err, const struct kube_response *response)
@@ -360,11 +349,11 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 		job_tell_status(ctx, job, &call->before, &call->status);
 	}
 	if (!err && call->has_status) {
-		forget_unsure(ctx);
+		forget_sent(&ctx->unsure);
 		note_kept(ctx, &call->status, response->json);
 	}
 	if (err && call->has_status)
-		note_unsure(ctx, call);
+		note_sent(&ctx->unsure, &call->status, &call->before);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	/* Then it's the Event that says so: some of what a stored object lacks is asked for in

@@ -165,7 +165,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 
 	rank(ctx, item->job);
 	if (ctx->kept && !job->status.n_instances) /* its CRD is of another release */
-		job_status_copy_memory(&item->job->status, &ctx->kept->stored);
+		job_status_copy_memory(&item->job->status, &ctx->kept->other);
 	for (size_t i = 0; i < n; i++)
 		ps->ops->get_status(ps, job->uid, (uint32_t)i, &partitions[i]);
 	find_pods(ctx->c, str_of(ctx->key), &pods);

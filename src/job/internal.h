@@ -47,15 +47,9 @@ struct job_supported {
 	uint64_t config_hash; /* what the ConfigMap holds: struct job_files */
 };
 
-/* The last status that was written, and what the API server made of it. */
-struct job_kept {
-	struct job_status sent, stored;
-};
-
-/* The last status whose write wasn't answered, and what was there before: it may have taken effect.
- */
-struct job_unsure {
-	struct job_status sent, before;
+/* A status that was sent, and the one that is weighed against it. */
+struct job_sent {
+	struct job_status sent, other;
 };
 
 struct job_ctx {
@@ -82,8 +76,9 @@ struct job_ctx {
 	struct log_limit quiet;       /* of a pass that fails again and again */
 	bool looked_at_pods;          /* whoever was there before is somebody else's to count */
 	bool pods_measured;           /* the time until its Pods were there is counted */
-	struct job_kept *kept;        /* NULL: they were the same */
-	struct job_unsure *unsure;    /* NULL: it was answered */
+	struct job_sent *kept;        /* other: what the API server made of it; NULL: the same */
+	/* Its write wasn't answered, and may have taken effect. other: what was there before. */
+	struct job_sent *unsure;
 
 	unsigned calls;        /* of the present pass, not yet answered */
 	struct list pending;   /* what they belong to (apply.c) */
