@@ -145,6 +145,10 @@ sub curl ($url, @args) {
 my @any = (uid => 'owner-1', instance => 0);
 sub owner ($uid, %more) { return { kind => 'IPUJob', namespace => 'team-a', name => 'train', uid => $uid, %more } }
 sub wanted ($uid, %more) { return { owner => owner($uid), instance => 0, ipus => 4, options => {}, %more } }
+sub told (@uids) {
+	return { held => @uids + 2, items => [ map { { owner => owner($_), ipus => 8, since => '2026-01-01T00:00:00Z', reason => 'Suspended',
+		message => 'Suspended by maria', plain => 'it asks for no IPUs' } } @uids ] };
+}
 sub post (%option) { return ask('POST /v1/partitions', %option) }
 sub status_of (%option) { return ask('GET /v1/partitions/{uid}/{instance}', @any, %option) }
 
@@ -251,7 +255,7 @@ subtest 'methods and paths' => sub {
 subtest 'who is let in' => sub {
 	for my $op (grep { $_->{path} =~ m{^/v1/} } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
-		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : ();
+		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : $name eq 'PUT /v1/held' ? (json => told('held-1')) : ();
 		my $none = ask($name, @any, %more, headers => { Authorization => '' }, name => "$name without a token", status => 401);
 		unlike($none->{headers}{'www-authenticate'}, qr/error/, '... none was sent');
 		my $bad = ask($name, @any, %more, token => 'x' x 40, name => "$name with a bad one", status => 401);
@@ -263,6 +267,29 @@ subtest 'who is let in' => sub {
 		ask($name, @any, %more, token => $pod_token, status => 403, name => "$name by another's Pod");
 	}
 	ask('GET /v1/partitions', headers => { Authorization => 'Basic eDp5' }, name => 'another scheme', status => 401);
+};
+
+subtest 'what is held' => sub {
+	my $held = sub { my $live = ask('GET /live', name => 'the page\'s data', status => 200)->{json}; return ($live->{total}{held}, $live->{held}) };
+	my ($count, $list) = $held->();
+	is($count, undef, 'where nobody tells, it isn\'t known');
+	ask('PUT /v1/held', json => told('held-1', 'held-2'), name => 'told', status => 204);
+	wait_until('it is shown', sub { http('GET', $daemon->url('proxy', '/live'))->{json}{total}{held} });
+	($count, $list) = $held->();
+	is($count, 4, 'all are counted');
+	is_deeply([ map { "$_->{namespace} $_->{ipus} $_->{reason}: $_->{message}" } @$list ], [ ('team-a 8 Suspended: it asks for no IPUs') x 2 ], 'those that are told are listed, without names');
+	ask('PUT /v1/held', json => { %{ told('held-1') }, held => 0 }, name => 'one of none', status => 400, detail => qr/held counts all/);
+	ask('PUT /v1/held', body => '[', name => 'no JSON', status => 400, detail => qr/JSON/);
+	($count) = $held->();
+	is($count, 4, 'what is wrong changes nothing');
+	ask('PUT /v1/held', json => { held => 0, items => [] }, name => 'nothing is held', status => 204);
+	wait_until('it goes', sub { !@{ http('GET', $daemon->url('proxy', '/live'))->{json}{held} } });
+	is(($held->())[0], 0, 'none, and that is known');
+	my $unseen = operator('unseen', '--kubeconfig', "$dir/sim/kubeconfig", map { ('--set', $_) } 'operatorNamespace=team-a', 'proxy.page=off',
+		"proxy.controllerAccounts=system:serviceaccount:ipu-operator:$manager");
+	wait_until('another one is ready', sub { http('GET', $unseen->url('health', '/readyz'))->{status} == 200 });
+	ask('PUT /v1/held', json => told('held-1'), on => $unseen, name => 'told without a page', status => 404, detail => qr/proxy\.page is off/);
+	$unseen->stop(status => 0);
 };
 
 subtest 'an owner' => sub {
@@ -479,7 +506,7 @@ subtest 'without the API server' => sub {
 	my $lonely = operator('lonely', '--kubeconfig', $dead, '--set', 'proxy.page=off');
 	for my $op (grep { $_->{path} =~ m{^/v1/} } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
-		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : ();
+		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : $name eq 'PUT /v1/held' ? (json => told('held-1')) : ();
 		ask($name, @any, %more, on => $lonely, name => $name, status => 503);
 	}
 	ask('GET /stats', on => $lonely, name => 'stats', status => 200);

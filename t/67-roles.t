@@ -120,6 +120,23 @@ subtest 'an annotated Pod\'s life' => sub {
 	}, seconds => 30);
 };
 
+# The newest of what is held, as the proxy's page knows it.
+sub held ($proxy) {
+	my $live = http('GET', $proxy->url('proxy', '/live'))->{json} // {};
+	return join ' ', $live->{total}{held} // 'unknown', map { "$_->{ipus} $_->{reason}: $_->{message}" } @{ $live->{held} // [] };
+}
+
+subtest 'what is held' => sub {
+	wait_until('the proxy knows that there is none', sub { held($proxy) eq '0' });
+	make_job('stays', ipusPerJobInstance => '8', suspend => JSON::PP::true);
+	wait_until('the proxy\'s page shows a suspended job', sub { held($proxy) eq '1 8 Suspended: it asks for no IPUs until it\'s let go (spec.suspend)' });
+	make_job('another', ipusPerJobInstance => '32');
+	wait_until('one that waits for IPUs', sub { @{ http('GET', $proxy->url('proxy', '/live'))->{json}{waiting} } == 1 });
+	like(held($proxy), qr/^1 8 /, '... isn\'t held');
+	api('DELETE', "$jobs/$_", {}) for qw(stays another);
+	wait_until('they go', sub { held($proxy) eq '0' && !job_status('stays') && !job_status('another') });
+};
+
 subtest 'the tracker can\'t be written' => sub {
 	my $fault = http('POST', $sim->url('admin', '/sim/api/faults'), json => { kind => 'status', status => 403, verb => 'patch',
 		resource => 'configmaps', count => 0, message => 'exceeded quota: configmaps' });
@@ -174,6 +191,7 @@ subtest 'the proxy is killed' => sub {
 	ok($part->{ready} && $part->{reason}, '... in JSON, too');
 	$proxy = proxy_process($port);
 	wait_until('it\'s back: the job runs', sub { job_state('c') eq 'Running' }, seconds => 40);
+	wait_until('what is held is known again', sub { held($proxy) eq '0' }, seconds => 40);
 	is(used($proxy), 8, 'nothing was lost');
 	is(proxy_up($controller), 1, 'the metric says so');
 	covers_metrics(http('GET', $controller->url('metrics', '/metrics'))->{content}, qw(ipu_operator_proxy_up));

@@ -36,6 +36,9 @@ void partition_remote_free(struct partition_remote *r); /* NULL is fine; what wa
 struct partition_service *partition_remote_service(struct partition_remote *r);
 /* Other authorities, for the calls from now on. */
 void partition_remote_set_tls(struct partition_remote *r, struct tls_config *tls);
+/* What is held (doc/openapi.yaml: PUT /v1/held), for those who look at the proxy's page: sent if
+ * it's something else than last time, or that was a while ago. Nothing depends on it. */
+void partition_remote_tell_held(struct partition_remote *r, struct str json);
 /* Why the proxy couldn't be asked last; kind ERR_NONE when it could: for health. */
 const struct err *partition_remote_error(const struct partition_remote *r);
 

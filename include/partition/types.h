@@ -160,6 +160,8 @@ const char *partition_phase_name(enum partition_phase phase); /* "creating", …
 int partition_phase_parse(struct str s, enum partition_phase *ret, struct err *err);
 int partition_why_parse(struct str s, enum partition_why *ret, struct err *err);
 const char *partition_state_name(enum partition_state state);
+/* Its owner waits for IPUs, or for what is done with them. */
+bool partition_state_asks(enum partition_state state);
 const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Event's reason */
 
 /* Legible and unique: what fits of "<name>-<namespace>-<instance>-", then ten hex digits of

@@ -44,8 +44,9 @@ struct proxy_held {
 	const char *message, *plain; /* plain: nothing is named in it */
 };
 typedef void proxy_held_fn(void *arg, const struct proxy_held *held);
-/* Calls fn for all of them. False: they aren't known. */
-typedef bool proxy_helds_fn(void *arg, proxy_held_fn *fn, void *fn_arg);
+/* Calls fn for all of them, or for the newest: *ret_more is how many there are besides, if any.
+ * False: they aren't known. */
+typedef bool proxy_helds_fn(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
 
 struct proxy_config {
 	struct loop *loop;
@@ -54,7 +55,7 @@ struct proxy_config {
 	bool details; /* /queue, /partitions and /controllers are answered */
 	enum proxy_page page;
 	proxy_pods_fn *pods;   /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
-	proxy_helds_fn *helds; /* NULL: they aren't known */
+	proxy_helds_fn *helds; /* NULL: another process tells of them, or they aren't known */
 	void *pods_arg;        /* of both */
 	unsigned viewers;      /* of the live page, at a time; 0: 384 */
 	const char *accounts;  /* that may ask for any owner, separated by commas; copied */

@@ -442,6 +442,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 	    make_client(d, kube_config, err) < 0)
 		goto fail;
 	raise_descriptors(config); /* not the helper's */
+	tell_start(d);
 	if (config->roles & ROLE_NODE)
 		node_start(d);
 	if (config->roles & ROLE_PROXY)
@@ -514,6 +515,7 @@ void daemon_free(struct daemon *d)
 	d->proxy = NULL;
 	http_client_free(d->http);
 	heed_stop(d);
+	tell_stop(d);
 	advert_stop(d);
 	lead_stop(d);
 	authority_stop(d);

@@ -91,6 +91,7 @@ struct daemon {
 	struct pod_controller *pods;     /* the same */
 	struct loop_work yield_work;     /* another process has taken the tracker */
 	struct loop_timer return_timer;  /* … and when this one tries again */
+	struct loop_timer tell_timer;    /* tell.c */
 	struct backoff superseded;
 
 	struct advert *advert; /* NULL: nobody here advertises, or asks which Nodes reach what */
@@ -132,7 +133,7 @@ void lead_reload(struct daemon *d); /* the configuration has changed: to those t
 void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
 	       void *fn_arg);
 /* A proxy_helds_fn, likewise. */
-bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg);
+bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
@@ -241,6 +242,11 @@ struct nodes *advert_nodes(const struct daemon *d); /* NULL: it watches none */
 /* Leading has changed; before the partition layer is made anew. */
 void heed_led(struct daemon *d);
 void heed_stop(struct daemon *d);
+
+/* ---- tell.c ---- */
+
+void tell_start(struct daemon *d);
+void tell_stop(struct daemon *d);
 
 /* ---- guard.c ---- */
 

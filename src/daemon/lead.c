@@ -233,11 +233,12 @@ static void pass_held_pod(const struct pod *pod, const struct job_held *held, vo
 		  held);
 }
 
-bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg)
+bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more)
 {
 	const struct daemon *d = arg;
 	struct held_taker to = {fn, fn_arg};
 
+	(void)ret_more; /* it tells of all */
 	return d->jobs && job_controller_each_held(d->jobs, pass_held_job, &to) &&
 	       pod_controller_each_held(d->pods, pass_held_pod, &to);
 }

@@ -30,6 +30,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/reload.c \
 	src/daemon/scrape.c \
 	src/daemon/sockets.c \
+	src/daemon/tell.c \
 	src/daemon/webhook.c
 libdaemon_a_CPPFLAGS = $(AM_CPPFLAGS)
 daemon_ldadd = libdaemon.a libproxy.a libnode.a $(admission_ldadd) $(IBVERBS_LIBS)

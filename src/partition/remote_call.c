@@ -241,7 +241,7 @@ void partition_remote_drop_token(struct partition_remote *r)
 	r->authorization = NULL;
 }
 
-static void read_token(struct partition_remote *r)
+void partition_remote_read_token(struct partition_remote *r)
 {
 	int64_t now_ms = clock_mono_ms();
 	struct err err;
@@ -318,7 +318,7 @@ static void send_step(struct seat *s, enum seat_step step)
 		.max_body_bytes = step == SEAT_FILES ? FILES_MAX_BYTES : REPLY_MAX_BYTES,
 	};
 
-	read_token(r);
+	partition_remote_read_token(r);
 	if (r->authorization)
 		headers[req.n_headers++] = (struct http_header){STR("Authorization"),
 								str_of(r->authorization)};

@@ -74,6 +74,11 @@ struct partition_remote {
 	struct map *keepers; /* by UID */
 	struct map *keys;    /* of the tracker: whose seat it's about */
 	struct list due, changed;
+	struct { /* remote_held.c: what the proxy was told last */
+		bool busy;
+		uint8_t digest[32];
+		int64_t again_ms, not_before_ms; /* mono */
+	} held;
 	unsigned busy;         /* requests under way */
 	int64_t not_before_ms; /* mono: the proxy didn't answer */
 	struct backoff backoff;
@@ -112,6 +117,7 @@ void seat_forget_status(struct seat *seat);
 
 /* Starts the one request that is due for this seat, if there is one. */
 void seat_step(struct seat *seat);
+void partition_remote_read_token(struct partition_remote *r); /* again, where it isn't fresh */
 void partition_remote_drop_token(struct partition_remote *r); /* wiped */
 
 #endif

@@ -116,6 +116,12 @@ const char *partition_state_name(enum partition_state state)
 	return names[state];
 }
 
+bool partition_state_asks(enum partition_state state)
+{
+	return state == PARTITION_STATE_WAITING || state == PARTITION_STATE_CREATING ||
+	       state == PARTITION_STATE_RESETTING;
+}
+
 static const char *const why_names[] = {
 	[PARTITION_WHY_NONE] = "",
 	[PARTITION_WHY_STARTING] = "OperatorStarting",

@@ -15,48 +15,39 @@
 #define MAX_DEADLINE INT64_C(3162240000) /* a hundred years */
 #define NAME_SIZE    64
 
-enum member_type { INTEGER, TEXT, BOOLEAN, OBJECT };
-
-struct member {
-	const char *name;
-	enum member_type type;
-	bool required;
-	int64_t min, max; /* of the number, or of the text's bytes */
+static const struct ask_member ask_members[] = {
+	{"owner", ASK_OBJECT, true, 0, 0},
+	{"instance", ASK_INTEGER, true, 0, INSTANCE_MAX},
+	{"ipus", ASK_INTEGER, true, 1, MAX_IPUS},
+	{"options", ASK_OBJECT, false, 0, 0},
+	{"attempt", ASK_INTEGER, false, 0, UINT32_MAX},
+	{"priority", ASK_INTEGER, false, INT32_MIN, INT32_MAX},
+	{"deadlineSeconds", ASK_INTEGER, false, 1, MAX_DEADLINE},
+	{"interactive", ASK_BOOLEAN, false, 0, 0},
+	{"adopt", ASK_TEXT, false, 1, PARTITION_ID_MAX},
+	{"legacy", ASK_TEXT, false, 1, 512},
+	{"onlyAdopt", ASK_BOOLEAN, false, 0, 0},
+	{"created", ASK_TEXT, false, 1, 64},
+	{NULL, ASK_TEXT, false, 0, 0},
 };
 
-static const struct member ask_members[] = {
-	{"owner", OBJECT, true, 0, 0},
-	{"instance", INTEGER, true, 0, INSTANCE_MAX},
-	{"ipus", INTEGER, true, 1, MAX_IPUS},
-	{"options", OBJECT, false, 0, 0},
-	{"attempt", INTEGER, false, 0, UINT32_MAX},
-	{"priority", INTEGER, false, INT32_MIN, INT32_MAX},
-	{"deadlineSeconds", INTEGER, false, 1, MAX_DEADLINE},
-	{"interactive", BOOLEAN, false, 0, 0},
-	{"adopt", TEXT, false, 1, PARTITION_ID_MAX},
-	{"legacy", TEXT, false, 1, 512},
-	{"onlyAdopt", BOOLEAN, false, 0, 0},
-	{"created", TEXT, false, 1, 64},
-	{NULL, TEXT, false, 0, 0},
+static const struct ask_member owner_members[] = {
+	{"kind", ASK_TEXT, true, 1, 63},  {"namespace", ASK_TEXT, true, 1, 63},
+	{"name", ASK_TEXT, true, 1, 253}, {"uid", ASK_TEXT, true, 1, UID_MAX},
+	{NULL, ASK_TEXT, false, 0, 0},
 };
 
-static const struct member owner_members[] = {
-	{"kind", TEXT, true, 1, 63},  {"namespace", TEXT, true, 1, 63},
-	{"name", TEXT, true, 1, 253}, {"uid", TEXT, true, 1, UID_MAX},
-	{NULL, TEXT, false, 0, 0},
+static const struct ask_member option_members[] = {
+	{"gcds", ASK_INTEGER, false, 1, MAX_IPUS},
+	{"replicas", ASK_INTEGER, false, 1, MAX_IPUS},
+	{"syncType", ASK_INTEGER, false, 1, 255},
+	{"routingType", ASK_INTEGER, false, 1, 255},
+	{"reconfigurable", ASK_BOOLEAN, false, 0, 0},
+	{"allocation", ASK_TEXT, false, 1, 253},
+	{NULL, ASK_TEXT, false, 0, 0},
 };
 
-static const struct member option_members[] = {
-	{"gcds", INTEGER, false, 1, MAX_IPUS},
-	{"replicas", INTEGER, false, 1, MAX_IPUS},
-	{"syncType", INTEGER, false, 1, 255},
-	{"routingType", INTEGER, false, 1, 255},
-	{"reconfigurable", BOOLEAN, false, 0, 0},
-	{"allocation", TEXT, false, 1, 253},
-	{NULL, TEXT, false, 0, 0},
-};
-
-static const struct member *find_member(const struct member *members, struct str key)
+static const struct ask_member *find_member(const struct ask_member *members, struct str key)
 {
 	for (; members->name; members++) {
 		if (str_eqz(key, members->name))
@@ -65,7 +56,7 @@ static const struct member *find_member(const struct member *members, struct str
 	return NULL;
 }
 
-static int check_text(struct str s, const char *path, const struct member *m, struct err *err)
+static int check_text(struct str s, const char *path, const struct ask_member *m, struct err *err)
 {
 	if ((int64_t)s.len < m->min || (int64_t)s.len > m->max)
 		return err_set(err, ERR_INVALID, 0,
@@ -81,34 +72,39 @@ static int check_text(struct str s, const char *path, const struct member *m, st
 	return 0;
 }
 
-static int check_value(const struct json *v, const char *path, const struct member *m,
+static int check_value(const struct json *v, const char *path, const struct ask_member *m,
 		       struct err *err)
 {
 	static const char *const names[] = {"a whole number", "a string", "true or false",
-					    "an object"};
+					    "an object", "a list"};
+	static const enum json_type types[] = {JSON_INT, JSON_STRING, JSON_BOOL, JSON_OBJECT,
+					       JSON_ARRAY};
 	enum json_type type = json_type(v);
 	int64_t n = json_int(v, 0);
 
-	if (type != (enum json_type[]){JSON_INT, JSON_STRING, JSON_BOOL, JSON_OBJECT}[m->type])
+	if (type != types[m->type])
 		return err_set(err, ERR_INVALID, 0, "%s%s must be %s, not %s", path, m->name,
 			       names[m->type],
 			       type == JSON_REAL ? "one with a fraction or out of range"
 						 : json_type_name(type));
-	if (m->type == INTEGER && (n < m->min || n > m->max))
+	if (m->type == ASK_INTEGER && (n < m->min || n > m->max))
 		return err_set(err, ERR_INVALID, 0,
 			       "%s%s must be from %" PRId64 " to %" PRId64 ", not %" PRId64, path,
 			       m->name, m->min, m->max, n);
-	return m->type == TEXT ? check_text(json_str(v), path, m, err) : 0;
+	if (m->type == ASK_ARRAY && (int64_t)json_len(v) > m->max)
+		return err_set(err, ERR_INVALID, 0, "%s%s must have %" PRId64 " elements at most",
+			       path, m->name, m->max);
+	return m->type == ASK_TEXT ? check_text(json_str(v), path, m, err) : 0;
 }
 
-static int check_members(const struct json *obj, const char *path, const struct member *members,
-			 struct err *err)
+int ask_check_members(const struct json *obj, const char *path, const struct ask_member *members,
+		      struct err *err)
 {
 	struct json_iter it = json_iter(obj);
 	unsigned seen = 0;
 
 	while (json_next(&it)) {
-		const struct member *m = find_member(members, it.key);
+		const struct ask_member *m = find_member(members, it.key);
 
 		if (!m)
 			return err_set(err, ERR_INVALID, 0, "%s%.*s isn't a member that is known",
@@ -120,7 +116,7 @@ static int check_members(const struct json *obj, const char *path, const struct 
 		if (check_value(it.value, path, m, err) < 0)
 			return -1;
 	}
-	for (const struct member *m = members; m->name; m++) {
+	for (const struct ask_member *m = members; m->name; m++) {
 		if (m->required && !(seen & 1U << (m - members)))
 			return err_set(err, ERR_INVALID, 0, "%s%s is missing", path, m->name);
 	}
@@ -143,11 +139,11 @@ bool ask_is_uid(struct str s)
 	return true;
 }
 
-static int check_owner(const struct json *owner, struct err *err)
+int ask_check_owner(const struct json *owner, struct err *err)
 {
 	struct str kind = json_str(json_get(owner, "kind"));
 
-	if (check_members(owner, "owner.", owner_members, err) < 0)
+	if (ask_check_members(owner, "owner.", owner_members, err) < 0)
 		return -1;
 	for (size_t i = 0; i < kind.len; i++) {
 		if (!is_alnum(kind.p[i]) || (i == 0 && kind.p[i] <= '9'))
@@ -172,9 +168,9 @@ static int check_body(const struct json *root, struct err *err)
 	if (json_type(root) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID, 0, "the body must be a JSON object, not %s",
 			       json_type_name(json_type(root)));
-	if (check_members(root, "", ask_members, err) < 0 ||
-	    check_owner(json_get(root, "owner"), err) < 0 ||
-	    (options && check_members(options, "options.", option_members, err) < 0))
+	if (ask_check_members(root, "", ask_members, err) < 0 ||
+	    ask_check_owner(json_get(root, "owner"), err) < 0 ||
+	    (options && ask_check_members(options, "options.", option_members, err) < 0))
 		return -1;
 	if (!vipu_is_power_of_two((uint32_t)json_int(json_get(root, "ipus"), 0)))
 		return err_set(err, ERR_INVALID, 0,

@@ -52,6 +52,9 @@ struct proxy {
 	struct stream *stream; /* and so is this */
 	proxy_pods_fn *pods;   /* NULL: nothing is shown of Pods */
 	void *pods_arg;
+	bool takes_told;       /* what is held is told by another process (told.c) */
+	struct json_doc *told; /* by its last word; NULL: it isn't known */
+	struct loop_timer told_timer;
 	unsigned wait_ms, call_ms;
 	struct view views[N_VIEWS];
 	struct view sizes[N_SIZES];
@@ -110,6 +113,21 @@ int status_list(const struct partitions *partitions, const char *uid, struct buf
  * ret_has_attempt: it names one. */
 int ask_parse(struct str body, struct partition_ask *ret, bool *ret_has_attempt, struct err *err);
 bool ask_is_uid(struct str s);
+
+enum ask_type { ASK_INTEGER, ASK_TEXT, ASK_BOOLEAN, ASK_OBJECT, ASK_ARRAY };
+
+struct ask_member { /* of an object in a body; in tables that end with a name of NULL */
+	const char *name;
+	enum ask_type type;
+	bool required;
+	int64_t min, max; /* of the number, of the text's bytes, of the list's elements */
+};
+
+/* ERR_INVALID: one isn't known, or of another type, or out of its range, or missing. path: what
+ * stands in front of its name in words. */
+int ask_check_members(const struct json *obj, const char *path, const struct ask_member *members,
+		      struct err *err);
+int ask_check_owner(const struct json *owner, struct err *err);
 #define INSTANCE_MAX 9999
 
 /* ---- request.c ---- */
@@ -157,8 +175,17 @@ bool request_flag(struct request *r, const char *name, bool *ret);
 /* ---- rest.c ---- */
 
 extern const struct endpoint endpoint_ask, endpoint_list, endpoint_get, endpoint_release,
-	endpoint_release_all, endpoint_reset, endpoint_ipuof;
+	endpoint_release_all, endpoint_reset, endpoint_ipuof, endpoint_held;
 void rest_look(struct request *r); /* one that waits: something may have changed */
+
+/* ---- told.c ---- */
+
+/* The body of PUT /v1/held: ERR_INVALID says where and what would be right. */
+int told_parse(struct str body, struct json_doc **ret, struct err *err);
+/* A proxy_helds_fn; arg: the proxy. */
+bool told_each(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
+void told_init(struct proxy *p);
+void told_forget(struct proxy *p);
 
 /* ---- forward.c ---- */
 

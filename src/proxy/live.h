@@ -17,6 +17,7 @@
 #include "core/str.h"
 #include "loop/loop.h"
 #include "partition/manager.h"
+#include "proxy/held.h"
 #include "proxy/proxy.h"
 #include "vipu/fleet.h"
 
@@ -26,9 +27,9 @@
 #define LIVE_KEEP_FRAMES 128         /* for those who come back */
 #define LIVE_KEEP_BYTES  (256 << 10) /* … and of them, so many bytes */
 #define LIVE_STEPS       200
-#define LIVE_HELD        200  /* jobs that are held and shown: the newest */
-#define LIVE_POINTS      1440 /* of a minute each */
-#define LIVE_ID_SIZE     32   /* "EPOCH-N" */
+#define LIVE_HELD        PROXY_HELD_NEWEST /* jobs that are held and shown: the newest */
+#define LIVE_POINTS      1440              /* of a minute each */
+#define LIVE_ID_SIZE     32                /* "EPOCH-N" */
 
 struct live;
 

@@ -182,8 +182,8 @@ struct live_view {
 	size_t n_kept, kept_cap;
 	size_t n_waiting;
 	bool knows_held;
-	size_t n_held; /* all of them; the newest are in held */
-	struct proxy_held held[LIVE_HELD];
+	size_t n_held; /* all of them */
+	struct proxy_newest held;
 	struct sums total;
 	int64_t elsewhere; /* IPUs held where no controller of the fleet is */
 };

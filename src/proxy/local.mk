@@ -4,6 +4,7 @@
 
 noinst_LIBRARIES += libproxy.a
 libproxy_a_SOURCES = \
+	include/proxy/held.h \
 	include/proxy/page.h \
 	include/proxy/proxy.h \
 	src/proxy/internal.h \
@@ -17,6 +18,7 @@ libproxy_a_SOURCES = \
 	src/proxy/etag.c \
 	src/proxy/forward.c \
 	src/proxy/guard.c \
+	src/proxy/held.c \
 	src/proxy/ipuof.c \
 	src/proxy/live.c \
 	src/proxy/live_frames.c \
@@ -32,6 +34,7 @@ libproxy_a_SOURCES = \
 	src/proxy/status.c \
 	src/proxy/sums.c \
 	src/proxy/stream.c \
+	src/proxy/told.c \
 	src/proxy/view.c
 nodist_libproxy_a_SOURCES = src/proxy/page_text.c
 libproxy_a_CPPFLAGS = $(AM_CPPFLAGS)
@@ -65,6 +68,10 @@ t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_rig.h
 	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_remote_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_remote_test_LDADD = libproxy.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/proxy_held_test
+t_unit_proxy_held_test_SOURCES = t/unit/proxy_held_test.c t/unit/tap.h
+t_unit_proxy_held_test_LDADD = $(proxy_ldadd)
 
 check_PROGRAMS += t/unit/proxy_live_steps_test
 t_unit_proxy_live_steps_test_SOURCES = t/unit/proxy_live_steps_test.c t/unit/tap.h

@@ -332,12 +332,13 @@ static void start_page(struct proxy *p, const struct proxy_config *config)
 		.full = config->page == PROXY_PAGE_FULL,
 		.pods = config->page == PROXY_PAGE_FULL && config->pods ? pass_pods : NULL,
 		.pods_arg = p,
-		.helds = config->helds,
-		.helds_arg = config->pods_arg,
+		.helds = config->helds ? config->helds : told_each,
+		.helds_arg = config->helds ? config->pods_arg : p,
 	};
 
 	p->pods = lc.pods ? config->pods : NULL;
 	p->pods_arg = config->pods_arg;
+	p->takes_told = !config->helds;
 	p->live = live_new(&lc);
 	p->stream = stream_new(p->loop, p->live, config->viewers ? config->viewers : VIEWERS);
 }
@@ -362,6 +363,7 @@ struct proxy *proxy_new(const struct proxy_config *config)
 	p->reviewer = kube_reviewer_new(config->kube, &review);
 	vipu_fleet_watch_start(p->fleet, &p->fleet_watch, on_fleet_change, p);
 	register_metrics();
+	told_init(p);
 	if (config->page != PROXY_PAGE_OFF)
 		start_page(p, config);
 	return p;
@@ -371,6 +373,7 @@ void proxy_free(struct proxy *p)
 {
 	if (!p)
 		return;
+	told_forget(p);
 	stream_free(p->stream);
 	live_free(p->live);
 	vipu_fleet_watch_stop(&p->fleet_watch);

@@ -227,6 +227,11 @@ static void handle_reset(struct http_exchange *ex, void *arg)
 	take(ex, arg, &endpoint_reset);
 }
 
+static void handle_held(struct http_exchange *ex, void *arg)
+{
+	take(ex, arg, &endpoint_held);
+}
+
 static void handle_ipuof(struct http_exchange *ex, void *arg)
 {
 	take(ex, arg, &endpoint_ipuof);
@@ -242,6 +247,7 @@ void proxy_handle_partitions(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_DELETE, "/v1/partitions/{uid}/{instance}", handle_release},
 		{HTTP_METHOD_POST, "/v1/partitions/{uid}/{instance}/reset", handle_reset},
 		{HTTP_METHOD_GET, "/v1/partitions/{uid}/{instance}/ipuof", handle_ipuof},
+		{HTTP_METHOD_PUT, "/v1/held", handle_held},
 		{0, NULL, NULL},
 	};
 

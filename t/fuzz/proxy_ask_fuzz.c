@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 #include "kube/object.h"
+#include "proxy/held.h"
 #include "proxy/internal.h"
 
 static int write_ask(const struct partition_ask *ask, struct buf *out)
@@ -29,6 +30,29 @@ static void check_bounds(const struct partition_ask *ask)
 	MUST(!ask->adopt || strlen(ask->adopt) <= PARTITION_ID_MAX);
 }
 
+static void check_held(void *arg, const struct proxy_held *held)
+{
+	(void)arg;
+	MUST(ask_is_uid(str_of(held->uid)) && kube_is_dns1123_label(str_of(held->ns)));
+	MUST(kube_is_dns1123_subdomain(str_of(held->name)) && held->kind[0] && held->reason[0]);
+	MUST(held->ipus >= 0 && strlen(held->message) <= PROXY_HELD_WORDS);
+	MUST(strlen(held->plain) <= PROXY_HELD_WORDS);
+}
+
+static void check_told(struct str body)
+{
+	struct proxy p = {0};
+	struct err err = ERR_INIT;
+	size_t more = 0;
+
+	if (told_parse(body, &p.told, &err) < 0) {
+		MUST(err.msg[0] && !p.told);
+		return;
+	}
+	MUST(told_each(&p, check_held, NULL, &more));
+	json_doc_free(p.told);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
 	struct partition_ask ask = {0}, again = {0};
@@ -36,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	struct err err = ERR_INIT;
 	bool has;
 
+	check_told(fuzz_str(p, len));
 	if (ask_parse(fuzz_str(p, len), &ask, &has, &err) < 0) {
 		MUST(err.msg[0] && !ask.owner.uid);
 		return 0;

@@ -177,9 +177,10 @@ static void test_looks(bool full)
 static struct proxy_held all_held[HELD];
 static char held_uids[HELD][16];
 
-static bool tell_held(void *arg, proxy_held_fn *fn, void *fn_arg)
+static bool tell_held(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more)
 {
 	(void)arg;
+	(void)ret_more;
 	for (size_t i = 0; i < HELD; i++)
 		fn(fn_arg, &all_held[i]);
 	return true;
