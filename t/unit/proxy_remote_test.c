@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "partition/remote.h"
+#include "proxy/internal.h"
 
 static struct proxy *proxy;
 static struct http_server *front_server;
@@ -84,6 +85,8 @@ static void on_parts_changed(const struct partition_owner *owner, void *arg)
 		proxy_partition_changed(proxy, owner);
 }
 
+static enum proxy_page page = PROXY_PAGE_OFF;
+
 static void proxy_begin(void)
 {
 	struct partitions_config pc = {
@@ -99,6 +102,7 @@ static void proxy_begin(void)
 				       .partitions = parts,
 				       .fleet = fleet,
 				       .accounts = TRUSTED,
+				       .page = page,
 				       .kube = kube};
 	proxy = sc.on_answered_arg = proxy_new(&config);
 	front_server = http_server_new(net, &sc);
@@ -744,6 +748,64 @@ static void test_only_adopt(void)
 	both_end();
 }
 
+#define HELD(n, items) "{\"held\":" n ",\"items\":[" items "]}"
+
+/* How many are held, as far as the proxy knows; -1: it doesn't. */
+static int64_t known(void)
+{
+	size_t more = 0;
+
+	return told_each(proxy, NULL, NULL, &more) ? (int64_t)more : -1;
+}
+
+/* Tells it all the time, as the daemon does. Returns how many requests that were. */
+static unsigned long tell_for(unsigned ms, const char *json)
+{
+	unsigned long before = n_requests;
+
+	for (unsigned i = 0; i < ms / 100; i++) {
+		partition_remote_tell_held(remote, str_of(json));
+		turns(10, 10);
+	}
+	return n_requests - before;
+}
+
+static void test_held(void)
+{
+	page = PROXY_PAGE_USAGE;
+	both_begin("what is held");
+	is_int(known(), -1, "nobody has told");
+	is_uint(tell_for(1000, HELD("3", "")), 1, "it's told once");
+	is_int(known(), 3, "and known");
+	is_uint(tell_for(1000, HELD("4", "")), 1, "something else is told");
+	is_int(known(), 4, "and known");
+	tell_for(60000, HELD("4", ""));
+	is_int(known(), 4, "what stays so is told again, and is known");
+	leads = false;
+	is_uint(tell_for(30000, HELD("5", "")), 0, "who doesn't lead tells nothing");
+	is_int(known(), 4, "it's known a while longer");
+	turns(2000, 10);
+	is_int(known(), -1, "and then not any more");
+	leads = true;
+	tell_for(1000, HELD("0", ""));
+	is_int(known(), 0, "that there is none is known, too");
+	write_token("nobody's");
+	turns(7000, 10);
+	is_int(known(), -1, "nor for ever");
+	unsigned long n = tell_for(60000, HELD("1", ""));
+	ok(n > 1 && n <= 13, "where it's refused it's tried now and then: %lu", n);
+	is_int(known(), -1, "and not known");
+	write_token(token);
+	ok(WITHIN(120000, (tell_for(100, HELD("1", "")), known() == 1)), "until the token is good");
+	both_end();
+
+	page = PROXY_PAGE_OFF;
+	both_begin("what is held, without a page");
+	is_uint(tell_for(50000, HELD("3", "")), 1, "is told once a minute");
+	is_int(known(), -1, "and not kept");
+	both_end();
+}
+
 int main(void)
 {
 	int fd = mkstemp(token_file);
@@ -769,6 +831,7 @@ int main(void)
 	test_only_adopt();
 	test_large_numbers();
 	test_many();
+	test_held();
 	metrics_reset();
 	unlink(token_file);
 	return done_testing();
