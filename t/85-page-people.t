@@ -96,7 +96,8 @@ subtest 'why a job waits, and what is broken' => sub {
 	like($rows->[0], qr/its turn: by 08:20 at the latest/, '... and when it\'s its turn');
 	like($rows->[1], qr/its turn: not known/, '... which isn\'t known of the second');
 	is(scalar(grep { /Connection refused/ } @$rows), 1, 'what is wrong with a controller is said once');
-	like($rows->[1], qr/the rest as with 1/, '... and where');
+	like($rows->[1], qr/those that are free are kept; the rest as with 1/, '... and where');
+	like($rows->[2], qr/Quota – its namespace has as much as it may; the rest as with 1/, 'the third: why it waits');
 	like($rows->[1], qr{Kept for 1, speech/head}, 'the second: for whom it is kept');
 	unlike($rows->[2], qr/ahead/, 'one that waits for its quota has nobody ahead');
 	$page->click('[data-namespace=graphs]');
@@ -220,6 +221,15 @@ subtest 'the whole of a step\'s words' => sub {
 	like($page->wait_for('those of the next', 'look.text("[data-details=s8]")'), qr/Why 8: /, 'arrows go on from there');
 	$page->press('Escape');
 	is($page->get('document.activeElement.closest("[data-step]").dataset.step'), 8, 'and Escape leaves the keyboard there');
+	$page->is_clean('no fault');
+};
+
+subtest 'the first look' => sub {
+	$world->say(snapshot(controllers => 16, partitions => 63, ipus => 1));
+	my $page = $browser->open($world->upstream->url);
+	is_deeply($page->wait_for('the first of it', 'look.connection() === "live" && look.all("[data-total]").length && ({ totals: look.totals(), sizes: look.all("[data-size]").length })'),
+		{ totals => { total => 1024, used => 1008, external => 0, free => 16, reserved => 0, waiting => 1 }, sizes => 5 }, 'the sums come first');
+	$page->wait_for('all the rest', '!look.busy() && look.partitions().length === 1008');
 	$page->is_clean('no fault');
 };
 

@@ -46,7 +46,7 @@ sub say ($self, $pod, %option) {
 # A page that has the first snapshot. Options: as Browser::open.
 sub open ($self, %option) {
 	my $page = $self->{browser}->open($self->{upstream}->url, %option);
-	$page->wait_for('the first snapshot', 'look.connection() === "live" && typeof look.totals().waiting === "number"');
+	$page->wait_for('the first snapshot', 'look.connection() === "live" && typeof look.totals().waiting === "number" && !look.busy()');
 	return $page;
 }
 

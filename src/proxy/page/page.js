@@ -117,6 +117,7 @@ let planned = false, byController = new Map();
 function plan(...parts) {
 	for (const part of parts) dirty.parts.add(part);
 	if (!planned) requestAnimationFrame(redraw);
+	if (pod.known) set($("main"), "aria-busy", true);
 	planned = true;
 }
 
@@ -151,8 +152,10 @@ function takeSnapshot({controllers, partitions, waiting, held = [], ...rest}) {
 	touchAll();
 	for (const namespace of [...new Set(spaces)].filter(Boolean).sort()) shadeOf(namespace);
 	regroup();
-	if (!pod.known) fitRange(rest.history.points.length);
+	const first = !pod.known;
+	if (first) fitRange(rest.history.points.length);
 	Object.assign(pod, rest, {known: true, order: [...pod.waiting.keys()]});
+	if (first) drawTotals(drawPicker()); // from then on they come last
 	plan(...Object.values(SHOWN).flat(), "about");
 }
 
@@ -590,7 +593,7 @@ function drawSums() {
 	if (pod.history.points.length < 15) drawHours();
 }
 
-// One thing that is to be drawn: false where there is none. The rest of a part with many rows goes to the next frame.
+// One thing that is to be drawn: false where there is none. A part with many rows has a frame for itself, and its rest the next one.
 function drawNext(rest) {
 	if (dirty.parts.delete("grid")) return drawGrid(), true;
 	for (const [keys, drawOne] of [[dirty.racks, drawRack], [dirty.partitions, updateBlocks]])
@@ -605,7 +608,7 @@ function redraw() {
 	planned = false;
 	if (!pod.known) return;
 	while (drawNext(rest))
-		if (performance.now() > end) break;
+		if (rest.size || performance.now() > end) break;
 	for (const name of rest) dirty.parts.add(name);
 	const more = dirty.racks.size + dirty.partitions.size + dirty.parts.size > 0;
 	set($("main"), "aria-busy", more);

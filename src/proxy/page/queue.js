@@ -74,10 +74,10 @@ function drawQueue() {
 		const words = wordsOf(item);
 		const known = words.match(/^waiting for \d+ IPUs?(, place \d+ in the queue)?: /)?.[0] ?? ""; // stands above already
 		say(why.children[1], known);
-		// What has been said of another one, such as why a controller is away, isn't said again.
-		const clauses = words.slice(known.length).split("; "), news = clauses.filter((clause) => (said.get(clause) ?? position) === position);
+		// Behind the first clause, what has been said of another one, such as why a controller is away, isn't said again.
+		const clauses = words.slice(known.length).split("; "), news = clauses.filter((clause, i) => !i || (said.get(clause) ?? position) === position);
 		for (const clause of clauses) if (!said.has(clause)) said.set(clause, position);
-		say(why.lastChild, [...news, news.length < clauses.length && `${news.length ? "the rest " : ""}as with ${said.get(clauses.find((clause) => !news.includes(clause)))}`].filter(Boolean).join("; ") + asOf(item));
+		say(why.lastChild, [...news, news.length < clauses.length && `the rest as with ${said.get(clauses.find((clause) => !news.includes(clause)))}`].filter(Boolean).join("; ") + asOf(item));
 		quota.hidden = !item.quota;
 		if (item.quota) {
 			say(quota.lastChild, `${item.quota.used} of ${ipus(item.quota.limit)} in use`);
