@@ -47,7 +47,7 @@ bool job_turn_take(struct job_ctx *ctx, const struct job *job, const struct job_
 	bool first = !ctx->news_since_ms;
 
 	list_unlink(&ctx->news);
-	if (!is_only_news(job, want) || has_waited(ctx) ||
+	if (ctx->trouble || !is_only_news(job, want) || has_waited(ctx) ||
 	    (is_quiet(c) && c->n_statuses < AT_ONCE)) {
 		ctx->news_since_ms = 0;
 		return true;
@@ -66,11 +66,11 @@ static struct job_ctx *first_in_line(const struct job_controller *c)
 	return list_empty(&c->news) ? NULL : CONTAINER_OF(c->news.next, struct job_ctx, news);
 }
 
-/* A pass makes it anew, as it is then. */
+/* A pass makes it anew, as it is then: not before a back-off, since it does all else too. */
 static void give_turn(struct job_ctx *ctx)
 {
 	list_unlink(&ctx->news);
-	kube_workqueue_add(ctx->c->queue, str_of(ctx->key));
+	kube_workqueue_add_polite(ctx->c->queue, str_of(ctx->key));
 }
 
 void job_turn_next(struct job_controller *c)

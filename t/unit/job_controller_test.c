@@ -735,6 +735,19 @@ static void test_turns(void)
 	ok(WITHIN(20000, all_are("Running", 16)), "then all are told");
 	end();
 
+	row_begin("a Pod that can't be made");
+	begin();
+	make_object("pods", "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":"
+			    "\"j0-worker-0\",\"namespace\":\"default\"}}");
+	make_job("j0", "");
+	ok(WITHIN(2000, api_calls("create pods") == 1), "is tried");
+	ok(WITHIN(700, strstr(job_status("j0", "lastMessage"), "isn't this job's") != NULL),
+	   "trouble is told with the next try");
+	WITHIN(2300, false);
+	ok(api_calls("create pods") <= 4, "news cuts no back-off short: %" PRId64 " tries",
+	   api_calls("create pods"));
+	end();
+
 	row_begin("a Pod that takes its time");
 	begin();
 	inject_api("{\"verb\":\"create\",\"resource\":\"pods\",\"count\":1,\"kind\":\"hang\"}");
