@@ -36,4 +36,9 @@ struct map_iter {
 #define MAP_ITER(m) {.map = (m)}
 bool map_next(struct map_iter *it);
 
+/* What its tables are ordered by, for tables of another shape. With 64 bits it tells two texts from
+ * each other, whoever made them: the key is secret, and the process's own. */
+uint32_t map_hash(struct str key);
+uint64_t map_hash64(struct str key);
+
 #endif

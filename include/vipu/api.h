@@ -155,7 +155,8 @@ void vipu_partitions_sort(struct vipu_partitions *p);
 const struct vipu_partition *vipu_partitions_find(const struct vipu_partitions *p, struct str id);
 
 struct vipu_pair { /* of a map<string,string>, in the order of the wire */
-	char *key, *value;
+	const char *key,
+		*value; /* interned: all IPUs have the same keys, and most the same words */
 };
 
 struct vipu_ipu_attributes {

@@ -5,10 +5,10 @@
 noinst_LIBRARIES += libcore.a libjson-yyjson.a libjson-fy.a
 
 libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/confine.h include/core/err.h include/core/fault.h \
-	include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
+	include/core/intern.h include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/rand.h include/core/str.h include/core/trace.h include/core/yaml.h \
 	src/core/buf.c src/core/clock.c src/core/confine.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy_text.h \
-	src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
+	src/core/intern.c src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
 	src/core/rand.c src/core/str.c src/core/trace.c src/core/yaml.c \
 	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
 	src/core/yaml_write.c
@@ -25,7 +25,7 @@ libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) $(MBEDTLS_LIBS) -lm
 corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -lm
 
-core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_confine_test t/unit/core_err_test t/unit/core_log_test \
+core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_confine_test t/unit/core_err_test t/unit/core_intern_test t/unit/core_log_test \
 	t/unit/core_map_test t/unit/core_metrics_test \
 	t/unit/core_rand_test t/unit/core_str_test t/unit/core_trace_test
 check_PROGRAMS += $(core_tests)
@@ -37,6 +37,8 @@ t_unit_core_confine_test_SOURCES = t/unit/core_confine_test.c t/unit/tap.h
 t_unit_core_confine_test_LDADD = $(core_ldadd)
 t_unit_core_err_test_SOURCES = t/unit/core_err_test.c t/unit/tap.h
 t_unit_core_err_test_LDADD = $(core_ldadd)
+t_unit_core_intern_test_SOURCES = t/unit/core_intern_test.c t/unit/tap.h
+t_unit_core_intern_test_LDADD = $(core_ldadd)
 t_unit_core_log_test_SOURCES = t/unit/core_log_test.c t/unit/tap.h
 t_unit_core_log_test_LDADD = $(core_ldadd)
 t_unit_core_map_test_SOURCES = t/unit/core_map_test.c t/unit/tap.h

@@ -57,8 +57,12 @@ static inline void sip_round(struct sip *s)
 }
 
 /* SipHash-1-3 (Aumasson and Bernstein, with one round a word and three at the end). */
-static uint32_t hash_key(struct str key)
+uint64_t map_hash64(struct str key)
 {
+	if (!seeded) {
+		rand_bytes(seed, sizeof(seed));
+		seeded = true;
+	}
 	struct sip s = {
 		seed[0] ^ UINT64_C(0x736f6d6570736575),
 		seed[1] ^ UINT64_C(0x646f72616e646f6d),
@@ -85,16 +89,18 @@ static uint32_t hash_key(struct str key)
 	sip_round(&s);
 	sip_round(&s);
 	sip_round(&s);
-	uint64_t h = s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+uint32_t map_hash(struct str key)
+{
+	uint64_t h = map_hash64(key);
+
 	return (uint32_t)(h ^ h >> 32);
 }
 
 struct map *map_new(void)
 {
-	if (!seeded) {
-		rand_bytes(seed, sizeof(seed));
-		seeded = true;
-	}
 	return xcalloc(1, sizeof(struct map));
 }
 
@@ -176,13 +182,13 @@ void *map_get(const struct map *m, struct str key)
 {
 	if (m->len == 0)
 		return NULL;
-	struct slot *s = find(m, key, hash_key(key));
+	struct slot *s = find(m, key, map_hash(key));
 	return s ? s->value : NULL;
 }
 
 static void *put(struct map *m, struct str key, void *value, bool borrowed)
 {
-	uint32_t hash = hash_key(key);
+	uint32_t hash = map_hash(key);
 	struct slot *s = find(m, key, hash);
 
 	if (s) {
@@ -217,7 +223,7 @@ void *map_put_borrowed(struct map *m, struct str key, void *value)
 
 void *map_del(struct map *m, struct str key)
 {
-	struct slot *s = m->len ? find(m, key, hash_key(key)) : NULL;
+	struct slot *s = m->len ? find(m, key, map_hash(key)) : NULL;
 
 	if (!s)
 		return NULL;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 
 #define IPUOF_VERSION "1.11.0"
@@ -61,7 +62,10 @@ void model_partitions(const struct model *m, const char *allocation, struct vipu
 
 static struct vipu_pair pair(const char *key, char *value)
 {
-	return (struct vipu_pair){xstrdup(key), value};
+	struct vipu_pair ret = {intern_z(key), intern_z(value)};
+
+	free(value);
+	return ret;
 }
 
 /* As gc-info and gcipuinfo write them (Device attributes). */

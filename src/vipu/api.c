@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/intern.h"
 #include "core/json.h"
 
 /* ---- methods ---- */
@@ -227,8 +228,8 @@ void vipu_partitions_sort(struct vipu_partitions *p)
 static void free_pairs(struct vipu_pair *pairs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		free(pairs[i].key);
-		free(pairs[i].value);
+		intern_drop(pairs[i].key);
+		intern_drop(pairs[i].value);
 	}
 	free(pairs);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/fault.h"
+#include "core/intern.h"
 
 struct unpacked {
 	struct wire_budget budget;
@@ -25,16 +26,27 @@ static int begin(struct unpacked *u, const ProtobufCMessageDescriptor *type, str
 	return u->msg ? 0 : -1;
 }
 
-/* As many as the peer sent, and one more; without memory none, which finish() tells. */
+/* As many as the peer sent, at least one; without memory none, which finish() tells. */
 static void *take_array(struct unpacked *u, size_t *n, size_t size)
 {
-	void *p = fault_realloc(NULL, (*n + 1) * size);
+	size_t room = (*n ? *n : 1) * size;
+	void *p = fault_realloc(NULL, room);
 
 	if (p)
-		return memset(p, 0, (*n + 1) * size);
+		return memset(p, 0, room);
 	u->no_memory = true;
 	*n = 0;
 	return NULL;
+}
+
+/* Interned; the message keeps its own. */
+static const char *take_word(const char *z, struct unpacked *u)
+{
+	const char *word = intern_try(str_of(z));
+
+	u->bad_text = u->bad_text || !str_is_utf8(str_of(z));
+	u->no_memory = u->no_memory || !word;
+	return word;
 }
 
 /* Frees the message; -1 if a string in it was bad, or memory was out. */
@@ -165,8 +177,8 @@ static void take_agent(struct vipu_agent *agent, Virmgrpc__ListIPUAttributesRepl
 		ipu->n_pairs = value ? value->n_attributes : 0;
 		ipu->pairs = take_array(u, &ipu->n_pairs, sizeof(*ipu->pairs));
 		for (size_t k = 0; k < ipu->n_pairs; k++) {
-			ipu->pairs[k].key = wire_take(&value->attributes[k]->key, bad);
-			ipu->pairs[k].value = wire_take(&value->attributes[k]->value, bad);
+			ipu->pairs[k].key = take_word(value->attributes[k]->key, u);
+			ipu->pairs[k].value = take_word(value->attributes[k]->value, u);
 		}
 	}
 }
@@ -266,8 +278,8 @@ static void take_gcd(struct vipu_gcd *gcd, Virmgrpc__PartitionConfig__Gcd *msg, 
 	gcd->n_attributes = msg->n_attributes;
 	gcd->attributes = take_array(u, &gcd->n_attributes, sizeof(*gcd->attributes));
 	for (size_t i = 0; i < gcd->n_attributes; i++) {
-		gcd->attributes[i].key = wire_take(&msg->attributes[i]->key, bad);
-		gcd->attributes[i].value = wire_take(&msg->attributes[i]->value, bad);
+		gcd->attributes[i].key = take_word(msg->attributes[i]->key, u);
+		gcd->attributes[i].value = take_word(msg->attributes[i]->value, u);
 	}
 }
 
