@@ -56,29 +56,28 @@ struct partition_facts {
 	bool recorded;
 	bool wanted;
 	bool abandoned;              /* its owner doesn't wait for its removal */
-	uint32_t attempt;            /* the run that its owner asks for */
+	bool configured;             /* its controller is in the configuration */
+	bool was_unknown;            /* an earlier create of this entry has an unknown outcome */
+	bool listed_broken;          /* PS_ERROR in the list */
 	bool busy;                   /* a call about it is in flight: */
 	enum partition_step calling; /* … this one, */
+	uint32_t attempt;            /* the run that its owner asks for */
 	int64_t asked_ms;            /* … sent then */
 	int64_t not_before_ms;       /* back-off of the last call */
 
-	bool configured;              /* its controller is in the configuration */
-	int64_t unreachable_since_ms; /* 0: it answers, or hasn't been tried */
+	int64_t unreachable_since_ms; /* 0: its controller answers, or hasn't been tried */
 
 	enum partition_answer answer; /* to this phase's request */
-	int64_t answered_ms;          /* when it came */
-	bool was_unknown;             /* an earlier create of this entry has an unknown outcome */
+	enum partition_look status;   /* GetPartitionStatus */
+	int64_t answered_ms;          /* when the answer came */
 	int64_t unsure_ms; /* nothing of unknown outcome was sent later; 0: nothing at all */
-
-	enum partition_look status; /* GetPartitionStatus */
 	int64_t status_asked_ms;
 	enum partition_health health; /* when present; idle is HEALTHY only without an operation */
 
-	int64_t list_called_ms;     /* in this phase; 0: not yet */
 	enum partition_look listed; /* the newest complete ListPartitions */
+	int64_t list_called_ms;     /* in this phase; 0: not yet */
 	int64_t listed_asked_ms;
 	uint32_t listed_ipus; /* its size there, 0: unknown */
-	bool listed_broken;   /* PS_ERROR there */
 };
 
 struct partition_plan {

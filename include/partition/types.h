@@ -15,7 +15,7 @@
 #define PARTITION_ID_MAX 36 /* longer ones fail inside Poplar (reference/vipu-api.md) */
 
 struct partition_owner {
-	char *kind, *ns, *name, *uid; /* owned */
+	const char *kind, *ns, *name, *uid; /* of a copy: interned (core/intern.h) */
 };
 
 /* Of the wire's PartitionRequirements; 0 lets the controller choose. */
@@ -44,8 +44,8 @@ struct partition_ask {
 	/* A partition that the owner knows to be its own (its Pods name it): taken over where the
 	 * tracker has lost it. And the name that Graphcore's operator 1.2 gave it: taken over by
 	 * owners that are older than the tracker. What is taken over is in use by this attempt.
-	 * Owned; NULL: none. */
-	char *adopt, *legacy;
+	 * Of a copy interned; NULL: none. */
+	const char *adopt, *legacy;
 	/* Its owner is on a node with these labels ("key=value", with commas between them): only a
 	 * controller with one of them, or with none, may serve it. Owned; NULL: any may. */
 	char *node_labels;
@@ -66,7 +66,7 @@ enum partition_phase {
 struct partition_entry {
 	char id[PARTITION_ID_MAX + 1];
 	struct partition_ask ask; /* its attempt: the run that it was made or last reset for */
-	char *controller;         /* "host:port"; owned */
+	const char *controller;   /* "host:port"; interned */
 	enum partition_phase phase;
 	int64_t since_ms;  /* when this phase was recorded */
 	int64_t settle_ms; /* from here on nothing sent for it can take effect */

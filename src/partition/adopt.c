@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/log.h"
 #include "partition/queue.h"
 
@@ -53,7 +54,7 @@ static void take(struct slot *s, const struct vipu_controller *c, const char *id
 
 	snprintf(e->id, sizeof(e->id), "%s", id);
 	partition_ask_copy(&e->ask, &s->ask);
-	e->controller = xstrdup(c->name);
+	e->controller = intern_z(c->name);
 	e->limit_ms = queue_limit_ms(s);
 	/* Whoever made it may have asked for more that hasn't taken effect yet. */
 	partition_entry_stamp(e, PARTITION_CREATING, false, now_ms, &p->times);

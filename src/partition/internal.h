@@ -54,18 +54,18 @@ struct slot {
 	bool failed;    /* vanished while in use: waits for its owner's word */
 	bool abandoned; /* its owner doesn't wait for what it releases */
 	bool leaving;   /* released, and what it may have is still looked for; asking stays */
+	bool looked;    /* for what could be taken over */
+	bool adopted;   /* what serves it was taken over */
+	bool outdated;  /* it would say other words by now, which wait */
 	uint32_t resets;
 	enum partition_why why;
 	char *message;      /* NULL: none */
 	int64_t since_ms;   /* wall: of its present state */
 	int64_t arrived_ms; /* wall: when it was asked for; its place among its priority */
-	bool looked;        /* for what could be taken over */
-	bool adopted;       /* what serves it was taken over */
 	char *wait;         /* its record in the tracker while it waits; NULL: none there */
 	struct queue_place place;
 	int64_t said_ms;       /* mono: when it was said last why it waits */
-	int64_t words_ms;      /* wall: the same, */
-	bool outdated;         /* … and by now there are other words, which wait */
+	int64_t words_ms;      /* wall: the same */
 	int64_t not_before_ms; /* mono: back-off after a failure */
 	struct backoff backoff;
 	uint64_t told; /* hash of what the owner was told last */

@@ -166,14 +166,28 @@ bool ipuof_is_by_file(const struct vipu_address *controller, const struct partit
 	return vipu_address_ipuof(controller) == VIPU_IPUOF_FILE;
 }
 
-bool ipuof_step(struct ipuof *u, const struct vipu_controller *c)
+static struct ipuof *ipuof_new(struct item *item)
 {
-	struct vipu_get_ipuof_config req = {.id = u->item->entry->id};
+	struct ipuof *u = xcalloc(1, sizeof(*u));
 
-	if (!c || !ipuof_is_by_file(&c->address, &u->item->entry->ask)) {
+	u->item = item;
+	u->backoff = (struct backoff)BACKOFF_INIT(BACKOFF_MS, BACKOFF_MAX_MS);
+	scope_init(&u->calls);
+	loop_timer_init(&u->timer, item->p->loop, on_timer, u);
+	return u;
+}
+
+bool ipuof_step(struct item *item, const struct vipu_controller *c)
+{
+	struct vipu_get_ipuof_config req = {.id = item->entry->id};
+	struct ipuof *u = item->ipuof;
+
+	if (!c || !ipuof_is_by_file(&c->address, &item->entry->ask)) {
 		ipuof_drop(u);
 		return true;
 	}
+	if (!u)
+		u = item->ipuof = ipuof_new(item);
 	if (u->n > 0)
 		return true;
 	if (u->busy)
@@ -183,13 +197,15 @@ bool ipuof_step(struct ipuof *u, const struct vipu_controller *c)
 		return false;
 	}
 	u->busy = true;
-	vipu_get_ipuof_config_start(c->client, &req, (unsigned)u->item->p->times.call_ms, on_config,
-				    u, &u->calls);
+	vipu_get_ipuof_config_start(c->client, &req, (unsigned)item->p->times.call_ms, on_config, u,
+				    &u->calls);
 	return false;
 }
 
 void ipuof_drop(struct ipuof *u)
 {
+	if (!u)
+		return;
 	scope_cancel(&u->calls);
 	loop_timer_stop(&u->timer);
 	u->busy = false;
@@ -197,17 +213,6 @@ void ipuof_drop(struct ipuof *u)
 	str_keep(&u->trouble, NULL);
 	backoff_reset(&u->backoff);
 	drop_files(u);
-}
-
-struct ipuof *ipuof_new(struct item *item)
-{
-	struct ipuof *u = xcalloc(1, sizeof(*u));
-
-	u->item = item;
-	u->backoff = (struct backoff)BACKOFF_INIT(BACKOFF_MS, BACKOFF_MAX_MS);
-	scope_init(&u->calls);
-	loop_timer_init(&u->timer, item->p->loop, on_timer, u);
-	return u;
 }
 
 void ipuof_free(struct ipuof *u)
@@ -220,17 +225,19 @@ void ipuof_free(struct ipuof *u)
 
 const char *ipuof_trouble(const struct ipuof *u)
 {
-	return str_kept(u->trouble);
+	return u ? str_kept(u->trouble) : "";
 }
 
 uint64_t ipuof_hash(const struct ipuof *u)
 {
-	return u->hash;
+	return u ? u->hash : 0;
 }
 
 size_t ipuof_each(const struct ipuof *u, partition_file_fn *fn, void *arg)
 {
-	for (size_t i = 0; fn && i < u->n; i++)
+	size_t n = u ? u->n : 0;
+
+	for (size_t i = 0; fn && i < n; i++)
 		fn(u->files[i].name, (struct str){u->files[i].text, u->files[i].len}, arg);
-	return u->n;
+	return n;
 }

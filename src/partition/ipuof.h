@@ -15,12 +15,13 @@ struct ipuof;
 /* Whether what it's asked for gets the configuration of this controller's partitions as files. */
 bool ipuof_is_by_file(const struct vipu_address *controller, const struct partition_ask *ask);
 
-struct ipuof *ipuof_new(struct item *item); /* never NULL; touches the item when there is news */
+/* NULL, here and below: there was no need of files yet. It touches its item when there is news. */
 void ipuof_free(struct ipuof *u);
 
-/* To be called at each look at an active entry that is recorded and wanted: fetches what is needed
- * and isn't there. True: nothing is lacking, also where its controller needs no files. */
-bool ipuof_step(struct ipuof *u, const struct vipu_controller *controller);
+/* To be called at each look at an active entry that is recorded and wanted: fetches into
+ * item->ipuof what is needed and isn't there. True: nothing is lacking, also where its controller
+ * needs no files. */
+bool ipuof_step(struct item *item, const struct vipu_controller *controller);
 /* What was fetched counts no more: the partition is reset, or goes. */
 void ipuof_drop(struct ipuof *u);
 

@@ -58,7 +58,7 @@ static void gather(struct item *item)
 	f->recorded = item->in_tracker && tracker_is_recorded(item->p->tracker, item->entry->id);
 	f->wanted = slot->serving == item && slot->asking;
 	if (item->entry->phase == PARTITION_ACTIVE && f->recorded && f->wanted &&
-	    ipuof_step(item->ipuof, c))
+	    ipuof_step(item, c))
 		item->usable = true;
 	f->attempt = slot->ask.attempt;
 	f->abandoned = slot->abandoned;
@@ -405,7 +405,6 @@ struct item *item_new(struct slot *slot, struct partition_entry *entry, enum ite
 	if (origin == ITEM_READ && !p->following)
 		partition_entry_loaded(entry, now_ms);
 	partition_facts_init(&item->facts, entry->phase, origin == ITEM_MADE ? 0 : now_ms);
-	item->ipuof = ipuof_new(item);
 	item->in_tracker = origin == ITEM_READ;
 	item->usable = origin == ITEM_READ && entry->phase == PARTITION_ACTIVE;
 	scope_init(&item->calls);

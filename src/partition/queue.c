@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "partition/adopt.h"
 #include "partition/gather.h"
 #include "partition/namespaces.h"
@@ -261,7 +262,7 @@ static void serve(struct slot *s, const struct vipu_controller *c)
 		incarnation = last_incarnation + 1;
 	last_incarnation = incarnation;
 	partition_ask_copy(&e->ask, &s->ask);
-	e->controller = xstrdup(c->name);
+	e->controller = intern_z(c->name);
 	e->limit_ms = queue_limit_ms(s);
 	partition_id_make(&s->ask.owner, s->ask.instance, incarnation, e->id);
 	partition_entry_stamp(e, PARTITION_CREATING, true, clock_wall_ms(), &p->times);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/str.h"
 
 #define WAIT_WAITING   "waiting"
@@ -110,7 +111,7 @@ int partition_entry_encode(const struct partition_entry *e, struct buf *out, str
 	return jmut_write(root, JSON_COMPACT, out, err);
 }
 
-static int take_text(const struct json *v, const char *what, char **ret, struct err *err)
+static int check_text(const struct json *v, const char *what, struct err *err)
 {
 	struct str s = json_str(v);
 
@@ -118,8 +119,25 @@ static int take_text(const struct json *v, const char *what, char **ret, struct 
 		return err_set(err, ERR_INVALID, 0, "%s is missing or not a string", what);
 	if (memchr(s.p, '\0', s.len))
 		return err_set(err, ERR_INVALID, 0, "%s holds a NUL", what);
+	return 0;
+}
+
+static int take_text(const struct json *v, const char *what, char **ret, struct err *err)
+{
+	if (check_text(v, what, err) < 0)
+		return -1;
 	free(*ret);
-	*ret = str_dup(s);
+	*ret = str_dup(json_str(v));
+	return 0;
+}
+
+/* One that many have: interned. */
+static int take_word(const struct json *v, const char *what, const char **ret, struct err *err)
+{
+	if (check_text(v, what, err) < 0)
+		return -1;
+	intern_drop(*ret);
+	*ret = intern(json_str(v));
 	return 0;
 }
 
@@ -143,10 +161,10 @@ static int take_time(const struct json *v, const char *what, int64_t *ret, struc
 
 static int decode_owner(const struct json *obj, struct partition_owner *o, struct err *err)
 {
-	if (take_text(json_get(obj, "kind"), "owner.kind", &o->kind, err) < 0 ||
-	    take_text(json_get(obj, "namespace"), "owner.namespace", &o->ns, err) < 0 ||
-	    take_text(json_get(obj, "name"), "owner.name", &o->name, err) < 0 ||
-	    take_text(json_get(obj, "uid"), "owner.uid", &o->uid, err) < 0)
+	if (take_word(json_get(obj, "kind"), "owner.kind", &o->kind, err) < 0 ||
+	    take_word(json_get(obj, "namespace"), "owner.namespace", &o->ns, err) < 0 ||
+	    take_word(json_get(obj, "name"), "owner.name", &o->name, err) < 0 ||
+	    take_word(json_get(obj, "uid"), "owner.uid", &o->uid, err) < 0)
 		return -1;
 	return 0;
 }
@@ -225,9 +243,9 @@ int partition_ask_decode_member(struct partition_ask *ask, struct str key, const
 	if (str_eqz(key, "attempt"))
 		return take_u32(v, "attempt", 0, &ask->attempt, err);
 	if (str_eqz(key, "adopt"))
-		return take_text(v, "adopt", &ask->adopt, err);
+		return take_word(v, "adopt", &ask->adopt, err);
 	if (str_eqz(key, "legacy"))
-		return take_text(v, "legacy", &ask->legacy, err);
+		return take_word(v, "legacy", &ask->legacy, err);
 	if (str_eqz(key, "nodeLabels"))
 		return take_text(v, "nodeLabels", &ask->node_labels, err);
 	if (str_eqz(key, "onlyAdopt"))
@@ -253,7 +271,7 @@ static int decode_member(struct partition_entry *e, struct str key, const struct
 	if (str_eqz(key, "phase"))
 		return partition_phase_parse(json_str(v), &e->phase, err);
 	if (str_eqz(key, "controller"))
-		return take_text(v, "controller", &e->controller, err);
+		return take_word(v, "controller", &e->controller, err);
 	if (str_eqz(key, "since"))
 		return take_time(v, "since", &e->since_ms, err);
 	if (str_eqz(key, "settle"))

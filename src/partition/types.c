@@ -10,24 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 
 void partition_owner_done(struct partition_owner *o)
 {
-	free(o->kind);
-	free(o->ns);
-	free(o->name);
-	free(o->uid);
+	intern_drop(o->kind);
+	intern_drop(o->ns);
+	intern_drop(o->name);
+	intern_drop(o->uid);
 	*o = (struct partition_owner){0};
 }
 
 void partition_owner_copy(struct partition_owner *to, const struct partition_owner *from)
 {
 	*to = (struct partition_owner){
-		.kind = xstrdup(from->kind),
-		.ns = xstrdup(from->ns),
-		.name = xstrdup(from->name),
-		.uid = xstrdup(from->uid),
+		.kind = intern_z(from->kind),
+		.ns = intern_z(from->ns),
+		.name = intern_z(from->name),
+		.uid = intern_z(from->uid),
 	};
 }
 
@@ -35,8 +36,8 @@ void partition_ask_done(struct partition_ask *a)
 {
 	partition_owner_done(&a->owner);
 	free(a->options.allocation);
-	free(a->adopt);
-	free(a->legacy);
+	intern_drop(a->adopt);
+	intern_drop(a->legacy);
 	free(a->node_labels);
 	*a = (struct partition_ask){0};
 }
@@ -47,8 +48,8 @@ void partition_ask_copy(struct partition_ask *to, const struct partition_ask *fr
 
 	partition_owner_copy(&copy.owner, &from->owner);
 	copy.options.allocation = xstrdup(from->options.allocation);
-	copy.adopt = xstrdup(from->adopt);
-	copy.legacy = xstrdup(from->legacy);
+	copy.adopt = intern_z(from->adopt);
+	copy.legacy = intern_z(from->legacy);
 	copy.node_labels = xstrdup(from->node_labels);
 	*to = copy;
 }
@@ -72,7 +73,7 @@ void partition_entry_free(struct partition_entry *e)
 	if (!e)
 		return;
 	partition_ask_done(&e->ask);
-	free(e->controller);
+	intern_drop(e->controller);
 	free(e->reason);
 	free(e);
 }

@@ -138,10 +138,7 @@ bool pod_equal(const struct pod *a, const struct pod *b)
 struct partition_ask pod_ask(const struct pod *pod, uint32_t attempt)
 {
 	return (struct partition_ask){
-		.owner = {.kind = (char *)(uintptr_t)POD_KIND,
-			  .ns = pod->ns,
-			  .name = pod->name,
-			  .uid = pod->uid},
+		.owner = {.kind = POD_KIND, .ns = pod->ns, .name = pod->name, .uid = pod->uid},
 		.ipus = pod->ipus,
 		.options = pod_partition_options,
 		.attempt = attempt,

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/map.h"
 #include "core/str.h"
 #include "partition/types.h"
@@ -79,7 +80,7 @@ static struct partition_entry *sample(void)
 
 	snprintf(e->id, sizeof(e->id), "job-ns-3-0123456789");
 	e->ask = (struct partition_ask){
-		.owner = {xstrdup("IPUJob"), xstrdup("ns"), xstrdup("job"), xstrdup("u-1")},
+		.owner = {intern_z("IPUJob"), intern_z("ns"), intern_z("job"), intern_z("u-1")},
 		.instance = 3,
 		.ipus = 16,
 		.options = {.gcds = 2,
@@ -89,7 +90,7 @@ static struct partition_entry *sample(void)
 			    .reconfigurable = true,
 			    .allocation = xstrdup("team-a")},
 	};
-	e->controller = xstrdup("[fd00::7]:8090");
+	e->controller = intern_z("[fd00::7]:8090");
 	e->phase = PARTITION_RESETTING;
 	e->since_ms = 1709290000123;
 	e->settle_ms = 1709290025123;
@@ -99,8 +100,8 @@ static struct partition_entry *sample(void)
 	e->ask.attempt = 4294967295;
 	e->ask.priority = -5;
 	e->ask.deadline_ms = 3600000;
-	e->ask.adopt = xstrdup("mine-0-0123456789");
-	e->ask.legacy = xstrdup("p-job-ns-3");
+	e->ask.adopt = intern_z("mine-0-0123456789");
+	e->ask.legacy = intern_z("p-job-ns-3");
 	e->ask.node_labels = xstrdup("pod=a,x/y=b");
 	e->ask.created_ms = 1709290000000;
 	e->reason = xstrdup("a \"reason\"");
