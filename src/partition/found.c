@@ -167,6 +167,15 @@ static void on_gone(void *arg, const char *key)
 
 /* ---- the rest of what it tells ---- */
 
+/* An entry is written from what it's kept as. */
+static bool on_again(void *arg, const char *id, struct buf *out)
+{
+	const struct partitions *p = arg;
+	const struct item *item = map_get(p->items, str_of(id));
+
+	return item && !item->forgotten && partition_entry_encode(item->entry, out, NULL) == 0;
+}
+
 static void on_recorded(void *arg, const char *id)
 {
 	struct partitions *p = arg;
@@ -233,6 +242,7 @@ const struct tracker_ops found_ops = {
 	.on_found = on_found,
 	.on_gone = on_gone,
 	.on_recorded = on_recorded,
+	.on_again = on_again,
 	.on_error = on_error,
 	.on_report = on_report,
 	.is_ours = is_ours,

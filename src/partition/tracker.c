@@ -24,12 +24,12 @@
 
 struct text *text_new(struct str s)
 {
-	struct text *x = xcalloc(1, sizeof(*x) + s.len + 1);
+	struct text *x = xcalloc(1, sizeof(*x));
 
 	x->refs = 1;
-	x->len = s.len;
-	if (s.len)
-		memcpy(x->z, s.p, s.len);
+	x->len = (uint32_t)s.len;
+	x->hash = map_hash64(s);
+	x->bytes = str_dup(s);
 	return x;
 }
 
@@ -42,8 +42,10 @@ struct text *text_ref(struct text *x)
 
 void text_unref(struct text *x)
 {
-	if (x && --x->refs == 0)
-		free(x);
+	if (!x || --x->refs)
+		return;
+	free(x->bytes);
+	free(x);
 }
 
 static void text_set(struct text **to, struct text *x)
@@ -58,7 +60,42 @@ bool text_same(const struct text *a, const struct text *b)
 {
 	if (!a || !b)
 		return a == b;
-	return a == b || str_eq(text_str(a), text_str(b));
+	return a == b || (a->len == b->len && a->hash == b->hash);
+}
+
+bool text_is(const struct text *x, struct str s)
+{
+	return x->len == s.len && x->hash == map_hash64(s);
+}
+
+/* What is recorded is in memory twice, as long as its owner would say the same again. */
+static void drop_bytes(struct tracker *t, struct record *r)
+{
+	struct buf again = BUF_INIT(TRACKER_FULL);
+
+	if (r->want && r->want->bytes && !r->bad && t->ops.on_again &&
+	    t->ops.on_again(t->arg, r->key, &again) && text_is(r->want, buf_str(&again))) {
+		free(r->want->bytes);
+		r->want->bytes = NULL;
+	}
+	buf_done(&again);
+}
+
+bool tracker_need_bytes(struct tracker *t, struct record *r)
+{
+	struct buf again = BUF_INIT(TRACKER_FULL);
+	bool known = r->want->bytes || (t->ops.on_again && t->ops.on_again(t->arg, r->key, &again));
+
+	if (known && !r->want->bytes) {
+		struct text *x = text_new(buf_str(&again));
+
+		text_set(&r->want, x);
+		text_unref(x);
+	} else if (!known) {
+		log_error("partition", r->key, "can't be written again: nobody has it any more");
+	}
+	buf_done(&again);
+	return known;
 }
 
 /* ---- keys ---- */
@@ -278,9 +315,20 @@ static void tell_settled(struct tracker *t)
 			r->put = false; /* written again, and still not the owner's */
 		else if (!r->want)
 			free_record(t, r);
+		else
+			drop_bytes(t, r);
 		if (t->ops.on_recorded)
 			t->ops.on_recorded(t->arg, key);
 	}
+}
+
+/* A follower never writes: what it was told of needs no bytes any more. */
+static void drop_found(struct tracker *t, const char *key)
+{
+	struct record *r = tracker_find(t, str_of(key));
+
+	if (r)
+		drop_bytes(t, r);
 }
 
 static void tell_news(struct tracker *t)
@@ -300,6 +348,8 @@ static void tell_news(struct tracker *t)
 			text_set(&r->want, has);
 			t->ops.on_found(t->arg, key, text_str(has));
 			text_unref(has);
+			if (t->follow)
+				drop_found(t, key);
 			continue;
 		}
 		free_record(t, r);
@@ -609,7 +659,7 @@ void tracker_put(struct tracker *t, const char *key, const char *owner_uid, stru
 	struct text *has = tracker_stored(t, r);
 
 	r->hash = hash_of(owner_uid);
-	if (has && str_eq(text_str(has), json))
+	if (has && text_is(has, json))
 		set_want(t, r, text_ref(has));
 	else
 		set_want(t, r, text_new(json));

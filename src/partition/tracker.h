@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "core/str.h"
 #include "kube/client.h"
@@ -39,6 +40,9 @@ struct tracker_ops {
 	 * NULL. */
 	void (*on_report)(void *arg, const char *reason, const char *object, const char *uid,
 			  const char *message);
+	/* What was put last for this key, or found and not rejected, once more, byte by byte: what
+	 * is recorded isn't kept here too where the owner has it. False: it hasn't. May be NULL. */
+	bool (*on_again)(void *arg, const char *key, struct buf *out);
 	/* Is this a value that the owner may have written? Asked about a ConfigMap that has lost
 	 * its annotations. NULL: none is. */
 	bool (*is_ours)(void *arg, const char *key, struct str json);

@@ -25,20 +25,24 @@
 #define TRACKER_SUPERSEDED "TrackerSuperseded"
 #define TRACKER_UNWRITABLE "TrackerUnwritable"
 
-/* A value, counted: what is wanted and what is there are mostly the same one. */
+/* A value, counted: what is wanted and what is there are mostly the same one. Its bytes are needed
+ * while it's told or written; then its hash tells whether another is the same, and they are dropped
+ * where the owner can say them again. */
 struct text {
 	unsigned refs;
-	size_t len;
-	char z[];
+	uint32_t len;
+	uint64_t hash;
+	char *bytes; /* NULL: dropped */
 };
 
 struct text *text_new(struct str s);
 struct text *text_ref(struct text *x); /* NULL is fine, here and below */
 void text_unref(struct text *x);
 bool text_same(const struct text *a, const struct text *b);
-static inline struct str text_str(const struct text *x)
+bool text_is(const struct text *x, struct str s);
+static inline struct str text_str(const struct text *x) /* nothing, where they were dropped */
 {
-	return x ? (struct str){x->z, x->len} : STR_NULL;
+	return x && x->bytes ? (struct str){x->bytes, x->len} : STR_NULL;
 }
 
 struct record {
@@ -132,6 +136,8 @@ struct record *tracker_find(const struct tracker *t, struct str key);
 struct text *tracker_stored(const struct tracker *t, const struct record *r);
 /* The key has another value in this shard now; NULL: it's gone. Never calls the owner. */
 void tracker_key_changed(struct tracker *t, struct shard *s, struct str key, struct text *has);
+/* The bytes of what is wanted, which isn't NULL, are there again; false: nobody knows them. */
+bool tracker_need_bytes(struct tracker *t, struct record *r);
 bool tracker_is_halted(const struct tracker *t);
 void tracker_look_soon(struct tracker *t);
 void tracker_report(struct tracker *t, const char *reason, const char *object, const char *fmt, ...)

@@ -72,10 +72,10 @@ static struct text *take_text(struct shard *s, struct str key, struct str value,
 {
 	const struct record *r;
 
-	if (had && str_eq(text_str(had), value))
+	if (had && text_is(had, value))
 		return text_ref(had);
 	r = tracker_find(s->t, key);
-	if (r && r->want && str_eq(text_str(r->want), value))
+	if (r && r->want && text_is(r->want, value))
 		return text_ref(r->want);
 	return text_new(value);
 }
@@ -514,7 +514,7 @@ static bool add_differences(struct shard *s, struct jmut_doc *doc, struct jmut *
 		if (r->home != s->index || !r->put)
 			continue;
 		has = tracker_stored(s->t, r);
-		if (text_same(r->want, has))
+		if (text_same(r->want, has) || (r->want && !tracker_need_bytes(s->t, r)))
 			continue;
 		more = r->want ? strlen(r->key) + r->want->len : 0;
 		if (more && bytes + more > TRACKER_FULL) {

@@ -15,7 +15,7 @@ struct keeper {
 	struct tracker *t;
 	bool adopts; /* it puts what it finds, as the manager does */
 	bool synced;
-	unsigned found, gone, recorded, errors, reports;
+	unsigned found, gone, recorded, again, errors, reports;
 	char reason[32], report[512], report_uid[64], found_last[64], gone_last[64];
 	struct map
 		*want; /* key → what was put last or found, as text; absent: dropped or unknown */
@@ -93,6 +93,15 @@ static inline void keeper_recorded(void *arg, const char *key)
 		k->on_recorded(k, key);
 }
 
+static inline bool keeper_again(void *arg, const char *key, struct buf *out)
+{
+	struct keeper *k = arg;
+	const char *json = map_get(k->want, str_of(key));
+
+	k->again++;
+	return json && buf_append_str(out, str_of(json), NULL) == 0;
+}
+
 static inline void keeper_error(void *arg)
 {
 	struct keeper *k = arg;
@@ -116,6 +125,7 @@ static const struct tracker_ops keeper_ops = {
 	.on_found = keeper_found,
 	.on_gone = keeper_gone,
 	.on_recorded = keeper_recorded,
+	.on_again = keeper_again,
 	.on_error = keeper_error,
 	.on_report = keeper_report,
 	.is_ours = keeper_is_ours,
