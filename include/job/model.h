@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An IPUJob as the planner needs it: identity, size, policies, and what its status remembers. Made
- * from the object's JSON; both generations' spelling end in the same fields. Owns its strings.
+ * from the object's JSON; both generations' spelling end in the same fields. Its words are
+ * interned.
  */
 #ifndef IPU_JOB_MODEL_H
 #define IPU_JOB_MODEL_H
@@ -65,33 +66,34 @@ enum job_instance_phase {
  * gang, from an active partition to the end of its Pods. */
 struct job_instance {
 	enum job_instance_phase phase;
-	uint32_t run;       /* which one, from 0: partition_ask.attempt */
-	uint32_t restarts;  /* those that count against backOffLimit */
-	uint32_t tries;     /* of starting its Pods in vain, one after the other */
-	bool complete;      /* all Pods of this run have been there: one that isn't is lost */
-	bool over;          /* this run is over: its Pods go, then the next one begins */
-	bool yields;        /* over: the partition goes back before the next one */
-	int64_t start_ms;   /* its first active partition: activeDeadlineSeconds; 0: not yet */
-	int64_t since_ms;   /* the run has a partition since: startDeadlineSeconds; 0: hasn't */
-	int64_t running_ms; /* the run is Running since: interactive.ttl; 0: isn't yet */
-	int64_t retry_ms;   /* the next run's Pods aren't made before; 0: at once */
-	int64_t release_ms; /* Failed: what it started in its workers has ended then; 0: unasked */
-	char *message;      /* how the last run ended; owned, NULL: "" */
+	uint32_t run;        /* which one, from 0: partition_ask.attempt */
+	uint32_t restarts;   /* those that count against backOffLimit */
+	uint32_t tries;      /* of starting its Pods in vain, one after the other */
+	bool complete;       /* all Pods of this run have been there: one that isn't is lost */
+	bool over;           /* this run is over: its Pods go, then the next one begins */
+	bool yields;         /* over: the partition goes back before the next one */
+	int64_t start_ms;    /* its first active partition: activeDeadlineSeconds; 0: not yet */
+	int64_t since_ms;    /* the run has a partition since: startDeadlineSeconds; 0: hasn't */
+	int64_t running_ms;  /* the run is Running since: interactive.ttl; 0: isn't yet */
+	int64_t retry_ms;    /* the next run's Pods aren't made before; 0: at once */
+	int64_t release_ms;  /* Failed: what it started in its workers has ended then; 0: unasked */
+	const char *message; /* how the last run ended; interned, NULL: "" */
 };
 
 struct job_condition {
 	bool present;                     /* in the status at all */
 	bool on;                          /* "True" */
-	char *reason, *message;           /* owned; NULL: "" */
+	const char *reason, *message;     /* interned; NULL: "" */
 	int64_t update_ms, transition_ms; /* wall; 0: unknown */
 };
 
-/* The status as it is stored, and as the planner wants it. Owned strings, NULL: "" or absent. */
+/* The status as it is stored, and as the planner wants it. Its words are interned, NULL: "" or
+ * absent. */
 struct job_status {
 	struct job_condition conditions[JOB_CONDITIONS];
-	char *launcher_status; /* Pending, Running, Completed, Failed */
-	char *last_message;
-	char *selector;
+	const char *launcher_status; /* Pending, Running, Completed, Failed */
+	const char *last_message;
+	char *selector; /* owned */
 	bool partition_created;
 	int64_t start_ms, completion_ms, reconcile_ms; /* wall; 0: not set */
 	int32_t restart_count;
@@ -103,11 +105,11 @@ struct job_status {
 };
 
 struct job {
-	char *ns, *name, *uid, *version; /* metadata */
+	const char *ns, *name, *uid, *version; /* metadata; interned, as all words but problem */
 	int64_t generation, created_ms;
 	int64_t deletion_ms; /* deleting: since when; 0: unknown */
 	bool deleting, has_finalizer;
-	char **finalizers; /* all of them, ours and others' */
+	const char **finalizers; /* all of them, ours and others' */
 	size_t n_finalizers;
 
 	bool first_generation;             /* sized by modelReplicas (1.0) */
@@ -127,15 +129,15 @@ struct job {
 	int64_t deadline_ms;       /* activeDeadlineSeconds; 0: none */
 	int64_t start_deadline_ms; /* 0: what the configuration says */
 	int64_t finished_ttl_ms;   /* ttlSecondsAfterFinished; -1: none */
-	char *managed_by;          /* another controller's name; NULL: it's ours */
-	char *queue_name;          /* Kueue's label on the job; NULL: none */
+	const char *managed_by;    /* another controller's name; NULL: it's ours */
+	const char *queue_name;    /* Kueue's label on the job; NULL: none */
 	uint64_t group_hash;       /* of what PodGroups are made from; 0: there are none */
-	char *scheduler;           /* the template's schedulerName; NULL: none is named */
+	const char *scheduler;     /* the template's schedulerName; NULL: none is named */
 	bool force_release;        /* annotation: the finalizer doesn't wait for the IPUs */
 	struct partition_options options;
-	bool keeps_partitions; /* until it's deleted; else until it has finished */
-	char *priority_class;  /* of the template; NULL: none is named */
-	int32_t priority;      /* that class's value: set by who knows the classes */
+	bool keeps_partitions;      /* until it's deleted; else until it has finished */
+	const char *priority_class; /* of the template; NULL: none is named */
+	int32_t priority;           /* that class's value: set by who knows the classes */
 	char *problem; /* every broken rule, one line; NULL: it can be run. Sizes may be 0 then */
 
 	struct job_status status;

@@ -103,28 +103,29 @@ enum job_pod_fault {
 	JOB_POD_FAULT_OWN,  /* its image or its configuration: the user's to mend */
 };
 
-struct job_pod {
-	char *ns, *name, *uid;
-	char *job_key;          /* "namespace/job", from the label graphcore.ai/job */
-	char *owner_uid;        /* controller reference; NULL: none */
-	char *partition;        /* annotation graphcore.ai/partition; NULL: none */
-	uint64_t template_hash; /* annotation graphcore.ai/template; 0: none */
-	int64_t instance;       /* label graphcore.ai/instance; -1: none, or not a number */
-	bool launcher;          /* label graphcore.ai/role */
-	char *node;             /* NULL: it hasn't got one yet */
+struct job_pod { /* its words are interned where many have the same */
+	const char *ns;
+	const char *job_key;     /* "namespace/job", from the label graphcore.ai/job */
+	const char *owner_uid;   /* controller reference; NULL: none */
+	const char *partition;   /* annotation graphcore.ai/partition; NULL: none */
+	const char *node;        /* NULL: it hasn't got one yet */
+	const char *queue_group; /* label: the Pod group of Kueue that it belongs to; NULL: none */
+	uint64_t template_hash;  /* annotation graphcore.ai/template; 0: none */
+	int64_t instance;        /* label graphcore.ai/instance; -1: none, or not a number */
+	int64_t deletion_ms;     /* deleting: when its grace period is over, wall clock */
 	enum job_pod_phase phase;
-	bool deleting, scheduled, ready;
-	char *queue_group;   /* label: the Pod group of Kueue that it belongs to; NULL: none */
-	bool gated;          /* behind our gate (job/queue.h) */
-	bool queued;         /* behind another one: Kueue's */
-	bool preempted;      /* Kueue takes its place away from it */
-	int64_t deletion_ms; /* deleting: when its grace period is over, wall clock */
 	/* Of the container, init containers included, that failed first; 137 where it was killed
 	 * and nobody knows its code (evicted, its node lost); 0 else. */
 	int32_t exit_code;
-	char *why;     /* one word: OOMKilled, Error, ImagePullBackOff, Unschedulable …; NULL */
-	char *message; /* for people: "container mnist exited with 3 (Error)", … ; NULL */
+	const char *why; /* one word: OOMKilled, Error, ImagePullBackOff, Unschedulable …; NULL */
+	char *message;   /* for people: "container mnist exited with 3 (Error)", … ; owned, NULL */
 	enum job_pod_fault fault; /* why and message say more */
+	bool launcher;            /* label graphcore.ai/role */
+	bool deleting, scheduled, ready;
+	bool gated;             /* behind our gate (job/queue.h) */
+	bool queued;            /* behind another one: Kueue's */
+	bool preempted;         /* Kueue takes its place away from it */
+	const char *name, *uid; /* behind the struct, in its allocation */
 };
 
 const char *job_pod_phase_name(enum job_pod_phase phase); /* as the API server writes it */

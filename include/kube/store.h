@@ -67,6 +67,7 @@ struct kube_store_iter {
 	const struct list *head_; /* private */
 	struct list *next_;
 	bool in_index_;
+	unsigned index_;
 	struct str key, uid;
 	void *item;
 };

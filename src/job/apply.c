@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "job/call.h"
@@ -51,7 +52,7 @@ static int build_pod(struct jmut_doc *doc, const struct job_ctx *ctx, const stru
 {
 	CLEANUP_JSON struct json_doc *spec = NULL;
 
-	if (json_parse((struct str){item->spec, item->spec_len}, &spec, err) < 0)
+	if (json_parse(intern_str(item->spec), &spec, err) < 0)
 		return -1;
 	return job_make_pod(doc, item->job, json_root(spec), a->instance, a->worker,
 			    a->kind == JOB_CREATE_LAUNCHER, part,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/call.h"
 #include "job/groups.h"
@@ -59,7 +60,7 @@ void job_group_create(struct job_ctx *ctx, const struct job_item *item, uint32_t
 
 	if (api == JOB_GROUP_NONE)
 		return;
-	if (json_parse((struct str){item->spec, item->spec_len}, &spec, &err) < 0) {
+	if (json_parse(intern_str(item->spec), &spec, &err) < 0) {
 		ctx->calls++;
 		job_call_ended(ctx, &err);
 		return;

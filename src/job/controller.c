@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "job/groups.h"
@@ -28,8 +29,8 @@ static void free_ctx(struct job_ctx *ctx)
 	job_told_free(ctx);
 	job_apply_forget(ctx);
 	list_unlink(&ctx->news);
-	free(ctx->key);
-	free(ctx->uid);
+	intern_drop(ctx->key);
+	intern_drop(ctx->uid);
 	free(ctx->trouble);
 	free(ctx->first_err);
 	free(ctx->lost);
@@ -48,8 +49,8 @@ static struct job_ctx *need_ctx(struct job_controller *c, const struct job *job,
 	}
 	ctx = xcalloc(1, sizeof(*ctx));
 	ctx->c = c;
-	ctx->key = str_dup(key);
-	ctx->uid = xstrdup(job->uid);
+	ctx->key = intern(key);
+	ctx->uid = intern_ref(job->uid);
 	scope_init(&ctx->scope);
 	list_init(&ctx->pending);
 	list_init(&ctx->news);
@@ -303,7 +304,13 @@ static int project_job(void *arg, const struct json *object, void **ret_item, st
 		free(item);
 		return -1;
 	}
-	item->spec = buf_steal(&spec, &item->spec_len);
+	item->spec = intern_try(buf_str(&spec));
+	buf_done(&spec);
+	if (!item->spec) {
+		job_free(item->job);
+		free(item);
+		return err_set(err, ERR_LIMIT, 0, "no memory for its spec");
+	}
 	*ret_item = item;
 	return 0;
 }
@@ -314,7 +321,7 @@ static void free_job_item(void *arg, void *p)
 
 	(void)arg;
 	job_free(item->job);
-	free(item->spec);
+	intern_drop(item->spec);
 	free(item);
 }
 
@@ -494,8 +501,13 @@ struct uids {
 
 static bool is_left_behind(const struct job_controller *c, const struct partition_owner *owner)
 {
-	return strcmp(owner->kind, JOB_KIND) == 0 && (!c->ns || strcmp(c->ns, owner->ns) == 0) &&
-	       !kube_store_by_uid(c->jobs, str_of(owner->uid));
+	const struct job_item *item;
+	char key[KUBE_KEY_SIZE];
+
+	if (strcmp(owner->kind, JOB_KIND) != 0 || (c->ns && strcmp(c->ns, owner->ns) != 0))
+		return false;
+	item = kube_store_get(c->jobs, kube_key(str_of(owner->ns), str_of(owner->name), key));
+	return !item || !str_same(item->job->uid, owner->uid);
 }
 
 static void note_left_behind(const struct partition_ask *ask, const struct partition_status *st,
@@ -649,7 +661,6 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.on_change = on_job_change,
 		.on_bad = on_bad,
 		.on_synced = on_store_synced,
-		.by_uid = true,
 	};
 	struct kube_store_ops pod_ops = {
 		.project = project_pod,

@@ -16,17 +16,17 @@
 #include "kube/workqueue.h"
 #include "loop/op.h"
 
-/* What the store keeps of an IPUJob: the model, and the spec as bytes, to make Pods from. */
+/* What the store keeps of an IPUJob: the model, and the spec as bytes, to make Pods from. Jobs that
+ * are made from one template have the same: it's interned. */
 struct job_item {
 	struct job *job;
-	char *spec;
-	size_t spec_len;
+	const char *spec;
 };
 
 /* What an owner was told of one instance last. */
 struct job_told {
 	enum partition_state state;
-	char *id, *controller;
+	const char *id, *controller; /* interned */
 	bool draining;
 	uint32_t attempt; /* which run it was active for */
 	bool delayed;     /* that its release takes long */
@@ -54,8 +54,8 @@ struct job_sent {
 
 struct job_ctx {
 	struct job_controller *c;
-	char *key; /* "namespace/name" */
-	char *uid;
+	const char *key; /* "namespace/name"; interned */
+	const char *uid; /* interned */
 	struct job_told *told;
 	size_t n_told;
 	struct job_tally created, failed;
@@ -65,20 +65,21 @@ struct job_ctx {
 	/* Monotonic: counts of Pods alone aren't written before, and the time to the next of them.
 	 */
 	int64_t counts_at_ms, counts_wait_ms;
-	bool warned;           /* of the template */
 	struct job_lost *lost; /* owned: Pods that have gone, of each instance the last one */
 	size_t n_lost;
 	struct job_supported support;
-	bool told_group;              /* that there is nobody for its schedulingPolicy */
-	bool looked;                  /* at the job, in an earlier pass */
-	bool claimed;                 /* of a job that another operator ran: its partitions */
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
-	bool looked_at_pods;          /* whoever was there before is somebody else's to count */
-	bool pods_measured;           /* the time until its Pods were there is counted */
 	struct job_sent *kept;        /* other: what the API server made of it; NULL: the same */
 	/* Its write wasn't answered, and may have taken effect. other: what was there before. */
 	struct job_sent *unsure;
+
+	bool warned;         /* of the template */
+	bool told_group;     /* that there is nobody for its schedulingPolicy */
+	bool looked;         /* at the job, in an earlier pass */
+	bool claimed;        /* of a job that another operator ran: its partitions */
+	bool looked_at_pods; /* whoever was there before is somebody else's to count */
+	bool pods_measured;  /* the time until its Pods were there is counted */
 
 	unsigned calls;        /* of the present pass, not yet answered */
 	struct list pending;   /* what they belong to (apply.c) */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/model_spec.h"
 #include "kube/object.h"
@@ -19,9 +20,9 @@
 #define PROBLEM_MAX   900  /* what fits a condition's message beside its frame */
 #define INSTANCES_MAX 4000 /* a rolling update has up to twice as many as a job */
 
-static char *text_of(const struct json *v)
+static const char *word_of(const struct json *v)
 {
-	return json_cstr(v) ? str_dup(json_str(v)) : NULL;
+	return json_cstr(v) ? intern(json_str(v)) : NULL;
 }
 
 /* ---- the status ---- */
@@ -43,8 +44,8 @@ static void decode_condition(struct job_status *s, const struct json *v)
 		*c = (struct job_condition){
 			.present = true,
 			.on = str_eqz(json_str(json_get(v, "status")), "True"),
-			.reason = text_of(json_get(v, "reason")),
-			.message = text_of(json_get(v, "message")),
+			.reason = word_of(json_get(v, "reason")),
+			.message = word_of(json_get(v, "message")),
 			.update_ms = time_of(json_get(v, "lastUpdateTime")),
 			.transition_ms = time_of(json_get(v, "lastTransitionTime")),
 		};
@@ -89,7 +90,7 @@ static void decode_instance(struct job_status *s, const struct json *v)
 		s->n_instances = (size_t)index + 1;
 	}
 	mem = &s->instances[index];
-	free(mem->message);
+	intern_drop(mem->message);
 	*mem = (struct job_instance){
 		.phase = phase_of(json_str(json_get(v, "phase"))),
 		.run = count_of(json_get(v, "run"), INT32_MAX),
@@ -103,7 +104,7 @@ static void decode_instance(struct job_status *s, const struct json *v)
 		.running_ms = time_of(json_get(v, "runningTime")),
 		.retry_ms = time_of(json_get(v, "retryTime")),
 		.release_ms = time_of(json_get(v, "releaseTime")),
-		.message = text_of(json_get(v, "message")),
+		.message = word_of(json_get(v, "message")),
 	};
 }
 
@@ -117,9 +118,9 @@ static void decode_status(struct job_status *s, const struct json *st)
 	it = json_iter(json_get(st, "instances"));
 	while (json_next(&it))
 		decode_instance(s, it.value);
-	s->launcher_status = text_of(json_get(st, "launcherStatus"));
-	s->last_message = text_of(json_get(st, "lastMessage"));
-	s->selector = text_of(json_get(st, "selector"));
+	s->launcher_status = word_of(json_get(st, "launcherStatus"));
+	s->last_message = word_of(json_get(st, "lastMessage"));
+	s->selector = str_dup_or_null(json_str(json_get(st, "selector")));
 	s->partition_created = json_bool(json_get(st, "iPUPartitionCreated"), false);
 	s->start_ms = time_of(json_get(st, "startTime"));
 	s->completion_ms = time_of(json_get(st, "completionTime"));
@@ -159,7 +160,7 @@ static void decode_finalizers(struct job *job, const struct json *list)
 	job->finalizers = xcalloc(json_len(list) + 1, sizeof(*job->finalizers));
 	while (json_next(&it)) {
 		if (json_cstr(it.value))
-			job->finalizers[job->n_finalizers++] = str_dup(json_str(it.value));
+			job->finalizers[job->n_finalizers++] = intern(json_str(it.value));
 	}
 }
 
@@ -168,10 +169,10 @@ static struct job *decode(const struct json *object)
 {
 	struct job *job = xcalloc(1, sizeof(*job));
 
-	job->name = str_dup(kube_name(object));
-	job->ns = str_dup(kube_namespace(object));
-	job->uid = str_dup(kube_uid(object));
-	job->version = str_dup(kube_version(object));
+	job->name = intern(kube_name(object));
+	job->ns = intern(kube_namespace(object));
+	job->uid = intern(kube_uid(object));
+	job->version = intern(kube_version(object));
 	job->generation = kube_generation(object);
 	job->created_ms = kube_creation_ms(object);
 	job->deleting = kube_is_deleting(object);
@@ -205,18 +206,18 @@ void job_free(struct job *job)
 {
 	if (!job)
 		return;
-	free(job->ns);
-	free(job->name);
-	free(job->uid);
-	free(job->version);
+	intern_drop(job->ns);
+	intern_drop(job->name);
+	intern_drop(job->uid);
+	intern_drop(job->version);
 	for (size_t i = 0; i < job->n_finalizers; i++)
-		free(job->finalizers[i]);
+		intern_drop(job->finalizers[i]);
 	free(job->finalizers);
 	free(job->options.allocation);
-	free(job->priority_class);
-	free(job->managed_by);
-	free(job->queue_name);
-	free(job->scheduler);
+	intern_drop(job->priority_class);
+	intern_drop(job->managed_by);
+	intern_drop(job->queue_name);
+	intern_drop(job->scheduler);
 	free(job->problem);
 	job_status_done(&job->status);
 	free(job);
@@ -259,10 +260,7 @@ char *job_legacy_partition(const struct job *job, uint32_t instance)
 struct partition_ask job_ask(const struct job *job, uint32_t instance)
 {
 	return (struct partition_ask){
-		.owner = {.kind = (char *)(uintptr_t)JOB_KIND,
-			  .ns = job->ns,
-			  .name = job->name,
-			  .uid = job->uid},
+		.owner = {.kind = JOB_KIND, .ns = job->ns, .name = job->name, .uid = job->uid},
 		.instance = instance,
 		.ipus = job->ipus,
 		.options = job->options,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 #include "vipu/api.h"
 
@@ -38,11 +39,9 @@ static int64_t ms_of(const struct json *v, int64_t least_s, int64_t otherwise_ms
 	return n >= least_s && n <= INT32_MAX ? n * 1000 : otherwise_ms;
 }
 
-static char *text_of(const struct json *v)
+static const char *word_of(const struct json *v)
 {
-	struct str s = json_str(v);
-
-	return s.len ? str_dup(s) : NULL;
+	return intern_or_null(json_str(v));
 }
 
 static bool is_given(const struct json *obj, const char *key)
@@ -101,7 +100,7 @@ static void decode_partition(struct job *job, const struct json *v)
 	(void)vipu_sync_parse(json_str(json_get(v, "syncType")), &sync, NULL);
 	o->routing_type = routing;
 	o->sync_type = sync;
-	o->allocation = text_of(json_get(v, "allocation"));
+	o->allocation = str_dup_or_null(json_str(json_get(v, "allocation")));
 }
 
 /* ---- policies ---- */
@@ -310,14 +309,14 @@ void job_decode_spec(struct job *job, const struct json *object)
 	decode_strategy(job, json_at(spec, "workers", "strategy", NULL));
 	decode_times(job, spec);
 	job->template_hash = template_hash(spec);
-	job->scheduler = text_of(
+	job->scheduler = word_of(
 		json_at(spec, "workers", "template", "spec", "schedulerName", NULL));
-	job->managed_by = is_others(manager) ? str_dup(manager) : NULL;
-	job->queue_name = text_of(json_at(meta, "labels", JOB_LABEL_QUEUE, NULL));
+	job->managed_by = is_others(manager) ? intern(manager) : NULL;
+	job->queue_name = word_of(json_at(meta, "labels", JOB_LABEL_QUEUE, NULL));
 	/* In a queue of Kueue's it's Kueue that lets them go together. */
 	job->group_hash = job->queue_name ? 0 : group_hash(spec, job->workers);
 	job->force_release = str_eqz(
 		json_str(json_at(meta, "annotations", JOB_ANNOTATION_FORCE_RELEASE, NULL)), "true");
-	job->priority_class = text_of(
+	job->priority_class = word_of(
 		json_at(spec, "workers", "template", "spec", "priorityClassName", NULL));
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/plan_files.h"
 #include "job/plan_groups.h"
@@ -112,7 +113,7 @@ void job_plan_outgrown(struct work *w, struct gang *g)
 	if (job_plan_stop(w, g, NULL) > 0 || job_plan_misfit_in_use(w, g->instance))
 		return;
 	job_plan_release(w, g);
-	free(g->mem->message);
+	intern_drop(g->mem->message);
 	*g->mem = (struct job_instance){0};
 }
 

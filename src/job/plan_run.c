@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/plan_impl.h"
 #include "job/status.h"
@@ -19,12 +20,12 @@
 
 static void say(struct job_instance *mem, const char *message)
 {
-	char *words = message ? xstrdup(message) : NULL;
+	CLEANUP_FREE char *words = xstrdup(message);
 
 	if (words)
 		job_status_clean(words, WORDS_MAX);
-	free(mem->message);
-	mem->message = words;
+	intern_drop(mem->message);
+	mem->message = intern_z(words);
 }
 
 static int64_t back_off_ms(const struct job_timing *t, uint32_t n)

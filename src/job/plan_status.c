@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/plan_impl.h"
 #include "job/status.h"
@@ -18,7 +19,7 @@
 static void size_memory(struct job_status *s, size_t n)
 {
 	for (size_t i = n; i < s->n_instances; i++)
-		free(s->instances[i].message);
+		intern_drop(s->instances[i].message);
 	s->instances = xrealloc(s->instances, n * sizeof(*s->instances));
 	if (n > s->n_instances)
 		memset(s->instances + s->n_instances, 0,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/queue.h"
 #include "job/status.h"
@@ -62,7 +63,7 @@ static void say(struct job_pod *pod, struct str why, char *message)
 		free(message);
 		return;
 	}
-	pod->why = str_dup_or_null(why);
+	pod->why = intern_or_null(why);
 	pod->message = message;
 }
 
@@ -277,6 +278,19 @@ static bool was_stopped(const struct job_pod *pod, const struct json *object)
 	return false;
 }
 
+static struct job_pod *pod_new(struct str name, struct str uid)
+{
+	struct job_pod *pod = xcalloc(1, sizeof(*pod) + name.len + uid.len + 2);
+
+	char *text = (char *)(pod + 1);
+
+	memcpy(text, name.p, name.len);
+	memcpy(text + name.len + 1, uid.p, uid.len);
+	pod->name = text;
+	pod->uid = text + name.len + 1;
+	return pod;
+}
+
 int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *err)
 {
 	const struct json *status = json_get(object, "status"),
@@ -286,18 +300,16 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 
 	if (!kube_name(object).len || !kube_uid(object).len)
 		return err_set(err, ERR_INVALID, 0, "a Pod without metadata.name or uid");
-	pod = xcalloc(1, sizeof(*pod));
-	pod->ns = str_dup(kube_namespace(object));
-	pod->name = str_dup(kube_name(object));
-	pod->uid = str_dup(kube_uid(object));
-	pod->job_key = str_dup(
+	pod = pod_new(kube_name(object), kube_uid(object));
+	pod->ns = intern(kube_namespace(object));
+	pod->job_key = intern(
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
-	pod->owner_uid = str_dup_or_null(json_str(json_get(owner, "uid")));
-	pod->partition = str_dup_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
+	pod->owner_uid = intern_or_null(json_str(json_get(owner, "uid")));
+	pod->partition = intern_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
 	pod->template_hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	pod->instance = instance_of(object);
 	pod->launcher = str_eqz(kube_label(object, JOB_LABEL_ROLE), JOB_ROLE_LAUNCHER);
-	pod->node = str_dup_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
+	pod->node = intern_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
 	pod->deleting = kube_is_deleting(object);
 	/* The grace period is counted in: the API server sets the time that it ends at. */
 	(void)clock_parse(json_str(json_at(object, "metadata", "deletionTimestamp", NULL)),
@@ -306,7 +318,7 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 	pod->scheduled = condition_is(status, "PodScheduled", "True", NULL);
 	pod->ready = condition_is(status, "Ready", "True", NULL);
 	pod->preempted = condition_is(status, "TerminationTarget", "True", NULL);
-	pod->queue_group = str_dup_or_null(kube_label(object, JOB_QUEUE_GROUP));
+	pod->queue_group = intern_or_null(kube_label(object, JOB_QUEUE_GROUP));
 	find_gates(pod, json_at(object, "spec", "schedulingGates", NULL));
 	if (was_stopped(pod, object)) {
 		pod->phase = JOB_POD_FAILED;
@@ -325,15 +337,13 @@ void job_pod_free(struct job_pod *pod)
 {
 	if (!pod)
 		return;
-	free(pod->ns);
-	free(pod->name);
-	free(pod->uid);
-	free(pod->job_key);
-	free(pod->owner_uid);
-	free(pod->partition);
-	free(pod->node);
-	free(pod->queue_group);
-	free(pod->why);
+	intern_drop(pod->ns);
+	intern_drop(pod->job_key);
+	intern_drop(pod->owner_uid);
+	intern_drop(pod->partition);
+	intern_drop(pod->node);
+	intern_drop(pod->queue_group);
+	intern_drop(pod->why);
 	free(pod->message);
 	free(pod);
 }

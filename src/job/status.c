@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/str.h"
 
 #define MESSAGE_MAX  1024
@@ -28,12 +29,12 @@ const char *job_condition_name(enum job_condition_type type)
 	return condition_names[type];
 }
 
-static void replace(char **field, const char *z)
+static void replace(const char **field, const char *z)
 {
-	char *copy = xstrdup(z);
+	const char *word = intern_z(z); /* it may be the field's own */
 
-	free(*field);
-	*field = copy;
+	intern_drop(*field);
+	*field = word;
 }
 
 /* Else the status in memory and the API's would differ for ever. */
@@ -144,11 +145,10 @@ static size_t stored_bytes(const char *p, size_t n)
 }
 
 /* Cuts at a character, if more would be stored than fits. */
-static void cut_message(char **message, size_t budget)
+static void cut_message(const char **message, size_t budget)
 {
 	struct str rest = str_of(*message);
 	size_t stored = 0, keep = 0;
-	char *cut;
 
 	if (rest.len * 6 <= budget)
 		return;
@@ -163,9 +163,8 @@ static void cut_message(char **message, size_t budget)
 	}
 	if (stored <= budget)
 		return;
-	cut = xasprintf("%.*s…", (int)keep, *message);
-	free(*message);
-	*message = cut;
+	CLEANUP_FREE char *cut = xasprintf("%.*s…", (int)keep, *message);
+	replace(message, cut);
 }
 
 void job_status_bound(struct job_status *s)
@@ -185,14 +184,14 @@ void job_status_bound(struct job_status *s)
 void job_status_done(struct job_status *s)
 {
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
-		free(s->conditions[i].reason);
-		free(s->conditions[i].message);
+		intern_drop(s->conditions[i].reason);
+		intern_drop(s->conditions[i].message);
 	}
 	for (size_t i = 0; i < s->n_instances; i++)
-		free(s->instances[i].message);
+		intern_drop(s->instances[i].message);
 	free(s->instances);
-	free(s->launcher_status);
-	free(s->last_message);
+	intern_drop(s->launcher_status);
+	intern_drop(s->last_message);
 	free(s->selector);
 	*s = (struct job_status){0};
 }
@@ -205,7 +204,7 @@ void job_status_copy_memory(struct job_status *to, const struct job_status *from
 	to->instances = xcalloc(from->n_instances, sizeof(*to->instances));
 	memcpy(to->instances, from->instances, from->n_instances * sizeof(*to->instances));
 	for (size_t i = 0; i < from->n_instances; i++)
-		to->instances[i].message = xstrdup(from->instances[i].message);
+		to->instances[i].message = intern_ref(from->instances[i].message);
 }
 
 void job_status_copy(struct job_status *to, const struct job_status *from)
@@ -213,13 +212,13 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 	struct job_status copy = *from;
 
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
-		copy.conditions[i].reason = xstrdup(from->conditions[i].reason);
-		copy.conditions[i].message = xstrdup(from->conditions[i].message);
+		copy.conditions[i].reason = intern_ref(from->conditions[i].reason);
+		copy.conditions[i].message = intern_ref(from->conditions[i].message);
 	}
 	copy.instances = NULL;
 	job_status_copy_memory(&copy, from);
-	copy.launcher_status = xstrdup(from->launcher_status);
-	copy.last_message = xstrdup(from->last_message);
+	copy.launcher_status = intern_ref(from->launcher_status);
+	copy.last_message = intern_ref(from->last_message);
 	copy.selector = xstrdup(from->selector);
 	*to = copy;
 }

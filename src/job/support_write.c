@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 #include "job/call.h"
 #include "kube/object.h"
@@ -191,8 +192,7 @@ static void write_one(struct job_ctx *ctx, const struct job_item *item, enum job
 
 	call->is_support = true;
 	call->support = which;
-	if (which == JOB_SUPPORT_ACCOUNT &&
-	    json_parse((struct str){item->spec, item->spec_len}, &spec, NULL) == 0)
+	if (which == JOB_SUPPORT_ACCOUNT && json_parse(intern_str(item->spec), &spec, NULL) == 0)
 		workers = job_support_account_to_ask(json_root(spec));
 	if (workers)
 		create_account(call, item->job, workers);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/str.h"
 
 void job_tell(struct job_ctx *ctx, const struct job *job, enum kube_event_level level,
@@ -36,8 +37,8 @@ void job_tell(struct job_ctx *ctx, const struct job *job, enum kube_event_level 
 
 static void forget_told(struct job_told *t)
 {
-	free(t->id);
-	free(t->controller);
+	intern_drop(t->id);
+	intern_drop(t->controller);
 	*t = (struct job_told){0};
 }
 
@@ -59,10 +60,10 @@ static void remember(struct job_told *t, const struct partition_status *st)
 		return;
 	if (st->ask)
 		t->attempt = st->ask->attempt; /* a new one was never reset */
-	free(t->id);
-	free(t->controller);
-	t->id = xstrdup(st->id);
-	t->controller = xstrdup(st->controller);
+	intern_drop(t->id);
+	intern_drop(t->controller);
+	t->id = intern_z(st->id);
+	t->controller = intern_z(st->controller);
 }
 
 static void tell_gone(struct job_ctx *ctx, const struct job *job, struct job_told *t)
@@ -183,7 +184,7 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
 	if (ctx->warned)
 		return;
 	ctx->warned = true;
-	if (json_parse((struct str){item->spec, item->spec_len}, &doc, NULL) < 0)
+	if (json_parse(intern_str(item->spec), &doc, NULL) < 0)
 		return;
 	warning = job_template_warning(json_root(doc));
 	if (warning)

@@ -22,7 +22,6 @@ struct bucket { /* one value of one index */
 struct slot { /* an entry's place in one index */
 	struct list link;
 	struct bucket *bucket; /* NULL: not in this index */
-	struct entry *entry;
 };
 
 struct entry {
@@ -136,7 +135,6 @@ static void index_put(struct kube_store *s, struct entry *e, unsigned i)
 		map_put_borrowed(s->index[i], str_of(b->value), b);
 	}
 	e->slots[i].bucket = b;
-	e->slots[i].entry = e;
 	list_append(&b->members, &e->slots[i].link);
 	b->n++;
 }
@@ -418,7 +416,13 @@ void *kube_store_by_uid(const struct kube_store *s, struct str uid)
 	return e ? e->item : NULL;
 }
 
-/* An iterator's private words: the list's head, the next member, whether members are slots. */
+static const struct entry *entry_of(const struct slot *slot, unsigned index)
+{
+	return (const void *)((const char *)(slot - index) - offsetof(struct entry, slots));
+}
+
+/* An iterator's private words: the list's head, the next member, whether members are slots, and of
+ * which index. */
 struct kube_store_iter kube_store_iter(const struct kube_store *s)
 {
 	const struct list *head = &s->entries;
@@ -428,7 +432,7 @@ struct kube_store_iter kube_store_iter(const struct kube_store *s)
 struct kube_store_iter kube_store_iter_index(const struct kube_store *s, unsigned index,
 					     struct str value)
 {
-	struct kube_store_iter it = {.store = s, .in_index_ = true};
+	struct kube_store_iter it = {.store = s, .in_index_ = true, .index_ = index};
 	const struct bucket *b = index < s->n_indexes ? map_get(s->index[index], value) : NULL;
 	if (b) {
 		it.head_ = &b->members;
@@ -444,7 +448,7 @@ bool kube_store_next(struct kube_store_iter *it)
 		return false;
 	struct list *pos = it->next_;
 	if (it->in_index_)
-		e = CONTAINER_OF(pos, struct slot, link)->entry;
+		e = entry_of(CONTAINER_OF(pos, struct slot, link), it->index_);
 	else
 		e = CONTAINER_OF(pos, struct entry, link);
 	it->next_ = pos->next;

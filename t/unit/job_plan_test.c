@@ -6,6 +6,8 @@
 #include "job_plan_rig.h"
 #include "job_plan_rows.h"
 
+#include "core/intern.h"
+
 /* ---- from words ---- */
 
 static const char *const phases[] = {"pending", "running", "succeeded", "failed", "unknown"};
@@ -191,7 +193,7 @@ static void read_memory(struct job_instance *mem, const char *z)
 	mem->retry_ms = strchr(z, 'b') ? NOW + 5000 : 0;
 	mem->release_ms = strchr(z, 'k') ? NOW + 5000 : strchr(z, 'K') ? NOW : 0;
 	mem->run = (uint32_t)strtoul(z + strcspn(z, "0123456789"), NULL, 10);
-	mem->message = strchr(z, 'F') ? xstrdup("it ended badly") : NULL;
+	mem->message = strchr(z, 'F') ? intern_z("it ended badly") : NULL;
 }
 
 static void say_memory(const struct job_instance *mem, char *z, size_t size)

@@ -3,6 +3,7 @@
  * A job's status to JSON and back, its words, and how large it gets.
  */
 #include "job/held.h"
+#include "core/intern.h"
 #include "core/yaml.h"
 #include "job/model.h"
 #include "job/status.h"
@@ -143,7 +144,7 @@ static void test_seconds(void)
 		.since_ms = INT64_C(1717200001002),
 		.running_ms = INT64_C(1717200002003),
 		.retry_ms = INT64_C(1717200003004),
-		.message = xstrdup("how it ended"),
+		.message = intern_z("how it ended"),
 	};
 	s.start_ms = INT64_C(1717200000500);
 	s.selector = xstrdup("x");
@@ -230,7 +231,7 @@ static void fill(struct job_instance *mem, const char *message)
 		.yields = true,
 		.start_ms = INT64_C(1717200000000),
 		.retry_ms = INT64_C(1717200003000),
-		.message = xstrdup(message),
+		.message = intern_z(message),
 	};
 }
 
@@ -300,7 +301,7 @@ static void test_cut(void)
 		while (strlen(words) + strlen(rows[i].pattern) < 511)
 			strcat(words, rows[i].pattern);
 		for (size_t k = 0; k < rows[i].n; k++)
-			s.instances[k].message = xstrdup(words);
+			s.instances[k].message = intern_z(words);
 		job_status_bound(&s);
 		cut = s.instances[rows[i].n - 1].message;
 		is_uint(strlen(cut), rows[i].bytes, "bytes");
