@@ -46,6 +46,9 @@ void kube_workqueue_free(struct kube_workqueue *q);
 void kube_workqueue_add(struct kube_workqueue *q, struct str key);
 /* A look in so long, unless an earlier one is due: the earliest wins. */
 void kube_workqueue_add_after(struct kube_workqueue *q, struct str key, int64_t delay_ms);
+/* A look when the failures' back-off has passed, at once where there were none: for what mustn't
+ * cut a back-off short. */
+void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key);
 
 /* The run of key has ended. err NULL: well, the failures are forgotten. Else it comes again after
  * its back-off (or after err.retry_after_ms, if that's longer). Returns the delay, 0 when well. */

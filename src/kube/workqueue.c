@@ -27,7 +27,8 @@ struct item {
 	int64_t ready_us; /* since then it waits for its run */
 	int64_t began_us; /* of the run */
 	bool ready, running;
-	bool again; /* news came while it ran */
+	bool again;        /* news came while it ran */
+	bool again_polite; /* the same, but a back-off goes first */
 	char key[];
 };
 
@@ -239,8 +240,8 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	it->running = false;
 	q->n_running--;
 	kick(q); /* a place for others */
-	bool again = it->again;
-	it->again = false;
+	bool again = it->again, polite = it->again_polite;
+	it->again = it->again_polite = false;
 	if (err) {
 		delay = backoff_next_ms(&it->backoff, err);
 		if (!loop_timer_active(&it->timer) || it->timer.at_ms > clock_mono_ms() + delay)
@@ -248,7 +249,7 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
 	} else {
 		backoff_reset(&it->backoff);
 	}
-	if (again)
+	if (again || (polite && !err))
 		make_ready(it);
 	else if (!loop_timer_active(&it->timer))
 		item_drop(it);
@@ -277,6 +278,15 @@ void kube_workqueue_add_after(struct kube_workqueue *q, struct str key, int64_t 
 	}
 	if (!it->ready && (!loop_timer_active(&it->timer) || it->timer.at_ms > at_ms))
 		loop_timer_start_at(&it->timer, at_ms);
+}
+
+void kube_workqueue_add_polite(struct kube_workqueue *q, struct str key)
+{
+	struct item *it = item_get(q, key);
+	if (it->running)
+		it->again_polite = true;
+	else if (it->backoff.tries == 0 || !loop_timer_active(&it->timer))
+		make_ready(it);
 }
 
 /* ---- looking ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The work queue on a loop with a frozen clock: order, one run a key at a time, budget, back-off,
- * news while running, a pause.
+ * news while running, politeness, a pause.
  */
 #include "kube/workqueue.h"
 
@@ -186,6 +186,32 @@ static void test_backoff(void)
 	teardown(&f);
 }
 
+static void test_polite(void)
+{
+	struct fixture f;
+	struct err err = {.kind = ERR_UNAVAILABLE};
+	setup(&f, 0, 0);
+	kube_workqueue_add_polite(f.q, KEY("a"));
+	turns(&f, 2);
+	is_str(f.ran, "a ", "at once without failures");
+	f.finish = false;
+	kube_workqueue_add(f.q, KEY("a"));
+	turns(&f, 1);
+	kube_workqueue_add_polite(f.q, KEY("a"));
+	int64_t delay = kube_workqueue_done(f.q, KEY("a"), &err);
+	kube_workqueue_add_polite(f.q, KEY("a"));
+	turns(&f, 2);
+	is_str(f.ran, "a a ", "it doesn't cut a back-off short");
+	clock_advance(delay);
+	turns(&f, 2);
+	is_str(f.ran, "a a a ", "the back-off's end does");
+	kube_workqueue_add_polite(f.q, KEY("a"));
+	kube_workqueue_done(f.q, KEY("a"), NULL);
+	turns(&f, 2);
+	is_str(f.ran, "a a a a ", "after a run that went well it's at once");
+	teardown(&f);
+}
+
 static void test_after(void)
 {
 	struct fixture f;
@@ -302,6 +328,7 @@ int main(void)
 	test_one_run();
 	test_max_running();
 	test_backoff();
+	test_polite();
 	test_after();
 	test_pause();
 	test_pulse();
