@@ -4,7 +4,7 @@
 # What helm makes of the chart in a real API server, over the life of a release: everything is accepted; upgrades and rollbacks
 # leave alone what isn't the chart's (edits of the list of controllers, the webhooks' caBundle), and what is said again by the values is
 # written; what is to stay stays. By helm 3, from that to helm 4, and by helm 4: they merge what is there differently. The Pods are
-# KWOK's: nothing of ours runs. With nodes: 50-install.t.
+# KWOK's: nothing of ours runs. And what the Prometheus operator's definitions say of the objects for it. With nodes: 50-install.t.
 
 use v5.36;
 use FindBin;
@@ -21,7 +21,7 @@ my $c = Cluster->up('scale', nodes => 1, with => \@helms);
 my %chart = map { $_ => Cluster::Chart->new($_) } @helms;
 $_->use_cluster($c) for values %chart;
 my $chart = $chart{helm};
-watchdog(400);
+watchdog(440);
 
 my $ns = 'ops';
 my $list = 'ipu-operator-vipu-controllers';
@@ -196,6 +196,50 @@ subtest 'from an earlier chart' => sub {
 	}
 	$chart->helm('upgrade', 'old', $chart->path, '-n', 'old', '--set', 'fullnameOverride=old,vipuControllers=pod008');
 	is($list->(), 'pod008', 'a list in the values is written');
+};
+
+# Whether this API server takes these objects: unknown fields are errors.
+sub try_create ($text) {
+	return $c->kubectl_result([ qw(create --dry-run=server --validate=strict -f -) ], stdin => $text);
+}
+
+subtest 'what the Prometheus operator\'s own definitions say' => sub {
+	my $source = run([ "$FindBin::Bin/build", '--source', 'prometheus-operator' ], seconds => 300);
+	my ($last) = ($source->{status} ? $source->{err} : $source->{out}) =~ /([^\n]*)\n*\z/;
+	plan(skip_all => $last) if $source->{status} == 77 && !$ENV{IPU_REQUIRE_CLUSTER};
+	is($source->{status}, 0, 'they are there') or return diag($source->{err});
+	my @kinds = qw(servicemonitors podmonitors prometheusrules);
+	my $early = $chart->try_helm('upgrade', 'rel', $chart->path, '-n', $ns, '--set', 'metrics.serviceMonitor.enabled=true');
+	isnt($early->{status}, 0, 'without them, helm refuses');
+	like($early->{err}, qr/no matches for kind "ServiceMonitor" in version "monitoring\.coreos\.com\/v1"/, '... in the words of the page on troubles');
+	$c->kubectl('apply', '--server-side', map { ('-f', "$last/example/prometheus-operator-crd/monitoring.coreos.com_$_.yaml") } @kinds);
+	$c->kubectl(qw(wait --for=condition=Established --timeout=30s), map { "crd/$_.monitoring.coreos.com" } @kinds);
+	my @on = ('-n', $ns, '--set', 'metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true,node.enabled=true,node.metricsListen=:8447',
+		'--set', 'metrics.serviceMonitor.labels.release=prometheus,metrics.prometheusRule.labels.release=prometheus,metrics.serviceMonitor.interval=1m30s');
+	my $monitors = sub (@more) {
+		return grep { m{^apiVersion: monitoring\.coreos\.com/}m } split /^---\n/m, $chart->render(@on, @more);
+	};
+	my %made = ('with TLS, and the nodes without' => [ $monitors->() ],
+		'the nodes with TLS too' => [ $monitors->('--set', 'node.metricsSecure=true,node.metricsCertificate=mine') ],
+		'all without' => [ $monitors->('--set', 'operatorConfig.metrics.secure=false') ]);
+	for my $how (sort keys %made) {
+		my @all = @{ $made{$how} };
+		is(scalar @all, 3, "$how: the operator's monitor, the nodes', the rules");
+		my $done = try_create(join "---\n", @all);
+		is($done->{status}, 0, '... are taken, each field') or diag($done->{err});
+		is(scalar(() = $done->{out} =~ /created \(server dry run\)/g), 3, '... all three');
+	}
+	my ($monitor) = grep { /^kind: ServiceMonitor$/m } $monitors->();
+	for my $wrong ([ interval => 'intervall: 30s', qr/unknown field "spec\.endpoints\[0\]\.intervall"/ ], [ interval => 'interval: soon', qr/spec\.endpoints\[0\]\.interval/ ]) {
+		my ($field, $text, $why) = @$wrong;
+		my $done = try_create($monitor =~ s/\b$field: \S+/$text/r);
+		isnt($done->{status}, 0, "$text isn't");
+		like($done->{err}, $why, '... and it\'s said why');
+	}
+	helm('upgrade', '--set', 'metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true');
+	ok($c->get("$_/ipu-operator", '-n', $ns), "helm makes $_") for 'servicemonitor', 'prometheusrule';
+	helm('upgrade', '--reset-values');
+	is($c->get("$_/ipu-operator", '-n', $ns), undef, '... and takes it away') for 'servicemonitor', 'prometheusrule';
 };
 
 $c->down;
