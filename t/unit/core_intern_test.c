@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interned texts: one copy each, counted, found again whatever came and went beside them. */
+/*
+ * Interned texts: one copy each, counted, found again whatever came and went beside them.
+ */
 #include "core/intern.h"
 
 #include <stdio.h>
