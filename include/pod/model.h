@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store keeps of an annotated Pod, and of the ConfigMap with its IPUoF configuration: what
- * the planner needs to know, and nothing else. Owns its strings.
+ * What the store keeps of an annotated Pod: what the planner needs to know, and nothing else; and
+ * the ConfigMap with its IPUoF configuration. Owns its strings.
  */
 #ifndef IPU_POD_MODEL_H
 #define IPU_POD_MODEL_H
@@ -11,6 +11,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "job/files.h"
 #include "partition/types.h"
 #include "pod/inject.h"
 
@@ -50,27 +51,14 @@ struct partition_ask pod_ask(const struct pod *pod, uint32_t attempt);
 /* What its node selector says of a key; STR_NULL: nothing. */
 struct str pod_selector_value(const struct pod *pod, const char *key);
 
-/* ---- the ConfigMap ---- */
-
-struct pod_files {
-	char *ns, *name, *uid, *version;
-	char *token_key; /* "namespace/token", from its label */
-	char *owner_uid; /* controller reference; NULL: none */
-	char *partition; /* annotation graphcore.ai/partition; NULL: none */
-	uint64_t hash;   /* sum of partition_file_hash over its keys */
-	bool deleting;
-};
-
-int pod_files_decode(const struct json *object, struct pod_files **ret, struct err *err);
-void pod_files_free(struct pod_files *f);
-bool pod_files_equal(const struct pod_files *a, const struct pod_files *b);
+/* ---- the ConfigMap: job/files.h has what the store keeps of it ---- */
 
 /* The hash of what is to be in it while the partition is active; 0: that hasn't come yet. */
 uint64_t pod_files_wanted(const struct partition_status *part);
 /* The object without its data: that's added to *ret_data. before: what it replaces, or NULL. The
  * root of doc. */
 void pod_files_build(struct jmut_doc *doc, const struct pod *pod, const char *partition_id,
-		     const struct pod_files *before, struct jmut **ret_data);
+		     const struct job_files *before, struct jmut **ret_data);
 
 /* ---- patches of the Pod, merge patches; the root of doc ---- */
 

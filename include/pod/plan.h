@@ -17,7 +17,7 @@ struct pod_view {
 	int64_t now_ms;                           /* wall */
 	int64_t unreachable_ms;                   /* jobs.unreachableNodeSeconds; 0: never */
 	const struct partition_status *partition; /* of its only instance */
-	const struct pod_files *files;            /* of its ConfigMap's name; NULL: none */
+	const struct job_files *files;            /* of its ConfigMap's name; NULL: none */
 	bool copy;                                /* another Pod with its token comes before it */
 	bool adopted; /* this process has tried that already, or has seen its partition */
 	bool fenced;  /* no opening that this process doesn't know of can take effect any more */

@@ -112,19 +112,7 @@ static struct partition_status partition_of(const struct rendering *r)
 	};
 }
 
-struct data {
-	struct jmut_doc *doc;
-	struct jmut *object;
-};
-
-static void add_value(void *arg, const char *key, const char *value)
-{
-	struct data *data = arg;
-
-	jmut_set_str(data->doc, data->object, key, value);
-}
-
-static void add_gcds(struct data *data, uint32_t gcds)
+static void add_gcds(struct job_files_data *data, uint32_t gcds)
 {
 	for (uint32_t i = 0; i < gcds; i++) {
 		char name[PARTITION_FILE_NAME_SIZE];
@@ -159,7 +147,7 @@ static int render_files(struct rendering *r, const struct job *job, uint32_t ins
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct partition_status part = partition_of(r);
-	struct data data = {.doc = doc};
+	struct job_files_data data = {.doc = doc};
 	char note[MAX_NOTE];
 
 	if (!job_files_needed(job, &part))
@@ -167,7 +155,7 @@ static int render_files(struct rendering *r, const struct job *job, uint32_t ins
 	job_files_build(doc, job, instance, part.id, NULL, &data.object);
 	if (part.by_file)
 		add_gcds(&data, job->options.gcds ? job->options.gcds : job->workers);
-	job_files_values(job, &part, add_value, &data);
+	job_files_values(job, &part, job_files_put_value, &data);
 	snprintf(note, sizeof(note), "The IPUoF configuration of instance %" PRIu32, instance);
 	return emit(r, jmut_root(doc), note, err);
 }
@@ -282,7 +270,7 @@ static int render_injected(struct rendering *r, struct jmut_doc *doc, struct jmu
 {
 	CLEANUP_JMUT struct jmut_doc *files = jmut_doc_new();
 	struct partition_status part = partition_of(r);
-	struct data data = {.doc = files};
+	struct job_files_data data = {.doc = files};
 	bool is_gated = r->settings.pods.mode == POD_MODE_GATE;
 	struct partition_ask ask;
 	struct pod *pod;
@@ -306,7 +294,7 @@ static int render_injected(struct rendering *r, struct jmut_doc *doc, struct jmu
 		pod_files_build(files, pod, part.id, NULL, &data.object);
 		if (part.by_file)
 			add_gcds(&data, 1);
-		job_files_keys(&part, add_value, &data);
+		job_files_keys(&part, job_files_put_value, &data);
 		result = emit(r, jmut_root(files), "Its IPUoF configuration, when it has IPUs",
 			      err);
 	}

@@ -191,23 +191,6 @@ static void on_files_written(void *arg, const struct err *err, const struct kube
 	job_call_end(call, err);
 }
 
-struct data {
-	struct jmut_doc *doc;
-	struct jmut *object;
-};
-
-static void add_file(const char *name, struct str text, void *arg)
-{
-	struct data *data = arg;
-
-	jmut_set(data->doc, data->object, name, jmut_str(data->doc, text));
-}
-
-static void add_value(void *arg, const char *key, const char *value)
-{
-	add_file(key, str_of(value), arg);
-}
-
 /* Whole: made, or put in the place of the one that was looked at and of no other. */
 static void write_files(struct job_ctx *ctx, const struct job_item *item,
 			const struct job_action *a, const struct partition_status *part)
@@ -215,7 +198,7 @@ static void write_files(struct job_ctx *ctx, const struct job_item *item,
 	const struct partition_service *ps = ctx->c->opts.partitions;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	CLEANUP_FREE char *name = job_files_name(item->job, a->instance);
-	struct data data = {.doc = doc};
+	struct job_files_data data = {.doc = doc};
 	struct kube_request req = {
 		.verb = a->files ? KUBE_UPDATE : KUBE_CREATE,
 		.resource = &KUBE_CONFIGMAPS,
@@ -225,8 +208,8 @@ static void write_files(struct job_ctx *ctx, const struct job_item *item,
 
 	job_files_build(doc, item->job, a->instance, part->id, a->files, &data.object);
 	if (part->by_file)
-		ps->ops->ipuof_files(ps, item->job->uid, a->instance, add_file, &data);
-	job_files_values(item->job, part, add_value, &data);
+		ps->ops->ipuof_files(ps, item->job->uid, a->instance, job_files_put, &data);
+	job_files_values(item->job, part, job_files_put_value, &data);
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_files_written, job_call_new(ctx, name),
 			&ctx->scope);

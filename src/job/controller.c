@@ -427,7 +427,7 @@ static int project_files(void *arg, const struct json *object, void **ret_item, 
 	struct job_files *files;
 
 	(void)arg;
-	if (job_files_decode(object, &files, err) < 0)
+	if (job_files_decode(object, JOB_LABEL_JOB, &files, err) < 0)
 		return -1;
 	*ret_item = files;
 	return 0;
@@ -452,14 +452,14 @@ static void on_files_change(void *arg, struct str key, const void *old, const vo
 
 	(void)key;
 	if (was)
-		kube_workqueue_add(c->queue, str_of(was->job_key));
+		kube_workqueue_add(c->queue, str_of(was->key));
 	if (is)
-		kube_workqueue_add(c->queue, str_of(is->job_key));
+		kube_workqueue_add(c->queue, str_of(is->key));
 }
 
 static struct str index_files(const void *item)
 {
-	return str_of(((const struct job_files *)item)->job_key);
+	return str_of(((const struct job_files *)item)->key);
 }
 
 static void on_group_change(void *arg, const char *job_key)

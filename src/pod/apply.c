@@ -286,31 +286,14 @@ static void on_files_written(void *arg, const struct err *err, const struct kube
 	call_end(call, err);
 }
 
-struct data {
-	struct jmut_doc *doc;
-	struct jmut *object;
-};
-
-static void add_file(const char *name, struct str text, void *arg)
-{
-	struct data *data = arg;
-
-	jmut_set(data->doc, data->object, name, jmut_str(data->doc, text));
-}
-
-static void add_key(void *arg, const char *key, const char *value)
-{
-	add_file(key, str_of(value), arg);
-}
-
 /* Whole: made, or put in the place of the one that was looked at and of no other. */
 static void write_files(struct pod_ctx *ctx, const struct pod *pod,
-			const struct partition_status *part, const struct pod_files *before)
+			const struct partition_status *part, const struct job_files *before)
 {
 	const struct partition_service *ps = ctx->c->opts.partitions;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	char name[POD_CONFIG_MAP_SIZE];
-	struct data data = {.doc = doc};
+	struct job_files_data data = {.doc = doc};
 	struct kube_request req = {
 		.verb = before ? KUBE_UPDATE : KUBE_CREATE,
 		.resource = &KUBE_CONFIGMAPS,
@@ -321,8 +304,8 @@ static void write_files(struct pod_ctx *ctx, const struct pod *pod,
 	pod_config_map_name(pod->token, name);
 	pod_files_build(doc, pod, part->id, before, &data.object);
 	if (part->by_file)
-		ps->ops->ipuof_files(ps, pod->uid, 0, add_file, &data);
-	job_files_keys(part, add_key, &data);
+		ps->ops->ipuof_files(ps, pod->uid, 0, job_files_put, &data);
+	job_files_keys(part, job_files_put_value, &data);
 	req.json = jmut_root(doc);
 	start(ctx, &req, on_files_written);
 }
@@ -390,7 +373,7 @@ static void ensure(struct pod_ctx *ctx, const struct pod *pod, const struct part
 }
 
 void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan *plan,
-	       const struct partition_status *part, const struct pod_files *files)
+	       const struct partition_status *part, const struct job_files *files)
 {
 	struct partition_service *ps = ctx->c->opts.partitions;
 

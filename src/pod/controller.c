@@ -51,7 +51,7 @@ static void free_ctx(struct pod_ctx *ctx)
 
 /* ---- the pass ---- */
 
-static const struct pod_files *files_of(const struct pod_controller *c, const struct pod *pod)
+static const struct job_files *files_of(const struct pod_controller *c, const struct pod *pod)
 {
 	char name[POD_CONFIG_MAP_SIZE], key[KUBE_KEY_SIZE];
 
@@ -71,7 +71,7 @@ static bool asks(const struct pod_controller *c, const char *uid)
 
 /* Of two with the same token: which one is it for? */
 static bool comes_before(const struct pod_controller *c, const struct pod *a, const struct pod *b,
-			 const struct pod_files *files)
+			 const struct job_files *files)
 {
 	bool a_asks = asks(c, a->uid), b_asks = asks(c, b->uid);
 
@@ -87,7 +87,7 @@ static bool comes_before(const struct pod_controller *c, const struct pod *a, co
 }
 
 static bool is_copy(const struct pod_controller *c, const struct pod *pod,
-		    const struct pod_files *files)
+		    const struct job_files *files)
 {
 	struct kube_store_iter it = kube_store_iter_index(c->pods, 0, str_of(pod->token_key));
 
@@ -114,7 +114,7 @@ static void end_wait(struct pod_ctx *ctx)
 static void pass_over(struct pod_ctx *ctx, const struct pod *pod)
 {
 	struct partition_service *ps = ctx->c->opts.partitions;
-	const struct pod_files *files = files_of(ctx->c, pod);
+	const struct job_files *files = files_of(ctx->c, pod);
 	struct partition_status part;
 	struct pod_view view;
 	struct pod_plan plan;
@@ -270,10 +270,10 @@ static struct str index_pod(const void *item)
 
 static int project_files(void *arg, const struct json *object, void **ret_item, struct err *err)
 {
-	struct pod_files *files;
+	struct job_files *files;
 
 	(void)arg;
-	if (pod_files_decode(object, &files, err) < 0)
+	if (job_files_decode(object, POD_LABEL, &files, err) < 0)
 		return -1;
 	*ret_item = files;
 	return 0;
@@ -282,25 +282,25 @@ static int project_files(void *arg, const struct json *object, void **ret_item, 
 static void free_files_item(void *arg, void *item)
 {
 	(void)arg;
-	pod_files_free(item);
+	job_files_free(item);
 }
 
 static bool same_files(void *arg, const void *old, const void *item)
 {
 	(void)arg;
-	return pod_files_equal(old, item);
+	return job_files_equal(old, item);
 }
 
 static void on_files_change(void *arg, struct str key, const void *old, const void *item)
 {
 	struct pod_controller *c = arg;
-	const struct pod_files *was = old, *is = item;
+	const struct job_files *was = old, *is = item;
 
 	(void)key;
 	if (was)
-		add_all_of(c, was->token_key);
+		add_all_of(c, was->key);
 	if (is)
-		add_all_of(c, is->token_key);
+		add_all_of(c, is->key);
 }
 
 static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)

@@ -59,7 +59,7 @@ struct pod_controller {
 
 /* Starts what the plan says; ctx->calls counts what is under way. */
 void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan *plan,
-	       const struct partition_status *part, const struct pod_files *files);
+	       const struct partition_status *part, const struct job_files *files);
 /* Asks the API server whether the Pod is still there, and releases what is asked for it if not. */
 void pod_look_for_owner(struct pod_ctx *ctx);
 /* Gives up the calls that are under way. */

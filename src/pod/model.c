@@ -163,90 +163,30 @@ struct str pod_selector_value(const struct pod *pod, const char *key)
 
 /* ---- the ConfigMap ---- */
 
-int pod_files_decode(const struct json *object, struct pod_files **ret, struct err *err)
-{
-	struct pod_files *f;
-
-	if (!kube_name(object).len || !kube_uid(object).len)
-		return err_set(err, ERR_INVALID, 0, "a ConfigMap without metadata.name or uid");
-	f = xcalloc(1, sizeof(*f));
-	f->ns = str_dup(kube_namespace(object));
-	f->name = str_dup(kube_name(object));
-	f->uid = str_dup(kube_uid(object));
-	f->version = str_dup(kube_version(object));
-	f->token_key = xasprintf("%s/%.*s", f->ns, STR_ARG(kube_label(object, POD_LABEL)));
-	f->owner_uid = str_dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
-	f->partition = str_dup_or_null(kube_annotation(object, POD_ANNOTATION_PARTITION));
-	f->hash = job_files_hash(object);
-	f->deleting = kube_is_deleting(object);
-	*ret = f;
-	return 0;
-}
-
-void pod_files_free(struct pod_files *f)
-{
-	if (!f)
-		return;
-	free(f->ns);
-	free(f->name);
-	free(f->uid);
-	free(f->version);
-	free(f->token_key);
-	free(f->owner_uid);
-	free(f->partition);
-	free(f);
-}
-
-bool pod_files_equal(const struct pod_files *a, const struct pod_files *b)
-{
-	return str_same(a->name, b->name) && str_same(a->uid, b->uid) &&
-	       str_same(a->version, b->version) && str_same(a->token_key, b->token_key) &&
-	       str_same(a->owner_uid, b->owner_uid) && str_same(a->partition, b->partition) &&
-	       a->hash == b->hash && a->deleting == b->deleting;
-}
-
-static void add_hash(void *arg, const char *key, const char *value)
-{
-	*(uint64_t *)arg += partition_file_hash(str_of(key), str_of(value));
-}
-
 uint64_t pod_files_wanted(const struct partition_status *part)
 {
-	uint64_t hash = part->files;
-
-	if (!part->id || (part->by_file && !hash) || (!part->by_file && !part->host))
+	if (!part->id || (part->by_file && !part->files) || (!part->by_file && !part->host))
 		return 0;
-	job_files_keys(part, add_hash, &hash);
-	return hash;
+	return part->files + job_files_keys_hash(part);
 }
 
 void pod_files_build(struct jmut_doc *doc, const struct pod *pod, const char *partition_id,
-		     const struct pod_files *before, struct jmut **ret_data)
+		     const struct job_files *before, struct jmut **ret_data)
 {
-	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *labels = jmut_object(doc);
-	struct jmut *annotations = jmut_object(doc), *owners = jmut_array(doc);
-	char name[POD_CONFIG_MAP_SIZE];
+	char config_map[POD_CONFIG_MAP_SIZE];
+	struct job_files_owner whose = {
+		.ns = pod->ns,
+		.config_map = config_map,
+		.api_version = "v1",
+		.kind = POD_KIND,
+		.name = pod->name,
+		.uid = pod->uid,
+		.label = POD_LABEL,
+		.value = pod->token,
+	};
 
-	pod_config_map_name(pod->token, name);
-	*ret_data = jmut_object(doc);
-	jmut_set_str(doc, root, "apiVersion", "v1");
-	jmut_set_str(doc, root, "kind", "ConfigMap");
-	jmut_set_str(doc, meta, "name", name);
-	jmut_set_str(doc, meta, "namespace", pod->ns);
-	if (before) {
-		jmut_set_str(doc, meta, "uid", before->uid);
-		jmut_set_str(doc, meta, "resourceVersion", before->version);
-	}
-	jmut_set_str(doc, labels, "app.kubernetes.io/managed-by", "ipu-operator");
-	jmut_set_str(doc, labels, POD_LABEL, pod->token);
-	jmut_set(doc, meta, "labels", labels);
-	jmut_set_str(doc, annotations, POD_ANNOTATION_PARTITION, partition_id);
-	jmut_set(doc, meta, "annotations", annotations);
-	jmut_push(doc, owners, kube_owner_ref(doc, "v1", POD_KIND, pod->name, pod->uid));
-	jmut_set(doc, meta, "ownerReferences", owners);
-	jmut_set(doc, root, "metadata", meta);
-	jmut_set(doc, root, "data", *ret_data);
-	jmut_set_root(doc, root);
+	pod_config_map_name(pod->token, config_map);
+	job_files_build_for(doc, &whose, partition_id, before, ret_data);
 }
 
 /* ---- patches ---- */

@@ -101,7 +101,7 @@ static bool wants_otherwise(const struct work *w)
 	       now->deadline_ms != ask.deadline_ms;
 }
 
-static bool is_mine(const struct work *w, const struct pod_files *f)
+static bool is_mine(const struct work *w, const struct job_files *f)
 {
 	return f->owner_uid && strcmp(f->owner_uid, w->pod->uid) == 0;
 }
@@ -167,7 +167,7 @@ static bool is_elsewhere(struct work *w)
 /* True: what its containers read is there, as it should be. */
 static bool plan_files(struct work *w)
 {
-	const struct pod_files *f = w->v->files;
+	const struct job_files *f = w->v->files;
 	uint64_t hash = pod_files_wanted(w->part);
 	char z[256];
 

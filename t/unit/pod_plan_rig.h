@@ -43,7 +43,7 @@ struct sight {
 	struct pod pod;
 	struct partition_ask ask;
 	struct partition_status part;
-	struct pod_files files;
+	struct job_files files;
 	char id[16], opened_with[16], files_of[16];
 	struct pod_view view;
 };
@@ -117,7 +117,7 @@ static inline void see_part(const struct world *w, struct sight *s)
 static inline void see_files(const struct world *w, struct sight *s)
 {
 	snprintf(s->files_of, sizeof(s->files_of), "p%u", w->files_of);
-	s->files = (struct pod_files){
+	s->files = (struct job_files){
 		.ns = TEXT("ns"),
 		.name = TEXT("ipuof-" TOKEN),
 		.uid = TEXT("uid-of-files"),
