@@ -10,9 +10,11 @@ use v5.36;
 use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use ClockPage;
 use IO::Socket::INET;
 use IpuTest;
 use IpuTree qw(page_text);
+use PageTab;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -79,48 +81,11 @@ sub asked ($ui, $path, %fields) {
 }
 
 # The events, as a browser reads them.
-sub events ($ui, %fields) {
-	my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$ui->{at}", Timeout => 10) or die "connect: $!";
-	$fields{Host} //= "127.0.0.1:$ui->{at}";
-	syswrite $s, join "\r\n", "GET /$ui->{key}/live/events HTTP/1.1", (map { "$_: $fields{$_}" } sort keys %fields), '', '';
-	return { socket => $s, raw => '', head => '', text => '' };
-}
+sub events ($ui, %fields) { return open_tab($ui->{at}, $ui->{key}, %fields) }
 
-# What has come, without the chunks' sizes, which stand anywhere.
-sub decode ($events) {
-	$events->{head} = $1 if !$events->{head} && $events->{raw} =~ s/\A(.*?\r\n\r\n)//s;
-	if ($events->{head} !~ /chunked/) {
-		$events->{text} .= $events->{raw} if $events->{head};
-		return;
-	}
-	while ($events->{raw} =~ /\A([0-9a-f]+)\r\n/i && length $events->{raw} >= $+[0] + hex($1) + 2) {
-		$events->{text} .= substr $events->{raw}, $+[0], hex $1;
-		substr($events->{raw}, 0, $+[0] + hex($1) + 2) = '';
-	}
-	return;
-}
-
-# Reads until it's there, or the stream has ended (false).
-sub heard ($events, $words, $seconds = 30) {
-	my $end = time + $seconds;
-	while ($events->{text} !~ $words) {
-		vec(my $in = '', fileno $events->{socket}, 1) = 1;
-		return 0 if time > $end;
-		next if !select($in, undef, undef, 0.1);
-		sysread $events->{socket}, $events->{raw}, 262144, length $events->{raw} or return 0;
-		decode($events);
-	}
-	return 1;
-}
-
-# core/clock.h: struct clock_page, with an offset to the real time.
-sub set_clock ($path, $offset_ms) {
-	my $text = pack 'a8 q< q<6', "\0IPUCLK1", $offset_ms, (0) x 6;
-	return spit($path, $text) if !-e $path;
-	open(my $out, '+<:raw', $path) or die "$path: $!\n";
-	syswrite($out, $text) == length $text or die "$path: $!\n";
-	return;
-}
+# By how much a program's clock is ahead of the real one.
+my %clocks;
+sub set_clock ($path, $ahead_ms) { return ($clocks{$path} //= ClockPage->new($path))->set($ahead_ms) }
 
 # ---- nobody there ----
 

@@ -10,11 +10,10 @@ use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use Cluster;
 use Cluster::Rights;
-use IO::Socket::INET;
 use IpuTest;
 use IpuTree qw(file_text page_text);
+use PageTab;
 use Test::More;
-use Time::HiRes qw(time);
 
 my $c = Cluster->up('scale', nodes => 1, with => ['helm']);
 my $ns = 'ipu-operator';
@@ -62,38 +61,7 @@ $c->wait_for('the Service to have its Pod', sub { (($c->get('endpoints', 'ipu-op
 my $ui = start('ipuctl', ports => 0, env => \%nowhere, args => \@words);
 my ($url, $port, $key) = (wait_until('its address', sub { ($ui->out // '') =~ m{^(\S+)/\n} ? $1 : undef })) =~ m{^(http://127\.0\.0\.1:(\d+)/(\w+))};
 
-sub events () {
-	my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die "connect: $!";
-	syswrite $s, "GET /$key/live/events HTTP/1.1\r\nHost: 127.0.0.1:$port\r\n\r\n";
-	return { socket => $s, raw => '', head => '', text => '' };
-}
-
-# What has come, without the chunks' sizes, which stand anywhere.
-sub decode ($events) {
-	$events->{head} = $1 if !$events->{head} && $events->{raw} =~ s/\A(.*?\r\n\r\n)//s;
-	if ($events->{head} !~ /chunked/) {
-		$events->{text} .= $events->{raw} if $events->{head};
-		return;
-	}
-	while ($events->{raw} =~ /\A([0-9a-f]+)\r\n/i && length $events->{raw} >= $+[0] + hex($1) + 2) {
-		$events->{text} .= substr $events->{raw}, $+[0], hex $1;
-		substr($events->{raw}, 0, $+[0] + hex($1) + 2) = '';
-	}
-	return;
-}
-
-# Reads until it's there: the time when it was. 0: the stream has ended.
-sub heard ($events, $words) {
-	my $end = time + 30;
-	while ($events->{text} !~ $words) {
-		vec(my $in = '', fileno $events->{socket}, 1) = 1;
-		return 0 if time > $end;
-		next if !select($in, undef, undef, 0.1);
-		sysread $events->{socket}, $events->{raw}, 262144, length $events->{raw} or return 0;
-		decode($events);
-	}
-	return time;
-}
+sub events () { return open_tab($port, $key) }
 
 subtest 'the page' => sub {
 	ok(http('GET', "$url/")->{content} eq page_text('index.html'), 'HTML, ipuctl\'s own');
