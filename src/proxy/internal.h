@@ -50,8 +50,7 @@ struct proxy {
 	bool details;
 	struct live *live;     /* NULL: the live page is off */
 	struct stream *stream; /* and so is this */
-	proxy_pods_fn *pods;   /* NULL: nothing is shown of Pods */
-	void *pods_arg;
+	bool shows_pods;       /* the live page does */
 	bool takes_told;       /* what is held is told by another process (told.c) */
 	struct json_doc *told; /* by its last word; NULL: it isn't known */
 	struct loop_timer told_timer;

@@ -33,21 +33,12 @@
 
 struct live;
 
-/* A Pod that uses an owner's partition; borrowed. */
-struct live_pod {
-	const char *name, *phase, *node; /* node: "" until it has one */
-};
-typedef void live_pod_fn(void *arg, const struct live_pod *pod);
-/* Calls fn for the Pods of one owner's instance that are known. */
-typedef void live_pods_fn(void *arg, const struct partition_owner *owner, uint32_t instance,
-			  live_pod_fn *fn, void *fn_arg);
-
 struct live_config {
 	struct loop *loop;
 	struct partitions *partitions;
 	struct vipu_fleet *fleet;
-	bool full;          /* names of jobs, Pods and controllers; else namespaces and keys */
-	live_pods_fn *pods; /* with full; NULL: Pods aren't known */
+	bool full;           /* names of jobs, Pods and controllers; else namespaces and keys */
+	proxy_pods_fn *pods; /* with full; NULL: Pods aren't known */
 	void *pods_arg;
 	proxy_helds_fn *helds; /* NULL: what is held isn't known */
 	void *helds_arg;

@@ -314,7 +314,7 @@ struct live {
 	struct partitions *partitions;
 	struct vipu_fleet *fleet;
 	bool full;
-	live_pods_fn *pods;
+	proxy_pods_fn *pods;
 	void *pods_arg;
 	proxy_helds_fn *helds;
 	void *helds_arg;

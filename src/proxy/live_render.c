@@ -326,7 +326,7 @@ static void out_places(struct live_out *o, const struct live_partition_item *ite
 	out_close(o, ']');
 }
 
-static void add_pod(void *arg, const struct live_pod *pod)
+static void add_pod(void *arg, const struct proxy_pod *pod)
 {
 	struct live_out *o = arg;
 

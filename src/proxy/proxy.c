@@ -301,28 +301,6 @@ static void on_fleet_change(void *arg, const char *name)
 	p->fleet_generation++;
 }
 
-struct pod_taker {
-	live_pod_fn *fn;
-	void *arg;
-};
-
-static void pass_pod(void *arg, const struct proxy_pod *pod)
-{
-	const struct pod_taker *to = arg;
-	const struct live_pod same = {pod->name, pod->phase, pod->node};
-
-	to->fn(to->arg, &same);
-}
-
-static void pass_pods(void *arg, const struct partition_owner *owner, uint32_t instance,
-		      live_pod_fn *fn, void *fn_arg)
-{
-	const struct proxy *p = arg;
-	struct pod_taker to = {fn, fn_arg};
-
-	p->pods(p->pods_arg, owner, instance, pass_pod, &to);
-}
-
 static void start_page(struct proxy *p, const struct proxy_config *config)
 {
 	const struct live_config lc = {
@@ -330,14 +308,13 @@ static void start_page(struct proxy *p, const struct proxy_config *config)
 		.partitions = p->partitions,
 		.fleet = p->fleet,
 		.full = config->page == PROXY_PAGE_FULL,
-		.pods = config->page == PROXY_PAGE_FULL && config->pods ? pass_pods : NULL,
-		.pods_arg = p,
+		.pods = config->pods,
+		.pods_arg = config->pods_arg,
 		.helds = config->helds ? config->helds : told_each,
 		.helds_arg = config->helds ? config->pods_arg : p,
 	};
 
-	p->pods = lc.pods ? config->pods : NULL;
-	p->pods_arg = config->pods_arg;
+	p->shows_pods = lc.full && lc.pods;
 	p->takes_told = !config->helds;
 	p->live = live_new(&lc);
 	p->stream = stream_new(p->loop, p->live, config->viewers ? config->viewers : VIEWERS);
@@ -409,7 +386,7 @@ void proxy_partition_changed(struct proxy *p, const struct partition_owner *owne
 
 void proxy_pods_changed(struct proxy *p)
 {
-	if (p->pods)
+	if (p->shows_pods)
 		live_changed(p->live);
 }
 

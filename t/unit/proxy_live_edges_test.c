@@ -312,9 +312,9 @@ static void test_large_frame(void)
 static char *long_name;
 
 static void many_pods(void *arg, const struct partition_owner *owner, uint32_t instance,
-		      live_pod_fn *fn, void *fn_arg)
+		      proxy_pod_fn *fn, void *fn_arg)
 {
-	const struct live_pod pod = {long_name, "Running", "node-1"};
+	const struct proxy_pod pod = {long_name, "Running", "node-1"};
 
 	(void)owner;
 	(void)instance;
