@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One API call of a pass, as apply.c and support.c start it: what its answer belongs to, and the
- * look at what already has a name that is needed. Private to src/job.
+ * One API call of a pass, as apply.c, apply_groups.c and support_write.c start it: what its answer
+ * belongs to, and the look at what already has a name that is needed. Private to src/job.
  */
 #ifndef IPU_JOB_CALL_H
 #define IPU_JOB_CALL_H

@@ -155,9 +155,9 @@ void job_tell_partitions(struct job_ctx *ctx, const struct job *job,
 			 const struct partition_status *partitions, size_t n);
 void job_tell_waiting(struct job_ctx *ctx, const struct job *job, const struct job_plan *plan);
 void job_tell_template(struct job_ctx *ctx, const struct job_item *item);
-/* After a status was stored: what has changed in it. */
-/* before: what the status was when the one that is stored now was sent. The job itself may show it
- * already: the watch can be faster than the answer. */
+/* After a status was stored: what has changed in it. before: what the status was when the one that
+ * is stored now was sent. The job itself may show it already: the watch can be faster than the
+ * answer. */
 void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
 		     const struct job_status *stored);
 /* Counted until job_tell_pods. */

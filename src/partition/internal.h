@@ -145,9 +145,9 @@ struct partitions {
 
 /* ---- item.c ---- */
 
-/* Takes the entry. Of one that wasn't made here, it's unknown what was sent for it. */
 /* n 0: so that a first one is seen to be one more. */
 void item_count_failed_releases(const char *controller, unsigned n);
+/* Takes the entry. Of one that wasn't made here, it's unknown what was sent for it. */
 struct item *item_new(struct slot *slot, struct partition_entry *entry, enum item_origin origin);
 void item_free(struct item *item);
 void item_touch(struct item *item);       /* something about it changed: look again */

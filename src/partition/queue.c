@@ -20,9 +20,8 @@
 #define FRESH_MS     1000 /* a view older than this is asked for again before a create */
 #define SERVE_AT_ONE 128  /* slots that one pass serves at most */
 #define SAY_AT_ONE   256  /* … and that it tells something new */
-#define REST                                                                                       \
-	4 /* times as long as it took, before the next: with thousands of partitions each pass     \
-	     looks at all */
+/* Times as long as a pass took, before the next: with thousands of partitions each looks at all. */
+#define REST 4
 
 /* What the queue knows of one controller. */
 struct look {

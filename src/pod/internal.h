@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What controller.c (stores, queue, the pass over one Pod), apply.c (actions as API calls), owner.c
- * (who is gone) and tell.c (Events) share. A struct pod_ctx is what the controller remembers of a
+ * What controller.c (stores, queue, the pass over one Pod), apply.c (actions as API calls, and who
+ * is gone) and tell.c (Events) share. A struct pod_ctx is what the controller remembers of a
  * Pod between passes: nothing that it couldn't do without.
  */
 #ifndef IPU_POD_INTERNAL_H
