@@ -12,16 +12,16 @@
 #include "node/publish.h"
 #include "pod/model.h"
 
-/* Decodes twice, compares, frees. */
-#define TRY(what, object)                                                                          \
+/* Decodes twice, compares, frees. After what: the decoder's arguments before its result. */
+#define TRY(what, ...)                                                                             \
 	do {                                                                                       \
 		struct what *one = NULL, *other = NULL;                                            \
 		struct err err = ERR_INIT;                                                         \
-		if (what##_decode(object, &one, &err) < 0) {                                       \
+		if (what##_decode(__VA_ARGS__, &one, &err) < 0) {                                  \
 			MUST(err.kind != ERR_NONE && err.msg[0] && !one);                          \
 			break;                                                                     \
 		}                                                                                  \
-		MUST(one->name[0] && what##_decode(object, &other, NULL) == 0);                    \
+		MUST(one->name[0] && what##_decode(__VA_ARGS__, &other, NULL) == 0);               \
 		MUST(what##_equal(one, other));                                                    \
 		what##_free(one);                                                                  \
 		what##_free(other);                                                                \
@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		return 0;
 	const struct json *object = json_root(doc);
 	TRY(pod, object);
-	TRY(pod_files, object);
-	TRY(job_files, object);
+	TRY(job_files, object, JOB_LABEL_JOB);
+	TRY(job_files, object, POD_LABEL);
 	TRY(job_group, object);
 	TRY(publish_node, object);
 	publish_condition_decode(object, &condition);
