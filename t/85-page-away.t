@@ -31,7 +31,7 @@ my $front = $browser->upstream($s->operator->url('proxy'));
 
 sub open_page (%option) {
 	my $page = $browser->open($front->url, clock => 1, %option);
-	$page->wait_for('the job to be shown', 'look.connection() === "live" && look.totals().used === 8');
+	$page->wait_for('the job to be shown', 'look.connection() === "live" && look.totals().used === 8 && !look.busy()');
 	return $page;
 }
 

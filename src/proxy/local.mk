@@ -63,11 +63,18 @@ t_unit_proxy_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_test_LDADD = libproxy.a $(sim_ldadd)
 
 check_PROGRAMS += t/unit/proxy_remote_test
-t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_rig.h \
+t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_remote_rig.h t/unit/proxy_rig.h \
 	t/unit/http_test.h \
 	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_remote_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_remote_test_LDADD = libproxy.a $(sim_ldadd)
+
+check_PROGRAMS += t/unit/proxy_remote_much_test
+t_unit_proxy_remote_much_test_SOURCES = t/unit/proxy_remote_much_test.c t/unit/proxy_remote_rig.h t/unit/proxy_rig.h \
+	t/unit/http_test.h \
+	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_proxy_remote_much_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_proxy_remote_much_test_LDADD = libproxy.a $(sim_ldadd)
 
 check_PROGRAMS += t/unit/proxy_held_test
 t_unit_proxy_held_test_SOURCES = t/unit/proxy_held_test.c t/unit/tap.h
