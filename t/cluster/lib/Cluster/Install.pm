@@ -10,6 +10,7 @@ use Cluster::Sandbox;
 use File::Path qw(make_path);
 use IpuTest;
 use IpuTree qw(top_srcdir);
+use POSIX ();
 use Scenario;
 use Scenario::Real;
 use Test::More ();
@@ -314,9 +315,10 @@ sub end_traffic ($self, %o) {
 	for my $name (sort keys %$load) {
 		my @answers = $self->end_load($load->{$name});
 		my @bad = grep { $_->{status} >= 300 } @answers;
-		my @took = sort { $a <=> $b } map { $_->{took} } @answers;
-		Test::More::diag(sprintf '%-13s %4d requests, %d not answered, median %.0f ms, longest %.0f ms', $name, scalar @answers,
-			scalar @bad, 1000 * $took[ @took / 2 ], 1000 * $took[-1]);
+		my @by_time = sort { $a->{took} <=> $b->{took} } @answers;
+		my @took = map { $_->{took} } @by_time;
+		Test::More::diag(sprintf '%-13s %4d requests, %d not answered, median %.0f ms, longest %.0f ms, begun at %s', $name, scalar @answers,
+			scalar @bad, 1000 * $took[ @took / 2 ], 1000 * $took[-1], POSIX::strftime('%H:%M:%S', gmtime $by_time[-1]{at}));
 		my @worse = grep { !$excuse->($_) } @bad;
 		Test::More::is(scalar @worse, 0, "$name: each request was answered")
 			or Test::More::diag(map { sprintf "at %.3f: %d, again: %d, %s\n", @$_{qw(at status again text)} } @worse);
