@@ -296,9 +296,19 @@ sub begin_traffic ($self, $phase) {
 		'statistics' => { where => $proxy, path => '/stats' },
 		'queries' => { where => $proxy, method => 'POST', path => '/query', body => { size => 2 }, every => 0.3 },
 	);
+	$self->use_fresh_ports;
 	$self->{traffic} = { phase => $phase, created => $s->vipu->{created}, others => 0,
 		load => { map { $_ => $self->start_load($_ =~ tr/ /-/r, %{ $request{$_} }) } sort keys %request } };
 	$s->wait_for('the traffic to begin', sub { !grep { !$self->answers($_) } values %{ $self->{traffic}{load} } });
+	return;
+}
+
+# Connections that begin from now on have ports that those of earlier traffic didn't have: for two minutes the kernel remembers
+# (conntrack) which Pod a port's connection to a Service went to, and sends a new one there, also when that Pod is gone.
+sub use_fresh_ports ($self) {
+	my $from = 16000 + 12000 * ($self->{port_ranges}++ % 4);
+	my $done = $self->{c}->command([ qw(sysctl -q -w), sprintf 'net.ipv4.ip_local_port_range=%d %d', $from, $from + 11999 ]);
+	die "sysctl: $done->{err}\n" if $done->{status};
 	return;
 }
 
