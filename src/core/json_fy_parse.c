@@ -247,6 +247,8 @@ static int parse_events(struct parser *p, struct str s)
 /* What libfyaml lets through although it isn't JSON's. */
 static int check_bytes(struct str s, struct err *err)
 {
+	bool in_string = false;
+
 	if (str_has_prefix(s, STR("\xef\xbb\xbf")))
 		return json_impl_invalid(s, 0, err, "a byte order mark");
 	for (size_t i = 0; i < s.len;) {
@@ -255,6 +257,13 @@ static int check_bytes(struct str s, struct err *err)
 			return json_impl_invalid(s, i, err, "a byte that isn't UTF-8");
 		if (s.p[i] == '\0')
 			return json_impl_invalid(s, i, err, "a NUL byte");
+		char next = i + 1 < s.len ? s.p[i + 1] : '\0';
+		if (s.p[i] == '#' && !in_string)
+			return json_impl_invalid(s, i, err, "JSON has no comments");
+		if (s.p[i] == '"')
+			in_string = !in_string;
+		else if (s.p[i] == '\\' && in_string && (next == '"' || next == '\\'))
+			n = 2;
 		i += n;
 	}
 	return 0;

@@ -133,6 +133,7 @@ static const struct {
 	{STR("[&a 1, *a]"), NULL},
 	{STR("# c\n1"), NULL},
 	{STR("1 # c"), NULL},
+	{STR("{\"a\":#c\r1}"), NULL},
 	{STR("[1 // c\n]"), NULL},
 	{STR("/* c */ 1"), NULL},
 	{STR("| \n a"), NULL},
