@@ -82,7 +82,8 @@ void kube_store_note(struct kube_store *store, const struct json *object);
 
 /* For tests, and for stores fed by other means: as a bare watch calls them. */
 void kube_store_event(struct kube_store *store, const struct kube_watch_event *event);
-void kube_store_relist(struct kube_store *store, bool done);
+/* version: of the list that is done; empty: not known. */
+void kube_store_relist(struct kube_store *store, bool done, struct str version);
 void kube_store_bad(struct kube_store *store, struct str ns, struct str name,
 		    const struct err *err);
 

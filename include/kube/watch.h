@@ -52,9 +52,9 @@ struct kube_watch_ops {
 	void (*on_event)(void *arg, const struct kube_watch_event *event);
 	/* All that was there when the list was made has been reported: after each list. */
 	void (*on_synced)(void *arg);
-	/* A list begins (done false), and has ended whole (done true), just before on_synced; the
-	 * DELETED events of what vanished come between the two. */
-	void (*on_relist)(void *arg, bool done);
+	/* A list begins (done false), and has ended whole (done true, with its resourceVersion),
+	 * just before on_synced; the DELETED events of what vanished come between the two. */
+	void (*on_relist)(void *arg, bool done, struct str version);
 	/* One object or line that couldn't be read; the watch goes on. Names as far as known. */
 	void (*on_bad)(void *arg, struct str ns, struct str name, const struct err *err);
 	/* The state or the last error changed; see kube_watch_status(). Not from within start. */

@@ -46,7 +46,8 @@ struct kube_store {
 	uint32_t round; /* counts lists */
 	bool unsure;    /* something was in this list that couldn't be named */
 	struct kube_watch *watch;
-	char *seen; /* the greatest version that the watch has told of; NULL: none */
+	char *seen; /* the greatest version that the watch has told of, of an object or as a
+		     * list's; NULL: none */
 };
 
 struct kube_store *kube_store_new(const struct kube_store_ops *ops, void *arg)
@@ -213,21 +214,23 @@ static void take(struct kube_store *s, const struct news *n)
 {
 	struct err err = ERR_INIT;
 	struct entry *e = map_get(s->by_key, n->key);
+	bool is_it = e && str_eq(uid_of(s, e), n->uid);
 	void *item = NULL;
 
 	if (n->key.len == 0 || n->key.len > UINT16_MAX || n->uid.len > UINT8_MAX)
 		return;
-	if (e && str_eq(uid_of(s, e), n->uid))
+	if (is_it)
 		e->seen = s->round;
 	if (e && is_old_news(s, e, n)) {
-		if (!n->noted && str_eq(uid_of(s, e), n->uid))
+		if (!n->noted && is_it)
 			e->noted = false;
 		return;
 	}
-	/* The watch is past it and doesn't have it: it's gone already. */
-	if (!e && n->noted && s->seen && kube_version_cmp(n->version, str_of(s->seen)) <= 0)
+	/* The watch is past it and has none of that name, or another one by now: it's gone already.
+	 */
+	if (!is_it && n->noted && s->seen && kube_version_cmp(n->version, str_of(s->seen)) <= 0)
 		return;
-	if (e && !str_eq(uid_of(s, e), n->uid)) {
+	if (e && !is_it) {
 		entry_drop(s, e);
 		e = NULL;
 	}
@@ -246,13 +249,17 @@ static void take(struct kube_store *s, const struct news *n)
 
 /* ---- what feeds it ---- */
 
+static void note_seen(struct kube_store *s, struct str version)
+{
+	if (version.len == 0 || (s->seen && kube_version_cmp(version, str_of(s->seen)) <= 0))
+		return;
+	free(s->seen);
+	s->seen = str_dup(version);
+}
+
 void kube_store_event(struct kube_store *s, const struct kube_watch_event *ev)
 {
-	if (ev->version.len > 0 &&
-	    (!s->seen || kube_version_cmp(ev->version, str_of(s->seen)) > 0)) {
-		free(s->seen);
-		s->seen = str_dup(ev->version);
-	}
+	note_seen(s, ev->version);
 	if (ev->type == KUBE_DELETED) {
 		struct entry *e = map_get(s->by_key, ev->key);
 		if (e && (ev->uid.len == 0 || str_eq(uid_of(s, e), ev->uid)))
@@ -277,17 +284,26 @@ void kube_store_note(struct kube_store *s, const struct json *object)
 	take(s, &n);
 }
 
-void kube_store_relist(struct kube_store *s, bool done)
+/* It was told of by a response alone, is no younger than the list, and wasn't in it. */
+static bool has_ended(const struct entry *e, struct str version)
+{
+	uint64_t n;
+
+	return e->noted && e->numbered && number_of(version, &n) && e->version <= n;
+}
+
+void kube_store_relist(struct kube_store *s, bool done, struct str version)
 {
 	if (!done) {
 		s->round++;
 		s->unsure = false;
 		return;
 	}
+	note_seen(s, version);
 	/* What couldn't be named may be any of them: better one list late than a false end. */
 	LIST_FOREACH(pos, tmp, &s->entries) {
 		struct entry *e = CONTAINER_OF(pos, struct entry, link);
-		if (!s->unsure && e->seen != s->round)
+		if (!s->unsure && (e->seen != s->round || has_ended(e, version)))
 			entry_drop(s, e);
 	}
 }
@@ -312,9 +328,9 @@ static void on_watch_event(void *arg, const struct kube_watch_event *ev)
 	kube_store_event(arg, ev);
 }
 
-static void on_watch_relist(void *arg, bool done)
+static void on_watch_relist(void *arg, bool done, struct str version)
 {
-	kube_store_relist(arg, done);
+	kube_store_relist(arg, done, version);
 }
 
 static void on_watch_synced(void *arg)

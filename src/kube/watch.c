@@ -287,7 +287,7 @@ static void begin_round(struct kube_watch *w)
 	if (w->known)
 		kube_known_begin_list(w->known);
 	if (w->ops->on_relist)
-		w->ops->on_relist(w->arg, false);
+		w->ops->on_relist(w->arg, false, STR_NULL);
 }
 
 static void on_listed(void *arg, const struct json *object)
@@ -336,7 +336,7 @@ static void on_list_done(void *arg, const struct err *err, struct str version)
 	w->synced = true;
 	well(w);
 	if (w->ops->on_relist)
-		w->ops->on_relist(w->arg, true);
+		w->ops->on_relist(w->arg, true, str_of(w->version));
 	if (!w->op.ended && w->ops->on_synced)
 		w->ops->on_synced(w->arg);
 	go_on(w);

@@ -487,10 +487,11 @@ static void on_watch_event(void *arg, const struct kube_watch_event *event)
 		shard_note_event(t->shards[index], event);
 }
 
-static void on_watch_relist(void *arg, bool done)
+static void on_watch_relist(void *arg, bool done, struct str version)
 {
 	struct tracker *t = arg;
 
+	(void)version;
 	t->relisting = !done;
 }
 

@@ -109,7 +109,7 @@ static void setup(struct fixture *f, bool with_same)
 /* Words: "+a.u1@5=7" (ADDED or MODIFIED: name, UID, version, v; v "x" is missing), "-a.u1@6"
  * (deleted),
  * "~a.u1@5=7" (noted), "?a" (there, but unreadable; "?": not even its name can be read), "[" and
- * "]" (a list begins, ends), "/owner" behind v sets the owner. */
+ * "]" (a list begins, ends; "]9": of version 9), "/owner" behind v sets the owner. */
 static void play(struct fixture *f, const char *script)
 {
 	CLEANUP_FREE char *copy = xstrdup(script);
@@ -117,7 +117,7 @@ static void play(struct fixture *f, const char *script)
 	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
 		char name[16], uid[16], version[32], v[16] = "1", owner[16] = "";
 		if (w[0] == '[' || w[0] == ']') {
-			kube_store_relist(f->store, w[0] == ']');
+			kube_store_relist(f->store, w[0] == ']', str_of(w + 1));
 			continue;
 		}
 		if (w[0] == '?') {
@@ -180,9 +180,20 @@ static const struct {
 	 "+n/a=1 -n/a +n/a=2 ", false},
 	{"a note of one that the watch has seen go", "+a.1@5=1 -a.1@8 ~a.1@6=2", "+n/a=1 -n/a ",
 	 false},
+	{"a note of one that the watch has seen go, and another come",
+	 "+a.1@5=1 -a.1@8 +a.2@9=3 ~a.1@6=2", "+n/a=1 -n/a +n/a=3 ", false},
+	{"a note of one that another has come after, which a list told",
+	 "+a.1@5=1 [ +a.2@9=3 ] ~a.1@6=2", "+n/a=1 -n/a +n/a=3 ", false},
 	{"a note that the watch is past", "+b.2@9=1 ~a.1@7=1 ~c.3@10=1", "+n/b=1 +n/c=1 ", false},
 	{"noted and deleted before the watch saw it", "[ ] ~a.1@5=1 [ ]", "+n/a=1 -n/a ", false},
 	{"noted while a list is made", "[ ~a.1@5=1 ]", "+n/a=1 ", false},
+	{"noted while a list is made, which is younger and lacks it", "[ ~a.1@5=1 +b.2@6=1 ]9",
+	 "+n/a=1 +n/b=1 -n/a ", false},
+	{"noted while a list is made, which is older", "[ ~a.1@5=1 ]4", "+n/a=1 ", false},
+	{"noted while a list is made that has it", "[ ~a.1@5=1 +a.1@4=1 ]4 +a.1@5=1", "+n/a=1 ",
+	 false},
+	{"a note that came after a list that lacks it", "+a.1@5=1 [ +b.2@6=1 ]9 ~a.1@7=2 ~c.3@10=1",
+	 "+n/a=1 +n/b=1 -n/a +n/c=1 ", false},
 	{"noted while a list is made, gone by the next", "[ ~a.1@5=1 ] [ ]", "+n/a=1 -n/a ", false},
 	{"noted and listed", "~a.1@5=1 [ +a.1@5=1 ]", "+n/a=1 ", false},
 	{"noted and listed, gone by the next", "~a.1@5=1 [ +a.1@5=1 ] [ ]", "+n/a=1 -n/a ", false},

@@ -289,10 +289,12 @@ static void on_synced(void *arg)
 	called(x);
 }
 
-static void on_relist(void *arg, bool done)
+static void on_relist(void *arg, bool done, struct str version)
 {
 	struct watcher *x = arg;
 	add_text(x->log, sizeof(x->log), done ? "] " : "[ ");
+	if (done != (version.len > 0))
+		add_text(x->log, sizeof(x->log), "WITH-THE-WRONG-VERSION ");
 	called(x);
 }
 
