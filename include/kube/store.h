@@ -21,8 +21,10 @@ struct kube_store;
 #define KUBE_STORE_MAX_INDEXES 4
 
 struct kube_store_ops {
-	/* The owner's own struct for an object: allocated, never NULL on success. An object that
-	 * fails is reported by on_bad and what the store had of it stays as it was. */
+	/* The log's. An object that can't be read or projected is told there, again whenever it
+	 * comes, as with each list; and what the store had of it stays as it was. */
+	const char *component;
+	/* The owner's own struct for an object: allocated, never NULL on success. */
 	int (*project)(void *arg, const struct json *object, void **ret_item, struct err *err);
 	void (*free_item)(void *arg, void *item);
 	/* Optional: true if the change isn't worth telling; the new item is kept all the same. */
@@ -31,9 +33,6 @@ struct kube_store_ops {
 	 * An object that was replaced by one of another UID is first gone, then new. May look up,
 	 * may not change the store. */
 	void (*on_change)(void *arg, struct str key, const void *old, const void *item);
-	/* Of an object that can't be read or projected: again whenever it comes, as with each list.
-	 */
-	void (*on_bad)(void *arg, struct str key, struct str uid, const struct err *err);
 	void (*on_synced)(void *arg); /* after each whole list */
 	void (*on_state)(void *arg);  /* as the watch's */
 	/* Up to KUBE_STORE_MAX_INDEXES functions, the rest NULL: the value that an item is found

@@ -94,6 +94,7 @@ struct job_classes *job_classes_new(struct kube_client *kube, void (*on_change)(
 				    void *arg)
 {
 	static const struct kube_store_ops ops = {
+		.component = "job",
 		.project = project,
 		.free_item = free_class,
 		.same = is_same,

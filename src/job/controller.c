@@ -483,15 +483,6 @@ static void on_groups_known(void *arg)
 	}
 }
 
-static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
-{
-	CLEANUP_FREE char *object = str_dup(key);
-
-	(void)arg;
-	(void)uid;
-	log_error("job", object, "can't be read, and is left alone: %s", err->msg);
-}
-
 /* ---- the start ---- */
 
 struct uids {
@@ -656,27 +647,27 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 {
 	struct job_controller *c = xcalloc(1, sizeof(*c));
 	struct kube_store_ops job_ops = {
+		.component = "job",
 		.project = project_job,
 		.free_item = free_job_item,
 		.on_change = on_job_change,
-		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 	};
 	struct kube_store_ops pod_ops = {
+		.component = "job",
 		.project = project_pod,
 		.free_item = free_pod_item,
 		.same = same_pod,
 		.on_change = on_pod_change,
-		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 		.index = {index_pod},
 	};
 	struct kube_store_ops files_ops = {
+		.component = "job",
 		.project = project_files,
 		.free_item = free_files_item,
 		.same = same_files,
 		.on_change = on_files_change,
-		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 		.index = {index_files},
 	};

@@ -104,6 +104,7 @@ static struct str index_job(const void *item)
 static void open_side(struct side *side)
 {
 	static const struct kube_store_ops ops = {
+		.component = "job",
 		.project = project,
 		.free_item = free_item,
 		.same = is_same,

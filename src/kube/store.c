@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/list.h"
+#include "core/log.h"
 #include "core/map.h"
 #include "kube/object.h"
 
@@ -192,6 +193,14 @@ static void entry_set(struct kube_store *s, struct entry *e, void *item)
 		s->ops.free_item(s->arg, old);
 }
 
+static void say_bad(const struct kube_store *s, struct str key, const struct err *err)
+{
+	CLEANUP_FREE char *object = str_dup(key);
+
+	log_error(s->ops.component, object[0] ? object : NULL,
+		  "can't be read, and is left alone: %s", err->msg);
+}
+
 struct news {
 	const struct json *object;
 	struct str key, uid, version;
@@ -235,8 +244,7 @@ static void take(struct kube_store *s, const struct news *n)
 		e = NULL;
 	}
 	if (s->ops.project(s->arg, n->object, &item, &err) < 0) {
-		if (s->ops.on_bad)
-			s->ops.on_bad(s->arg, n->key, n->uid, &err);
+		say_bad(s, n->key, &err);
 		return;
 	}
 	if (!e)
@@ -319,8 +327,7 @@ void kube_store_bad(struct kube_store *s, struct str ns, struct str name, const 
 		s->unsure = true;
 	else if (e)
 		e->seen = s->round;
-	if (s->ops.on_bad)
-		s->ops.on_bad(s->arg, key, STR_NULL, err);
+	say_bad(s, key, err);
 }
 
 static void on_watch_event(void *arg, const struct kube_watch_event *ev)

@@ -232,6 +232,7 @@ struct nodes *nodes_new(struct kube_client *kube, struct vipu_fleet *fleet,
 			nodes_change_fn *on_change, void *arg)
 {
 	static const struct kube_store_ops ops = {
+		.component = "node",
 		.project = project,
 		.free_item = free_item,
 		.same = is_same,

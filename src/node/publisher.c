@@ -375,14 +375,6 @@ static void on_node(void *arg, struct str key, const void *old, const void *item
 	kube_workqueue_add(p->queue, KEY);
 }
 
-static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
-{
-	CLEANUP_FREE char *object = str_dup(key);
-
-	(void)arg, (void)uid;
-	log_error("node", object, "can't be read, and is left alone: %s", err->msg);
-}
-
 static void on_node_synced(void *arg)
 {
 	struct publisher *p = arg;
@@ -531,11 +523,11 @@ enum fabric_need publisher_need(const struct publisher *p)
 static void watch_node(struct publisher *p)
 {
 	static const struct kube_store_ops ops = {
+		.component = "node",
 		.project = project_node,
 		.free_item = free_node,
 		.same = same_node,
 		.on_change = on_node,
-		.on_bad = on_bad,
 		.on_synced = on_node_synced,
 	};
 	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", p->node_name);
@@ -550,9 +542,9 @@ static void watch_node(struct publisher *p)
 static void watch_pods(struct publisher *p)
 {
 	static const struct kube_store_ops ops = {
+		.component = "node",
 		.project = project_pod,
 		.free_item = free_pod,
-		.on_bad = on_bad,
 		.on_synced = on_pods_synced,
 		.by_uid = true,
 	};

@@ -84,6 +84,7 @@ static void on_state(void *arg)
 struct namespaces *namespaces_new(struct kube_client *kube, void (*on_change)(void *arg), void *arg)
 {
 	static const struct kube_store_ops ops = {
+		.component = "partition",
 		.project = project,
 		.free_item = free_policy,
 		.same = is_same,

@@ -303,15 +303,6 @@ static void on_files_change(void *arg, struct str key, const void *old, const vo
 		add_all_of(c, is->key);
 }
 
-static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
-{
-	CLEANUP_FREE char *object = str_dup(key);
-
-	(void)arg;
-	(void)uid;
-	log_error("pod", object, "can't be read, and is left alone: %s", err->msg);
-}
-
 /* ---- the start ---- */
 
 static bool is_mine(const struct pod_controller *c, const struct partition_owner *owner)
@@ -409,21 +400,21 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 {
 	struct pod_controller *c = xcalloc(1, sizeof(*c));
 	struct kube_store_ops pod_ops = {
+		.component = "pod",
 		.project = project_pod,
 		.free_item = free_pod_item,
 		.same = same_pod,
 		.on_change = on_pod_change,
-		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 		.index = {index_pod},
 		.by_uid = true,
 	};
 	struct kube_store_ops files_ops = {
+		.component = "pod",
 		.project = project_files,
 		.free_item = free_files_item,
 		.same = same_files,
 		.on_change = on_files_change,
-		.on_bad = on_bad,
 		.on_synced = on_store_synced,
 	};
 	struct kube_workqueue_opts queue_opts = {

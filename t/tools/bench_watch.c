@@ -239,7 +239,7 @@ static int project(void *arg, const struct json *object, void **ret_item, struct
 	struct job_pod *pod;
 	r->events++;
 	if (job_pod_decode(object, &pod, err) < 0)
-		return -1;
+		die("a Pod", err);
 	*ret_item = pod;
 	return 0;
 }
@@ -262,14 +262,6 @@ static void on_change(void *arg, struct str key, const void *old, const void *it
 	(void)old;
 	(void)item;
 	end_if_done(arg);
-}
-
-static void on_bad(void *arg, struct str key, struct str uid, const struct err *err)
-{
-	(void)arg;
-	(void)key;
-	(void)uid;
-	die("a Pod", err);
 }
 
 static struct str by_job(const void *item)
@@ -308,11 +300,11 @@ static struct kube_config *configure(unsigned port, bool with_tls)
 
 static void read_all(unsigned port, bool with_tls, int told)
 {
-	static const struct kube_store_ops ops = {.project = project,
+	static const struct kube_store_ops ops = {.component = "bench",
+						  .project = project,
 						  .free_item = free_item,
 						  .same = same,
 						  .on_change = on_change,
-						  .on_bad = on_bad,
 						  .on_synced = on_synced,
 						  .index = {by_job}};
 	struct reader r = {.told = told};

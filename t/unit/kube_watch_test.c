@@ -632,7 +632,7 @@ static void test_store(void)
 		 {WATCH_URL("10"), 200, NULL, EVENT("ADDED", OBJ("b", "2", "11")), SRV_STREAM}},
 		NULL};
 	static const struct kube_store_ops ops = {
-		.project = project, .free_item = free_item, .by_uid = true};
+		.component = "test", .project = project, .free_item = free_item, .by_uid = true};
 	struct kube_watch_opts opts = {
 		.resource = &KUBE_PODS, .label_selector = "l", .page_limit = 2};
 	struct kube_store *store = kube_store_new(&ops, NULL);
