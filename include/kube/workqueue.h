@@ -58,6 +58,21 @@ int64_t kube_workqueue_done(struct kube_workqueue *q, struct str key, const stru
  * calls one after the other would look stuck (loop/pulse.h). */
 void kube_workqueue_step(struct kube_workqueue *q);
 
+/* A run that several calls belong to: it ends with the last of them, and by the first error of any.
+ * All 0: there's none. */
+struct kube_run {
+	unsigned calls;  /* not yet answered */
+	struct err *err; /* the first one; owned, NULL: none */
+};
+/* It counts as a call of its own, so that it can't end before all are started. */
+void kube_run_begin(struct kube_run *run);
+/* One of its calls has ended. True: that was the last; then *ret is the first error, NULL if all
+ * went well, and the caller's. */
+bool kube_run_call_ended(struct kube_run *run, struct kube_workqueue *q, const struct err *err,
+			 struct err **ret);
+/* Its calls are given up. */
+void kube_run_cancel(struct kube_run *run);
+
 unsigned kube_workqueue_failures(const struct kube_workqueue *q, struct str key);
 size_t kube_workqueue_depth(const struct kube_workqueue *q); /* ready, not running */
 size_t kube_workqueue_running(const struct kube_workqueue *q);

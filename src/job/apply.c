@@ -82,7 +82,7 @@ static void create_pod(struct job_ctx *ctx, const struct job_item *item, const s
 	if (build_pod(doc, ctx, item, a, part, &err) < 0) {
 		job_set_trouble(ctx, "PodRefused",
 				xasprintf("Pod %s can't be made: %s", name, err.msg));
-		ctx->calls++;
+		ctx->run.calls++;
 		job_call_ended(ctx, &err);
 		return;
 	}

@@ -61,7 +61,7 @@ void job_group_create(struct job_ctx *ctx, const struct job_item *item, uint32_t
 	if (api == JOB_GROUP_NONE)
 		return;
 	if (json_parse(intern_str(item->spec), &spec, &err) < 0) {
-		ctx->calls++;
+		ctx->run.calls++;
 		job_call_ended(ctx, &err);
 		return;
 	}

@@ -18,7 +18,7 @@ struct job_call *job_call_new(struct job_ctx *ctx, const char *object)
 	call->ctx = ctx;
 	call->object = xstrdup(object);
 	list_append(&ctx->pending, &call->link);
-	ctx->calls++;
+	ctx->run.calls++;
 	ctx->c->n_calls++;
 	return call;
 }
@@ -44,7 +44,7 @@ void job_apply_cancel(struct job_ctx *ctx)
 	scope_cancel(&ctx->scope);
 	LIST_FOREACH(pos, tmp, &ctx->pending)
 		call_free(CONTAINER_OF(pos, struct job_call, link));
-	ctx->calls = 0;
+	kube_run_cancel(&ctx->run);
 }
 
 const struct job *job_now(const struct job_ctx *ctx)

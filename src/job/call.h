@@ -15,7 +15,7 @@ struct job_call;
 /* What to do with an object of the job's own that was found; it must end the call. */
 typedef void job_call_own_fn(struct job_call *call, const struct json *object);
 
-/* Counts in ctx->calls; freed when its answer comes (job_call_end), or with the scope's end. */
+/* Counts in ctx->run; freed when its answer comes (job_call_end), or with the scope's end. */
 struct job_call {
 	struct list link; /* in ctx->pending */
 	struct job_ctx *ctx;

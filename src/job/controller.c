@@ -32,7 +32,6 @@ static void free_ctx(struct job_ctx *ctx)
 	intern_drop(ctx->key);
 	intern_drop(ctx->uid);
 	free(ctx->trouble);
-	free(ctx->first_err);
 	free(ctx->lost);
 	free(ctx);
 }
@@ -232,24 +231,13 @@ static void end_pass(struct job_controller *c, struct str key, const struct err 
 	kube_workqueue_done(c->queue, key, err);
 }
 
-static void keep_first(struct job_ctx *ctx, const struct err *err)
-{
-	if (!err || ctx->first_err)
-		return;
-	ctx->first_err = xcalloc(1, sizeof(*ctx->first_err));
-	*ctx->first_err = *err;
-}
-
 void job_call_ended(struct job_ctx *ctx, const struct err *err)
 {
+	CLEANUP_FREE struct err *first = NULL;
 	const struct job_item *item;
 
-	kube_workqueue_step(ctx->c->queue);
-	keep_first(ctx, err);
-	if (--ctx->calls > 0)
+	if (!kube_run_call_ended(&ctx->run, ctx->c->queue, err, &first))
 		return;
-	CLEANUP_FREE struct err *first = ctx->first_err;
-	ctx->first_err = NULL;
 	item = kube_store_get(ctx->c->jobs, str_of(ctx->key));
 	if (item && strcmp(item->job->uid, ctx->uid) == 0)
 		job_tell_pods(ctx, item->job);
@@ -278,9 +266,7 @@ static void run(void *arg, struct str key)
 		return;
 	}
 	ctx = need_ctx(c, item->job, key);
-	free(ctx->first_err); /* of one that was given up */
-	ctx->first_err = NULL;
-	ctx->calls = 1; /* the pass itself, so that it can't end before all calls are started */
+	kube_run_begin(&ctx->run);
 	pass_over(ctx, item);
 	job_call_ended(ctx, NULL);
 }

@@ -81,11 +81,10 @@ struct job_ctx {
 	bool looked_at_pods; /* whoever was there before is somebody else's to count */
 	bool pods_measured;  /* the time until its Pods were there is counted */
 
-	unsigned calls;        /* of the present pass, not yet answered */
-	struct list pending;   /* what they belong to (apply.c) */
+	struct kube_run run;   /* the present pass */
+	struct list pending;   /* what its calls belong to (call.c) */
 	struct list news;      /* in c->news: its status waits for its turn */
 	int64_t news_since_ms; /* since when; 0: it doesn't */
-	struct err *first_err; /* of the present pass; NULL: none */
 	struct scope scope;
 };
 
@@ -106,7 +105,7 @@ struct job_controller {
 
 /* ---- apply.c ---- */
 
-/* Starts what the plan says; ctx->calls counts what is under way. */
+/* Starts what the plan says; ctx->run counts what is under way. */
 void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct job_plan *plan,
 	       const struct partition_status *partitions);
 /* Gives up the calls that are under way. */
@@ -138,7 +137,7 @@ uint32_t job_supported(const struct job_ctx *ctx, const struct job *job);
 
 /* ---- controller.c ---- */
 
-void job_call_ended(struct job_ctx *ctx, const struct err *err); /* one of ctx->calls */
+void job_call_ended(struct job_ctx *ctx, const struct err *err); /* one of ctx->run's */
 
 /* ---- measure.c ---- */
 

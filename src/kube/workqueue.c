@@ -261,6 +261,35 @@ void kube_workqueue_step(struct kube_workqueue *q)
 	pulse_beat(&q->pulse);
 }
 
+/* ---- runs of several calls ---- */
+
+void kube_run_begin(struct kube_run *run)
+{
+	kube_run_cancel(run); /* what is left of one that was given up */
+	run->calls = 1;
+}
+
+bool kube_run_call_ended(struct kube_run *run, struct kube_workqueue *q, const struct err *err,
+			 struct err **ret)
+{
+	kube_workqueue_step(q);
+	if (err && !run->err) {
+		run->err = xcalloc(1, sizeof(*run->err));
+		*run->err = *err;
+	}
+	if (--run->calls > 0)
+		return false;
+	*ret = run->err;
+	run->err = NULL;
+	return true;
+}
+
+void kube_run_cancel(struct kube_run *run)
+{
+	free(run->err);
+	*run = (struct kube_run){0};
+}
+
 /* ---- adding ---- */
 
 void kube_workqueue_add(struct kube_workqueue *q, struct str key)

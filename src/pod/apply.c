@@ -35,7 +35,7 @@ static struct pod_call *call_new(struct pod_ctx *ctx)
 
 	call->ctx = ctx;
 	list_append(&ctx->pending, &call->link);
-	ctx->calls++;
+	ctx->run.calls++;
 	return call;
 }
 
@@ -58,7 +58,7 @@ void pod_apply_cancel(struct pod_ctx *ctx)
 	scope_cancel(&ctx->scope);
 	LIST_FOREACH(pos, tmp, &ctx->pending)
 		call_free(CONTAINER_OF(pos, struct pod_call, link));
-	ctx->calls = 0;
+	kube_run_cancel(&ctx->run);
 }
 
 static void start(struct pod_ctx *ctx, const struct kube_request *req, kube_call_fn *fn)

@@ -45,7 +45,6 @@ static void free_ctx(struct pod_ctx *ctx)
 	free(ctx->uid);
 	free(ctx->object);
 	free(ctx->trouble);
-	free(ctx->first_err);
 	free(ctx);
 }
 
@@ -174,23 +173,12 @@ static void end_pass(struct pod_ctx *ctx, const struct err *err)
 	free_ctx(ctx);
 }
 
-static void keep_first(struct pod_ctx *ctx, const struct err *err)
-{
-	if (!err || ctx->first_err)
-		return;
-	ctx->first_err = xcalloc(1, sizeof(*ctx->first_err));
-	*ctx->first_err = *err;
-}
-
 void pod_call_ended(struct pod_ctx *ctx, const struct err *err)
 {
-	kube_workqueue_step(ctx->c->queue);
-	keep_first(ctx, err);
-	if (--ctx->calls > 0)
-		return;
-	CLEANUP_FREE struct err *first = ctx->first_err;
-	ctx->first_err = NULL;
-	end_pass(ctx, first);
+	CLEANUP_FREE struct err *first = NULL;
+
+	if (kube_run_call_ended(&ctx->run, ctx->c->queue, err, &first))
+		end_pass(ctx, first);
 }
 
 static void run(void *arg, struct str key)
@@ -204,9 +192,7 @@ static void run(void *arg, struct str key)
 		kube_workqueue_done(c->queue, key, NULL);
 		return;
 	}
-	free(ctx->first_err); /* of one that was given up */
-	ctx->first_err = NULL;
-	ctx->calls = 1; /* the pass itself, so that it can't end before all calls are started */
+	kube_run_begin(&ctx->run);
 	if (pod)
 		pass_over(ctx, pod);
 	else

@@ -39,9 +39,8 @@ struct pod_ctx {
 	bool said;       /* its annotation was written by this process, … */
 	int64_t said_ms; /* … then (monotonic) */
 
-	unsigned calls;        /* of the present pass, not yet answered */
-	struct list pending;   /* what they belong to (apply.c) */
-	struct err *first_err; /* of the present pass; NULL: none */
+	struct kube_run run; /* the present pass */
+	struct list pending; /* what its calls belong to (apply.c) */
 	struct scope scope;
 	struct log_limit quiet; /* of a pass that fails again and again */
 };
@@ -57,7 +56,7 @@ struct pod_controller {
 
 /* ---- apply.c ---- */
 
-/* Starts what the plan says; ctx->calls counts what is under way. */
+/* Starts what the plan says; ctx->run counts what is under way. */
 void pod_apply(struct pod_ctx *ctx, const struct pod *pod, const struct pod_plan *plan,
 	       const struct partition_status *part, const struct job_files *files);
 /* Asks the API server whether the Pod is still there, and releases what is asked for it if not. */
@@ -67,7 +66,7 @@ void pod_apply_cancel(struct pod_ctx *ctx);
 
 /* ---- controller.c ---- */
 
-void pod_call_ended(struct pod_ctx *ctx, const struct err *err); /* one of ctx->calls */
+void pod_call_ended(struct pod_ctx *ctx, const struct err *err); /* one of ctx->run's */
 
 /* ---- tell.c: Events ---- */
 

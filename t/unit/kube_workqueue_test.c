@@ -321,6 +321,33 @@ static void test_pulse(void)
 	teardown(&f);
 }
 
+static void test_calls(void)
+{
+	struct kube_run r = {0};
+	struct err first = ERR_INIT, second = ERR_INIT, *got = NULL;
+	struct fixture f;
+
+	setup(&f, 0, 0);
+	err_set(&first, ERR_BUSY, 429, "first");
+	err_set(&second, ERR_DENIED, 403, "second");
+	kube_run_begin(&r);
+	r.calls += 2;
+	ok(!kube_run_call_ended(&r, f.q, &first, &got), "one of three has ended");
+	ok(!kube_run_call_ended(&r, f.q, &second, &got), "two");
+	ok(kube_run_call_ended(&r, f.q, NULL, &got), "all");
+	ok(got && strcmp(got->msg, "first") == 0, "the first error is the run's");
+	free(got);
+	kube_run_begin(&r);
+	ok(kube_run_call_ended(&r, f.q, NULL, &got) && !got, "the next run knows nothing of it");
+	kube_run_begin(&r);
+	r.calls++;
+	kube_run_call_ended(&r, f.q, &first, &got);
+	kube_run_cancel(&r);
+	kube_run_begin(&r);
+	ok(kube_run_call_ended(&r, f.q, NULL, &got) && !got, "nor of one that was given up");
+	teardown(&f);
+}
+
 int main(void)
 {
 	test_order();
@@ -332,5 +359,6 @@ int main(void)
 	test_after();
 	test_pause();
 	test_pulse();
+	test_calls();
 	return done_testing();
 }
