@@ -13,7 +13,6 @@
 #include "job/pod.h"
 #include "kube/client.h"
 
-#define JOB_GATE        "graphcore.ai/partition" /* ours: until there is one */
 #define JOB_QUEUE_GROUP "kueue.x-k8s.io/pod-group-name"
 
 /* What Kueue makes for a group, under its name. */
@@ -23,8 +22,15 @@ extern const struct kube_resource JOB_WORKLOADS;
  * Kueue's own webhook adds Kueue's. */
 void job_queue_mark(struct jmut_doc *doc, const struct job *job, uint32_t instance);
 
-/* The merge patch that opens our gate, the last one: the partition's name and the node selector of
- * its controller come with it. The root of doc. */
-void job_queue_open(struct jmut_doc *doc, const struct job_pod *pod, const struct job_ipus *ipus);
+/* ---- our gate, before annotated Pods too ---- */
+
+#define JOB_GATE "graphcore.ai/partition" /* until there is one */
+
+void job_gate_close(struct jmut_doc *doc, struct jmut *pod_spec);
+/* The merge patch that opens it, the last one, of the Pod with that UID alone: the partition's name
+ * comes with it, and the node selector of its controller (label_key NULL: none). The root of doc.
+ */
+void job_gate_open(struct jmut_doc *doc, const char *pod_uid, const char *partition_id,
+		   const char *label_key, const char *label_value);
 
 #endif

@@ -30,9 +30,9 @@ bool kube_has_finalizer(const struct json *object, const char *finalizer);
 const struct json *kube_controller_ref(const struct json *object);
 bool kube_is_owned_by(const struct json *object, struct str uid); /* any ownerReference */
 
-/* A reference to owner for metadata.ownerReferences, with controller and blockOwnerDeletion. */
-struct jmut *kube_owner_ref(struct jmut_doc *doc, const char *api_version, const char *kind,
-			    const char *name, const char *uid);
+/* Into an object's metadata: its only owner, with controller and blockOwnerDeletion. */
+void kube_set_owner(struct jmut_doc *doc, struct jmut *meta, const char *api_version,
+		    const char *kind, const char *name, const char *uid);
 
 /* "namespace/name", or "name" when ns is empty. */
 #define KUBE_KEY_SIZE (63 + 1 + 253 + 1)

@@ -16,7 +16,7 @@
 #include "pod/inject.h"
 
 #define POD_KIND                 "Pod"                    /* as an owner of partitions */
-#define POD_ANNOTATION_PARTITION "graphcore.ai/partition" /* that its gate was opened with */
+#define POD_ANNOTATION_PARTITION JOB_ANNOTATION_PARTITION /* that its gate was opened with */
 #define POD_ANNOTATION_WAITING   "graphcore.ai/waiting"   /* reason and words, for people */
 
 struct pod {

@@ -138,7 +138,6 @@ static void open_pod(struct job_ctx *ctx, const struct job_pod *pod,
 		     const struct partition_status *part)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct job_ipus ipus = job_ipus_of(part, NULL, 0);
 	struct kube_request req = {
 		.verb = KUBE_PATCH,
 		.resource = &KUBE_PODS,
@@ -149,7 +148,7 @@ static void open_pod(struct job_ctx *ctx, const struct job_pod *pod,
 
 	if (!part->id)
 		return; /* gone between plan and now */
-	job_queue_open(doc, pod, &ipus);
+	job_gate_open(doc, pod->uid, part->id, part->label_key, part->label_value);
 	req.json = jmut_root(doc);
 	kube_call_start(ctx->c->opts.kube, &req, on_pod_opened, job_call_new(ctx, pod->name),
 			&ctx->scope);

@@ -35,7 +35,7 @@ void job_files_build_for(struct jmut_doc *doc, const struct job_files_owner *who
 			 struct jmut **ret_data)
 {
 	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *labels = jmut_object(doc);
-	struct jmut *annotations = jmut_object(doc), *owners = jmut_array(doc);
+	struct jmut *annotations = jmut_object(doc);
 
 	*ret_data = jmut_object(doc);
 	jmut_set_str(doc, root, "apiVersion", "v1");
@@ -51,9 +51,7 @@ void job_files_build_for(struct jmut_doc *doc, const struct job_files_owner *who
 	jmut_set(doc, meta, "labels", labels);
 	jmut_set_str(doc, annotations, JOB_ANNOTATION_PARTITION, partition_id);
 	jmut_set(doc, meta, "annotations", annotations);
-	jmut_push(doc, owners,
-		  kube_owner_ref(doc, whose->api_version, whose->kind, whose->name, whose->uid));
-	jmut_set(doc, meta, "ownerReferences", owners);
+	kube_set_owner(doc, meta, whose->api_version, whose->kind, whose->name, whose->uid);
 	jmut_set(doc, root, "metadata", meta);
 	jmut_set(doc, root, "data", *ret_data);
 	jmut_set_root(doc, root);

@@ -158,7 +158,7 @@ void job_group_build(struct jmut_doc *doc, const struct job *job, const struct j
 {
 	CLEANUP_FREE char *name = job_group_name(job, instance);
 	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *labels = jmut_object(doc);
-	struct jmut *annotations = jmut_object(doc), *owners = jmut_array(doc);
+	struct jmut *annotations = jmut_object(doc);
 	char version[KUBE_API_VERSION_SIZE];
 
 	jmut_set_str(doc, root, "apiVersion", kube_api_version(&resources[api], version));
@@ -172,8 +172,7 @@ void job_group_build(struct jmut_doc *doc, const struct job *job, const struct j
 	jmut_set(doc, annotations, JOB_ANNOTATION_TEMPLATE,
 		 jmut_strf(doc, "%016" PRIx64, job->group_hash));
 	jmut_set(doc, meta, "annotations", annotations);
-	jmut_push(doc, owners, kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
-	jmut_set(doc, meta, "ownerReferences", owners);
+	kube_set_owner(doc, meta, JOB_API_VERSION, JOB_KIND, job->name, job->uid);
 	jmut_set(doc, root, "metadata", meta);
 	jmut_set(doc, root, "spec", build_spec(doc, job, json_get(spec, "schedulingPolicy"), api));
 	jmut_set_root(doc, root);

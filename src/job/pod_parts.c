@@ -189,7 +189,7 @@ static int build_metadata(struct jmut_doc *doc, struct jmut *pod, const struct j
 		"deletionTimestamp",
 		"deletionGracePeriodSeconds",
 	};
-	struct jmut *meta = jmut_need_object(doc, pod, "metadata"), *labels, *annotations, *owners;
+	struct jmut *meta = jmut_need_object(doc, pod, "metadata"), *labels, *annotations;
 
 	if (!meta)
 		return err_set(err, ERR_INVALID, 0,
@@ -210,9 +210,7 @@ static int build_metadata(struct jmut_doc *doc, struct jmut *pod, const struct j
 	if (job->template_hash)
 		jmut_set(doc, annotations, JOB_ANNOTATION_TEMPLATE,
 			 jmut_strf(doc, "%016" PRIx64, job->template_hash));
-	owners = jmut_array(doc);
-	jmut_push(doc, owners, kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
-	jmut_set(doc, meta, "ownerReferences", owners);
+	kube_set_owner(doc, meta, JOB_API_VERSION, JOB_KIND, job->name, job->uid);
 	return 0;
 }
 

@@ -23,9 +23,6 @@ void job_queue_mark(struct jmut_doc *doc, const struct job *job, uint32_t instan
 	struct jmut *root = jmut_root(doc), *meta = jmut_need_object(doc, root, "metadata");
 	struct jmut *labels = jmut_need_object(doc, meta, "labels");
 	struct jmut *annotations = jmut_need_object(doc, meta, "annotations");
-	struct jmut *gates = jmut_need_array(doc, jmut_need_object(doc, root, "spec"),
-					     "schedulingGates");
-	struct jmut *gate = jmut_object(doc);
 
 	jmut_set_str(doc, labels, JOB_LABEL_QUEUE, job->queue_name);
 	jmut_set(doc, labels, JOB_QUEUE_GROUP,
@@ -33,22 +30,31 @@ void job_queue_mark(struct jmut_doc *doc, const struct job *job, uint32_t instan
 			   job_memory(job, instance)->run));
 	jmut_set(doc, annotations, GROUP_COUNT, jmut_strf(doc, "%" PRIu32, job->workers));
 	jmut_set_str(doc, annotations, RETRIABLE, "false");
+	job_gate_close(doc, jmut_need_object(doc, root, "spec"));
+}
+
+void job_gate_close(struct jmut_doc *doc, struct jmut *pod_spec)
+{
+	struct jmut *gates = jmut_need_array(doc, pod_spec, "schedulingGates");
+	struct jmut *gate = jmut_object(doc);
+
 	jmut_set_str(doc, gate, "name", JOB_GATE);
 	jmut_push(doc, gates, gate);
 }
 
-void job_queue_open(struct jmut_doc *doc, const struct job_pod *pod, const struct job_ipus *ipus)
+void job_gate_open(struct jmut_doc *doc, const char *pod_uid, const char *partition_id,
+		   const char *label_key, const char *label_value)
 {
 	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *spec = jmut_object(doc);
 	struct jmut *annotations = jmut_object(doc), *selector = jmut_object(doc);
 
-	jmut_set_str(doc, annotations, JOB_ANNOTATION_PARTITION, ipus->partition_id);
-	jmut_set_str(doc, meta, "uid", pod->uid);
+	jmut_set_str(doc, annotations, JOB_ANNOTATION_PARTITION, partition_id);
+	jmut_set_str(doc, meta, "uid", pod_uid);
 	jmut_set(doc, meta, "annotations", annotations);
 	jmut_set(doc, root, "metadata", meta);
 	jmut_set(doc, spec, "schedulingGates", jmut_array(doc));
-	if (ipus->label_key) {
-		jmut_set_str(doc, selector, ipus->label_key, ipus->label_value);
+	if (label_key) {
+		jmut_set_str(doc, selector, label_key, label_value);
 		jmut_set(doc, spec, "nodeSelector", selector);
 	}
 	jmut_set(doc, root, "spec", spec);

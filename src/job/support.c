@@ -143,7 +143,7 @@ static void set_metadata(struct jmut_doc *doc, struct jmut *root, const struct j
 			 enum job_support which)
 {
 	CLEANUP_FREE char *name = job_support_name(job, which);
-	struct jmut *meta = jmut_need_object(doc, root, "metadata"), *labels, *owners;
+	struct jmut *meta = jmut_need_object(doc, root, "metadata"), *labels;
 
 	labels = jmut_need_object(doc, meta, "labels");
 	jmut_set_str(doc, meta, "name", name);
@@ -151,9 +151,7 @@ static void set_metadata(struct jmut_doc *doc, struct jmut *root, const struct j
 	jmut_del(meta, "managedFields");
 	jmut_set_str(doc, labels, "app.kubernetes.io/managed-by", "ipu-operator");
 	jmut_set_str(doc, labels, JOB_LABEL_JOB, job->name);
-	owners = jmut_array(doc);
-	jmut_push(doc, owners, kube_owner_ref(doc, JOB_API_VERSION, JOB_KIND, job->name, job->uid));
-	jmut_set(doc, meta, "ownerReferences", owners);
+	kube_set_owner(doc, meta, JOB_API_VERSION, JOB_KIND, job->name, job->uid);
 }
 
 void job_support_build(struct jmut_doc *doc, const struct job *job, enum job_support which,

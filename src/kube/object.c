@@ -103,17 +103,18 @@ bool kube_is_owned_by(const struct json *object, struct str uid)
 	return false;
 }
 
-struct jmut *kube_owner_ref(struct jmut_doc *doc, const char *api_version, const char *kind,
-			    const char *name, const char *uid)
+void kube_set_owner(struct jmut_doc *doc, struct jmut *meta, const char *api_version,
+		    const char *kind, const char *name, const char *uid)
 {
-	struct jmut *ref = jmut_object(doc);
+	struct jmut *ref = jmut_object(doc), *owners = jmut_array(doc);
 	jmut_set_str(doc, ref, "apiVersion", api_version);
 	jmut_set_str(doc, ref, "kind", kind);
 	jmut_set_str(doc, ref, "name", name);
 	jmut_set_str(doc, ref, "uid", uid);
 	jmut_set_bool(doc, ref, "controller", true);
 	jmut_set_bool(doc, ref, "blockOwnerDeletion", true);
-	return ref;
+	jmut_push(doc, owners, ref);
+	jmut_set(doc, meta, "ownerReferences", owners);
 }
 
 /* ---- keys ---- */

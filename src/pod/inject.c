@@ -495,15 +495,6 @@ static void set_metadata(const struct injection *in)
 	jmut_set_str(in->doc, annotations, POD_ANNOTATION_STATUS, POD_STATUS_INJECTED);
 }
 
-static void add_gate(const struct injection *in)
-{
-	struct jmut *gates = jmut_need_array(in->doc, in->spec, "schedulingGates");
-	struct jmut *gate = jmut_object(in->doc);
-
-	jmut_set_str(in->doc, gate, "name", POD_GATE);
-	jmut_push(in->doc, gates, gate);
-}
-
 static int inject(struct injection *in)
 {
 	bool gated = in->settings->mode == POD_MODE_GATE;
@@ -527,7 +518,7 @@ static int inject(struct injection *in)
 		return pod_add_init(in->doc, in->spec, in->ipus, in->deadline_ms, in->settings,
 				    in->err);
 	job_volume_apply(in->doc, in->spec, &ipus);
-	add_gate(in);
+	job_gate_close(in->doc, in->spec);
 	return 0;
 }
 

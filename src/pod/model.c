@@ -12,6 +12,7 @@
 #include "core/str.h"
 #include "job/files.h"
 #include "job/model.h"
+#include "job/queue.h"
 #include "kube/object.h"
 
 /* ---- the projection ---- */
@@ -212,24 +213,21 @@ static void set_deadline(struct jmut_doc *doc, struct jmut *spec, int64_t second
 void pod_open_patch(struct jmut_doc *doc, const struct pod *pod,
 		    const struct partition_status *part)
 {
-	struct jmut *annotations, *selector = jmut_object(doc), *spec = jmut_object(doc);
-	struct jmut *root = begin_patch(doc, pod, &annotations);
+	bool selects = part->label_key && !pod_selector_value(pod, part->label_key).p;
 	int64_t limit_s = part->deadline_ms / 1000;
+	struct jmut *meta, *annotations;
 
-	jmut_set_str(doc, jmut_get(root, "metadata"), "resourceVersion", pod->version);
-	jmut_set_str(doc, annotations, POD_ANNOTATION_PARTITION, part->id);
+	job_gate_open(doc, pod->uid, part->id, selects ? part->label_key : NULL, part->label_value);
+	meta = jmut_get(jmut_root(doc), "metadata");
+	annotations = jmut_get(meta, "annotations");
+	jmut_set_str(doc, meta, "resourceVersion", pod->version);
 	if (pod->waiting)
 		jmut_set(doc, annotations, POD_ANNOTATION_WAITING, jmut_null(doc));
-	jmut_set(doc, spec, "schedulingGates", jmut_array(doc));
-	if (part->label_key && !pod_selector_value(pod, part->label_key).p) {
-		jmut_set_str(doc, selector, part->label_key, part->label_value);
-		jmut_set(doc, spec, "nodeSelector", selector);
+	if (selects)
 		jmut_set(doc, annotations, POD_ANNOTATION_SELECTOR,
 			 jmut_strf(doc, "%s=%s", part->label_key, part->label_value));
-	}
 	if (!pod->deadline_ms && limit_s > 0)
-		set_deadline(doc, spec, limit_s);
-	jmut_set(doc, root, "spec", spec);
+		set_deadline(doc, jmut_get(jmut_root(doc), "spec"), limit_s);
 }
 
 void pod_limit_patch(struct jmut_doc *doc, const struct pod *pod,

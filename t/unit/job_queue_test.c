@@ -328,18 +328,14 @@ static void test_members(void)
 
 static void test_opening(void)
 {
-	static const struct job_pod pod = {.uid = TEXT("uid-of-pod")};
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
-	struct job_ipus ipus = {
-		.partition_id = "p", .label_key = "ipunode", .label_value = "pod001"};
 
-	job_queue_open(doc, &pod, &ipus);
+	job_gate_open(doc, "uid-of-pod", "p", "ipunode", "pod001");
 	is_yaml(jmut_view(jmut_root(doc)),
 		"{metadata: {uid: uid-of-pod, annotations: {graphcore.ai/partition: p}}, spec: "
 		"{schedulingGates: [], nodeSelector: {ipunode: pod001}}}",
 		"the patch");
-	ipus.label_key = NULL;
-	job_queue_open(doc, &pod, &ipus);
+	job_gate_open(doc, "uid-of-pod", "p", NULL, NULL);
 	is_yaml(jmut_view(jmut_root(doc)),
 		"{metadata: {uid: uid-of-pod, annotations: {graphcore.ai/partition: p}}, spec: "
 		"{schedulingGates: []}}",

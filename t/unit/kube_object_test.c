@@ -50,12 +50,13 @@ static void test_accessors(void)
 	   "of nothing: nothing");
 
 	CLEANUP_JMUT struct jmut_doc *out = jmut_doc_new();
-	struct jmut *ref = kube_owner_ref(out, "v1", "Pod", "p", "u");
+	struct jmut *meta = jmut_object(out);
 	struct buf text = BUF_INIT(1000);
-	is_int(jmut_write(ref, JSON_COMPACT, &text, &err), 0, "written");
+	kube_set_owner(out, meta, "v1", "Pod", "p", "u");
+	is_int(jmut_write(meta, JSON_COMPACT, &text, &err), 0, "written");
 	ok(str_eqz(buf_str(&text),
-		   "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"u\","
-		   "\"controller\":true,\"blockOwnerDeletion\":true}"),
+		   "{\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"u\","
+		   "\"controller\":true,\"blockOwnerDeletion\":true}]}"),
 	   "owner reference");
 	buf_done(&text);
 }
