@@ -13,6 +13,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "job/model.h"
+#include "kube/store.h"
 
 /* What the store keeps: whose it is, and a hash instead of what is in it. */
 struct job_files {
@@ -30,6 +31,8 @@ int job_files_decode(const struct json *object, const char *label, struct job_fi
 		     struct err *err);
 void job_files_free(struct job_files *f); /* NULL is fine */
 bool job_files_equal(const struct job_files *a, const struct job_files *b);
+/* A store of them: how it frees and compares them. */
+void job_files_store(struct kube_store_ops *ops);
 
 /* The keys that pod.h's JOB_VALUES_KEYS refers to, of a partition that has an id. Also for
  * annotated Pods. */

@@ -419,18 +419,6 @@ static int project_files(void *arg, const struct json *object, void **ret_item, 
 	return 0;
 }
 
-static void free_files_item(void *arg, void *item)
-{
-	(void)arg;
-	job_files_free(item);
-}
-
-static bool same_files(void *arg, const void *old, const void *item)
-{
-	(void)arg;
-	return job_files_equal(old, item);
-}
-
 static void on_files_change(void *arg, struct str key, const void *old, const void *item)
 {
 	struct job_controller *c = arg;
@@ -651,8 +639,6 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 	struct kube_store_ops files_ops = {
 		.component = "job",
 		.project = project_files,
-		.free_item = free_files_item,
-		.same = same_files,
 		.on_change = on_files_change,
 		.on_synced = on_store_synced,
 		.index = {index_files},
@@ -666,6 +652,7 @@ struct job_controller *job_controller_new(const struct job_controller_opts *opts
 		.step_s = KUBE_DEADLINE_MS / 1000,
 	};
 
+	job_files_store(&files_ops);
 	c->opts = *opts;
 	c->ns = xstrdup(opts->ns);
 	c->ctxs = map_new();

@@ -182,3 +182,21 @@ bool job_files_equal(const struct job_files *a, const struct job_files *b)
 	       str_same(a->partition, b->partition) && a->hash == b->hash &&
 	       a->deleting == b->deleting;
 }
+
+static void free_item(void *arg, void *item)
+{
+	(void)arg;
+	job_files_free(item);
+}
+
+static bool is_same(void *arg, const void *old, const void *item)
+{
+	(void)arg;
+	return job_files_equal(old, item);
+}
+
+void job_files_store(struct kube_store_ops *ops)
+{
+	ops->free_item = free_item;
+	ops->same = is_same;
+}

@@ -265,18 +265,6 @@ static int project_files(void *arg, const struct json *object, void **ret_item, 
 	return 0;
 }
 
-static void free_files_item(void *arg, void *item)
-{
-	(void)arg;
-	job_files_free(item);
-}
-
-static bool same_files(void *arg, const void *old, const void *item)
-{
-	(void)arg;
-	return job_files_equal(old, item);
-}
-
 static void on_files_change(void *arg, struct str key, const void *old, const void *item)
 {
 	struct pod_controller *c = arg;
@@ -398,8 +386,6 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 	struct kube_store_ops files_ops = {
 		.component = "pod",
 		.project = project_files,
-		.free_item = free_files_item,
-		.same = same_files,
 		.on_change = on_files_change,
 		.on_synced = on_store_synced,
 	};
@@ -411,6 +397,7 @@ struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts
 		.step_s = KUBE_DEADLINE_MS / 1000,
 	};
 
+	job_files_store(&files_ops);
 	c->opts = *opts;
 	c->ns = xstrdup(opts->ns);
 	c->ctxs = map_new();
