@@ -94,7 +94,7 @@ explains('bert', 'running', qr/1 of 1 instances/, 'with a controller');
 create_job('large', 64);
 explains('large', 'TooLarge', qr/64/, 'too large');
 create_job('second', 8);
-my $said = explains('second', 'WaitingForIPUs', qr/place \d of the queue\..*default\/bert has 8/s, 'no room');
+my $said = explains('second', 'WaitingForIPUs', qr/place \d in the queue: (?!.*at place).*default\/bert has 8/s, 'no room');
 like($said->{help}, qr/ask for fewer IPUs/, '... with what helps');
 like($said->{since}, qr/^\d{4}-/, '... and since when');
 $result = ctl('explain', 'ipujob/second', '-n', 'default', '--color', 'always');

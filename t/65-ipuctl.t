@@ -9,6 +9,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use IO::Socket::INET;
 use IpuTest;
 use MIME::Base64 qw(decode_base64);
 use Test::More;
@@ -303,6 +304,11 @@ subtest 'waiting for a drained controller' => sub {
 subtest 'exit status' => sub {
 	fails(ctl([]), 2, qr/a command is needed/, 'no command');
 	fails(ctl(['stats', '--kubeconfig', '/nowhere/config']), 2, qr{/nowhere/config}, 'no such kubeconfig');
+	SKIP: {
+		skip 'somebody is there', 2 if IO::Socket::INET->new('127.0.0.1:8080');
+		fails(ctl(['stats']), 3, qr/since there is no kubeconfig: set KUBECONFIG, or say by --server/, 'no kubeconfig, and nobody here');
+		fails(ctl(['stats'], KUBECONFIG => '/nowhere/config'), 3, qr/since no file that KUBECONFIG names is there: correct it, or say by --server/, '... one that is not there');
+	}
 	fails(ctl(['stats', '--server', 'ftp://x']), 2, qr/neither http/, 'another scheme');
 	fails(in_place('query', 0), 2, qr/above 0/, 'no size');
 	fails(ctl(['stats', '--server', 'http://127.0.0.1:' . closed_port()]), 3, qr/refused\n.*from --server/, 'nobody there');

@@ -5,7 +5,7 @@
  */
 #include "ctl/explain.h"
 
-#include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +32,22 @@ void ctl_say(struct ctl_look *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)buf_vprintf(&l->out->why, NULL, fmt, ap);
 	va_end(ap);
+}
+
+static bool has_said(const struct ctl_look *l, const char *z)
+{
+	return l->words.len && memmem(l->words.p, l->words.len, z, strlen(z));
+}
+
+void ctl_say_place(struct ctl_look *l)
+{
+	int64_t position = json_int(json_get(l->queued, "position"), 0);
+	char place[48];
+
+	snprintf(place, sizeof(place), "place %" PRId64 " in the queue", position);
+	if (l->queued && !has_said(l, place))
+		ctl_say(l, "It is at place %" PRId64 " of the queue%s.", position,
+			has_said(l, "in the queue") ? " by now" : "");
 }
 
 void ctl_remark(struct ctl_look *l, const char *fmt, ...)

@@ -383,9 +383,7 @@ static bool by_reason(struct ctl_look *l, const struct ctl_rule *rule)
 		words.len--;
 	if (words.len)
 		ctl_say(l, "The operator says: %.*s.", STR_ARG(words));
-	if (l->queued)
-		ctl_say(l, "It is at place %" PRId64 " of the queue.",
-			json_int(json_get(l->queued, "position"), 0));
+	ctl_say_place(l);
 	return l->out->why.len > 0;
 }
 

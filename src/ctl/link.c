@@ -126,6 +126,19 @@ static int lack_config(struct ctl_link *l, enum need need, struct err *why, stru
 	return 0;
 }
 
+/* Of one that asks this machine, for want of a kubeconfig. */
+static char *advise_without(const struct ctl_link *l)
+{
+	const char *named = getenv("KUBECONFIG");
+	bool is_named = named && named[0];
+
+	return xasprintf("asked %s, since %s, or say by --server or IPUCTL_SERVER where the proxy "
+			 "is",
+			 l->server,
+			 is_named ? "no file that KUBECONFIG names is there: correct it"
+				  : "there is no kubeconfig: set KUBECONFIG");
+}
+
 static int choose(struct ctl_link *l, enum need need, struct err *err)
 {
 	const struct ctl_options *o = l->o;
@@ -140,9 +153,7 @@ static int choose(struct ctl_link *l, enum need need, struct err *err)
 		return -1;
 	l->advice = o->server ? xasprintf("asked %s, from %s", l->server,
 					  o->server_by_env ? "IPUCTL_SERVER" : "--server")
-			      : xasprintf("asked %s, since there is no kubeconfig: set KUBECONFIG, "
-					  "or say by --server or IPUCTL_SERVER where the proxy is",
-					  l->server);
+			      : advise_without(l);
 	return 0;
 }
 

@@ -60,7 +60,7 @@
 	"{\"code\":404,\"message\":\"no service\"}},"
 
 static const struct {
-	const char *facts, *id, *why; /* why: a part of it */
+	const char *facts, *id, *why; /* why: a part of it, of which | is the end */
 } cases[] = {
 	{"\"object\":{\"error\":{\"code\":404}},\"crd\":{\"error\":{\"code\":404}},"
 	 "\"others\":{\"error\":{\"code\":404}},",
@@ -128,6 +128,10 @@ static const struct {
 				"true}]}},",
 	 "WaitingForIPUs", "a:1 is out of service (no ready node)."},
 	{QUEUED("TooLarge", "64 are more"), "TooLarge", "64 are more."},
+	{QUEUED("WaitingForIPUs", "waiting for 2 IPUs, place 3 in the queue: 0 of 8 are free"),
+	 "WaitingForIPUs", "place 3 in the queue: 0 of 8 are free.|"},
+	{QUEUED("WaitingForIPUs", "waiting for 2 IPUs, place 30 in the queue: 0 of 8 are free"),
+	 "WaitingForIPUs", "0 of 8 are free. It is at place 3 of the queue by now.|"},
 	{QUEUED("WaitingForIPUs",
 		"4 of 8 are free") "\"controllers\":{\"value\":{\"items\":[{\"name\":\"a:1\",\"reachable\":true,\"cordoned\":"
 				   "true}]}},\"partitions\":{\"value\":{\"items\":[{\"id\":\"p1\",\"ipus\":2,\"owner\":{"
@@ -260,7 +264,7 @@ int main(void)
 		row_begin("%zu: %s", i, cases[i].id);
 		explain(cases[i].facts, &doc, &e);
 		is_str(e.id, cases[i].id, "the row");
-		why = str_dup(buf_str(&e.why));
+		why = xasprintf("%.*s|", STR_ARG(buf_str(&e.why)));
 		has_str(why, cases[i].why, "the words");
 		ctl_explanation_done(&e);
 		json_doc_free(doc);
