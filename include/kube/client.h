@@ -52,7 +52,7 @@ struct kube_client_opts {
 	struct loop *loop;
 	struct net *net;
 	struct kube_config *config;      /* borrowed, outlives the client */
-	struct kube_exec_helper *helper; /* needed when kube_config_needs_exec() */
+	struct kube_exec_helper *helper; /* kube_exec_helper_fork's; NULL: none */
 	const char *user_agent;          /* NULL: "ipu-operator/VERSION" */
 	unsigned max_connections;        /* for calls, watches apart; 0: KUBE_MAX_CONNECTIONS */
 	/* Another one of the same server: what they hear of it is heard by both. It outlives this

@@ -47,8 +47,6 @@ const char *kube_config_source(const struct kube_config *config); /* file and co
 /* The namespace of the context or of the Pod; NULL when none is given. */
 const char *kube_config_namespace(const struct kube_config *config);
 bool kube_config_is_in_cluster(const struct kube_config *config);
-bool kube_config_needs_exec(
-	const struct kube_config *config); /* an exec plugin gives credentials */
 bool kube_config_is_insecure(const struct kube_config *config); /* insecure-skip-tls-verify: warn */
 
 #endif

@@ -55,7 +55,6 @@ int kube_lease_start(struct kube_client *client, const struct kube_lease_opts *o
 bool kube_lease_held(const struct kube_lease *lease);
 /* As on_holder says; never NULL, borrowed until the loop's next turn. */
 const char *kube_lease_holder(const struct kube_lease *lease);
-const char *kube_lease_holder_address(const struct kube_lease *lease);
 /* Why the last look or write failed; NULL once one has succeeded: for health. */
 const struct err *kube_lease_error(const struct kube_lease *lease);
 

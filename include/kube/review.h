@@ -49,7 +49,6 @@ struct kube_identity {
 /* From a UserInfo (authentication.k8s.io/v1), of which it borrows. */
 void kube_identity_init(struct kube_identity *who, const struct json *user);
 void kube_identity_done(struct kube_identity *who);
-bool kube_identity_in_group(const struct kube_identity *who, const char *group);
 
 struct kube_reviewer *kube_reviewer_new(struct kube_client *client,
 					const struct kube_reviewer_opts *opts);

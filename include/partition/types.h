@@ -170,6 +170,9 @@ const char *partition_why_name(enum partition_why why); /* "NoRoom", …: an Eve
 void partition_id_make(const struct partition_owner *owner, uint32_t instance, uint64_t incarnation,
 		       char ret_id[PARTITION_ID_MAX + 1]);
 
+/* How long it is without those digits; 0: it doesn't end in them, and is no such identifier. */
+size_t partition_id_stem(const char *id);
+
 /* What stands for an owner where its name isn't told (doc/design/page.md): whoever knows its UID
  * can compute it, and nobody can go back. */
 #define PARTITION_OWNER_KEY_SIZE 17

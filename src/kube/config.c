@@ -174,11 +174,6 @@ bool kube_config_is_in_cluster(const struct kube_config *c)
 	return c->in_cluster;
 }
 
-bool kube_config_needs_exec(const struct kube_config *c)
-{
-	return c->exec != NULL;
-}
-
 bool kube_config_is_insecure(const struct kube_config *c)
 {
 	return c->insecure;

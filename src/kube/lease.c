@@ -435,11 +435,6 @@ const char *kube_lease_holder(const struct kube_lease *l)
 	return l->told_holder;
 }
 
-const char *kube_lease_holder_address(const struct kube_lease *l)
-{
-	return l->told_address;
-}
-
 const struct err *kube_lease_error(const struct kube_lease *l)
 {
 	return l->err.kind != ERR_NONE ? &l->err : NULL;

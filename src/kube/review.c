@@ -54,17 +54,6 @@ struct waiter {
 	void *arg;
 };
 
-bool kube_identity_in_group(const struct kube_identity *who, const char *group)
-{
-	struct json_iter it = json_iter(who->groups);
-
-	while (json_next(&it)) {
-		if (str_eqz(json_str(it.value), group))
-			return true;
-	}
-	return false;
-}
-
 /* ---- entries ---- */
 
 static void entry_unref(struct entry *e)

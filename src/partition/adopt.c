@@ -15,17 +15,15 @@
 #include "core/log.h"
 #include "partition/queue.h"
 
-#define HASH_LEN 10 /* hex digits at an identifier's end: the incarnation is in there */
-
-/* Could this owner's instance have been given that identifier? All but the hash is known. */
+/* Could this owner's instance have been given that identifier? All but the hash is known, which the
+ * incarnation is in. */
 static bool could_be_its(const struct partition_ask *ask, const char *id)
 {
 	char other[PARTITION_ID_MAX + 1];
-	size_t len = strlen(id);
+	size_t stem = partition_id_stem(id);
 
 	partition_id_make(&ask->owner, ask->instance, 0, other);
-	return len == strlen(other) && len > HASH_LEN && memcmp(id, other, len - HASH_LEN) == 0 &&
-	       strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN;
+	return stem && stem == partition_id_stem(other) && memcmp(id, other, stem) == 0;
 }
 
 /* A partition of that operator's: its owner was there before our record began. */

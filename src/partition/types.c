@@ -208,6 +208,13 @@ void partition_id_make(const struct partition_owner *owner, uint32_t instance, u
 	memcpy(ret_id + len, tail, strlen(tail) + 1);
 }
 
+size_t partition_id_stem(const char *id)
+{
+	size_t len = strlen(id), stem = len > HASH_DIGITS ? len - HASH_DIGITS : 0;
+
+	return stem && strspn(id + stem, "0123456789abcdef") == HASH_DIGITS ? stem : 0;
+}
+
 void partition_owner_key(const char *owner_uid, char ret_key[PARTITION_OWNER_KEY_SIZE])
 {
 	const struct str parts[2] = {STR("ipu-operator page\n"), str_of(owner_uid)};

@@ -13,7 +13,6 @@
 #include "partition/internal.h"
 
 #define OWNERS_TIME_MS 60000 /* after the tracker was read: then all owners have asked */
-#define HASH_LEN       10
 
 static struct metric *gauge;
 
@@ -42,12 +41,11 @@ static bool ends_in_number(const char *id, size_t len)
 /* "<what fits>-<instance>-<ten hex digits>", or what Graphcore's operator wrote. */
 static bool looks_like_ours(const char *id)
 {
-	size_t len = strlen(id);
+	size_t stem = partition_id_stem(id);
 
-	if (len > HASH_LEN + 2 && id[len - HASH_LEN - 1] == '-' &&
-	    strspn(id + len - HASH_LEN, "0123456789abcdef") == HASH_LEN)
-		return ends_in_number(id, len - HASH_LEN - 1);
-	return strncmp(id, "p-", 2) == 0 && ends_in_number(id, len);
+	if (stem > 2 && id[stem - 1] == '-')
+		return ends_in_number(id, stem - 1);
+	return strncmp(id, "p-", 2) == 0 && ends_in_number(id, strlen(id));
 }
 
 static void report(struct partitions *p, const struct vipu_controller *c,

@@ -18,7 +18,6 @@ static void try_context(const char *path, const char *context)
 	MUST(kube_config_server(config) && kube_config_source(config));
 	MUST(!kube_config_is_in_cluster(config));
 	kube_config_namespace(config);
-	kube_config_needs_exec(config);
 	kube_config_is_insecure(config);
 	kube_config_free(config);
 }

@@ -337,8 +337,7 @@ static void test_choice(void)
 	write_file(".kube/config", HEAD CLUSTER(SERVER) USER(TOKEN));
 	if (ok(kube_config_load(NULL, NULL, &c, &err) == 0, "~/.kube/config: %s", err.msg)) {
 		is_str(kube_config_namespace(c), "ns", "its namespace");
-		ok(!kube_config_is_in_cluster(c) && !kube_config_needs_exec(c) &&
-			   !kube_config_is_insecure(c),
+		ok(!kube_config_is_in_cluster(c) && !c->exec && !kube_config_is_insecure(c),
 		   "not a Pod's, no plugin, not insecure");
 	}
 	kube_config_free(c);

@@ -148,7 +148,7 @@ static void test_first(void)
 	is_int(a.gained, 1, "told once");
 	is_str(a.holder, "a", "it's the holder itself");
 	is_str(kube_lease_holder(a.lease), "a", "and says so when asked");
-	is_str(kube_lease_holder_address(a.lease), "10.0.0.1:8445", "with its address");
+	is_str(a.address, "10.0.0.1:8445", "with its address");
 	ok(!kube_lease_error(a.lease), "nothing is wrong");
 	ok(str_eqz(spec_text("holderIdentity"), "a"), "holderIdentity");
 	is_int(spec_int("leaseDurationSeconds"), 12, "leaseDurationSeconds");
