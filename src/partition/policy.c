@@ -173,7 +173,10 @@ bool partition_policy_allows(const struct partition_policy *p, uint64_t job_ipus
 
 int64_t partition_policy_default_ms(const struct partition_policy *p)
 {
+	/* Where jobs may name no time at all, theirs is still the default, and not none. */
+	int64_t most_s = p->max_deadline_s ? p->max_deadline_s : PARTITION_UNLIMITED;
+
 	if (p->default_deadline_s <= 0)
 		return 0;
-	return smaller(p->default_deadline_s, p->max_deadline_s) * 1000;
+	return smaller(p->default_deadline_s, most_s) * 1000;
 }

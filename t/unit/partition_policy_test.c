@@ -148,8 +148,8 @@ static void test_default(void)
 	static const struct {
 		int64_t most, otherwise, want_ms;
 	} rows[] = {
-		{-1, -1, 0},     {-1, 0, 0},      {60, -1, 0},
-		{-1, 60, 60000}, {90, 60, 60000}, {30, 60, 30000},
+		{-1, -1, 0},     {-1, 0, 0},      {60, -1, 0},    {-1, 60, 60000},
+		{90, 60, 60000}, {30, 60, 30000}, {0, 60, 60000}, {0, -1, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -242,11 +242,33 @@ static void test_waits(void)
 	buf_done(&out);
 }
 
+static void test_stems(void)
+{
+	static const struct {
+		const char *id;
+		size_t stem;
+	} rows[] = {
+		{"bert-default-0-0123456789", 15},
+		{"bert-0-0123456789", 7},
+		{"0123456789", 0},
+		{"x0123456789", 1},
+		{"x012345678", 0},
+		{"x012345678g", 0},
+		{"p-bert-default-0", 0},
+		{"", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		is_uint(partition_id_stem(rows[i].id), rows[i].stem, "the stem of \"%s\"",
+			rows[i].id);
+}
+
 int main(void)
 {
 	test_waits();
 	test_ids();
 	test_ids_differ();
+	test_stems();
 	test_round_trip();
 	test_bad_entries();
 	return done_testing();
