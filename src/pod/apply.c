@@ -79,7 +79,7 @@ static void hold_back(struct pod_ctx *ctx, const char *event, const char *messag
 	free(ctx->trouble);
 	ctx->trouble = xstrdup(message);
 	ctx->trouble_event = event;
-	ctx->retry_ms = clock_wall_ms() + wait_ms;
+	ctx->retry_ms = clock_mono_ms() + wait_ms;
 	kube_workqueue_add(ctx->c->queue, str_of(ctx->uid));
 }
 

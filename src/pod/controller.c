@@ -102,7 +102,7 @@ static bool is_copy(const struct pod_controller *c, const struct pod *pod,
 /* What was refused is tried again now. */
 static void end_wait(struct pod_ctx *ctx)
 {
-	if (!ctx->retry_ms || clock_wall_ms() < ctx->retry_ms)
+	if (!ctx->retry_ms || clock_mono_ms() < ctx->retry_ms)
 		return;
 	ctx->retry_ms = 0;
 	ctx->trouble_event = NULL;
@@ -110,11 +110,18 @@ static void end_wait(struct pod_ctx *ctx)
 	ctx->trouble = NULL;
 }
 
+/* As the planner has it, by the wall's clock, which may be set while it waits. */
+static int64_t retry_wall_ms(const struct pod_ctx *ctx, int64_t now_ms)
+{
+	return ctx->retry_ms ? now_ms + (ctx->retry_ms - clock_mono_ms()) : 0;
+}
+
 static void pass_over(struct pod_ctx *ctx, const struct pod *pod)
 {
 	struct partition_service *ps = ctx->c->opts.partitions;
 	const struct job_files *files = files_of(ctx->c, pod);
 	struct partition_status part;
+	int64_t now_ms = clock_wall_ms();
 	struct pod_view view;
 	struct pod_plan plan;
 
@@ -124,14 +131,14 @@ static void pass_over(struct pod_ctx *ctx, const struct pod *pod)
 		ctx->adopted = true; /* it isn't lost; if it goes, it has been given back */
 	view = (struct pod_view){
 		.pod = pod,
-		.now_ms = clock_wall_ms(),
+		.now_ms = now_ms,
 		.unreachable_ms = ctx->c->opts.unreachable_ms,
 		.partition = &part,
 		.files = files,
 		.copy = pod->gated && is_copy(ctx->c, pod, files),
 		.adopted = ctx->adopted,
 		.fenced = ctx->fenced,
-		.retry_ms = ctx->retry_ms,
+		.retry_ms = retry_wall_ms(ctx, now_ms),
 		.trouble_event = ctx->trouble_event,
 		.trouble = ctx->trouble,
 	};

@@ -31,7 +31,8 @@ struct pod_ctx {
 	struct pod_told told;
 	const char *told_event; /* the last reason of the planner's; static */
 	bool adopted, fenced;
-	/* Held back: until when (wall), since what was refused, how often so far. */
+	/* Held back: until when (monotonic; 0: it isn't), since what was refused, how often so far.
+	 */
 	int64_t retry_ms;
 	unsigned refusals;
 	const char *trouble_event; /* static */

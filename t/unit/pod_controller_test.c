@@ -495,6 +495,18 @@ static void test_loss(void)
 	ok(WITHIN(120000, is_pod("p", "Running")), "when it's gone, the Pod goes on");
 	end();
 
+	row_begin("the clock is set back while it's held back");
+	begin();
+	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
+				  "\"name\":\"ipuof-" TOKEN_A "\",\"namespace\":\"default\"}}");
+	make_pod("p", TOKEN_A);
+	ok(WITHIN(20000, n_events("NameConflict") == 1), "is told");
+	ok(WITHIN(20000, is_free()), "it holds no IPUs meanwhile");
+	sim_api_delete_now(api, object_of("configmaps", "ipuof-" TOKEN_A));
+	clock_freeze(clock_mono_ms(), clock_wall_ms() - 3600000);
+	ok(WITHIN(120000, is_pod("p", "Running")), "it waits no longer for that");
+	end();
+
 	row_begin("the controller is emptied while it waits at its gate");
 	begin();
 	inject_api("{\"verb\":\"create\",\"resource\":\"configmaps\",\"skip\":1,\"count\":3,"
