@@ -84,6 +84,14 @@ int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_
 	return 0;
 }
 
+bool kube_is_token(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] > '~')
+			return false;
+	return s.len > 0;
+}
+
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err)
 {
 	struct str path, query;

@@ -48,6 +48,9 @@ struct kube_config {
 	struct net_proxy *proxy; /* to the server; NULL: none */
 };
 
+/* What a header can carry as a bearer token: printable ASCII without a space. */
+bool kube_is_token(struct str s);
+
 /* Sets server, url and prefix. ERR_INVALID. */
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err);
 

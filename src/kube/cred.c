@@ -115,14 +115,6 @@ static int make_tls(struct kube_cred *c, struct tls_config **ret, uint64_t stamp
 	return rc;
 }
 
-static bool is_token(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] > '~')
-			return false;
-	return s.len > 0;
-}
-
 /* The token as it should be sent; *ret NULL: none. */
 static int read_token(struct kube_cred *c, char **ret, uint64_t *ret_stamp, struct err *err)
 {
@@ -142,7 +134,7 @@ static int read_token(struct kube_cred *c, char **ret, uint64_t *ret_stamp, stru
 	}
 	int rc = 0;
 	*ret = NULL;
-	if (token.p && !is_token(token))
+	if (token.p && !kube_is_token(token))
 		rc = err_set(err, ERR_INVALID, 0, "%s holds no token", m->path ? m->path : "token");
 	else if (token.p)
 		*ret = http_bearer(token);

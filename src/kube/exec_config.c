@@ -165,14 +165,6 @@ void kube_exec_credential_done(struct kube_exec_credential *cred)
 	}
 }
 
-static bool is_header_safe(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] > '~')
-			return false;
-	return s.len > 0;
-}
-
 static int read_credential(const struct kube_exec_config *exec, const struct json *root,
 			   struct kube_exec_credential *ret, struct err *err)
 {
@@ -197,7 +189,7 @@ static int read_credential(const struct kube_exec_config *exec, const struct jso
 		return err_set(
 			err, ERR_INVALID, 0,
 			"it must have both clientCertificateData and clientKeyData, or neither");
-	if (token.len > 0 && !is_header_safe(token))
+	if (token.len > 0 && !kube_is_token(token))
 		return err_set(err, ERR_INVALID, 0, "its token holds characters that no token has");
 	ret->expires_wall_ms = INT64_MAX;
 	if (expires.len > 0 && clock_parse(expires, &ret->expires_wall_ms, err) < 0)

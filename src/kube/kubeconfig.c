@@ -239,12 +239,10 @@ static int read_token(const struct kc_at *at, struct kube_config *c, struct err 
 	size_t len;
 	if (kc_str(at, "token", &token, err) < 0 || kc_str(at, "tokenFile", &file, err) < 0)
 		return -1;
+	if (token && !kube_is_token(str_of(token)))
+		return kc_error(at, "token", err,
+				"token holds a space or a character that can't be in a token");
 	if (token) {
-		for (const char *p = token; *p; p++)
-			if (*p <= ' ' || *p > '~')
-				return kc_error(at, "token", err,
-						"token holds a space or a character "
-						"that can't be in a token");
 		c->token.data = xstrdup(token);
 		c->token.len = strlen(token);
 	}
