@@ -47,8 +47,8 @@ struct kube_store {
 	uint32_t round; /* counts lists */
 	bool unsure;    /* something was in this list that couldn't be named */
 	struct kube_watch *watch;
-	char *seen; /* the greatest version that the watch has told of, of an object or as a
-		     * list's; NULL: none */
+	char *seen; /* the last list's version, or the greatest that the watch has told of since;
+		     * NULL: none */
 };
 
 struct kube_store *kube_store_new(const struct kube_store_ops *ops, void *arg)
@@ -212,10 +212,12 @@ static bool is_old_news(const struct kube_store *s, const struct entry *e, const
 {
 	if (n->version.len == 0)
 		return false;
-	/* An object that came again under its old name has a greater version, too. */
 	int order = order_of(e, n->version);
+	/* What the watch itself brings gets only younger, unless the server was set back to an
+	 * older state (etcd restored from a copy). */
 	if (str_eq(uid_of(s, e), n->uid))
-		return order <= 0;
+		return order == 0 || (order < 0 && (n->noted || e->noted));
+	/* An object that came again under its old name has a greater version, too. */
 	return e->noted && order < 0;
 }
 
@@ -231,7 +233,7 @@ static void take(struct kube_store *s, const struct news *n)
 	if (is_it)
 		e->seen = s->round;
 	if (e && is_old_news(s, e, n)) {
-		if (!n->noted && is_it)
+		if (!n->noted && is_it && order_of(e, n->version) == 0)
 			e->noted = false;
 		return;
 	}
@@ -257,17 +259,16 @@ static void take(struct kube_store *s, const struct news *n)
 
 /* ---- what feeds it ---- */
 
-static void note_seen(struct kube_store *s, struct str version)
+static void set_seen(struct kube_store *s, struct str version)
 {
-	if (version.len == 0 || (s->seen && kube_version_cmp(version, str_of(s->seen)) <= 0))
-		return;
 	free(s->seen);
 	s->seen = str_dup(version);
 }
 
 void kube_store_event(struct kube_store *s, const struct kube_watch_event *ev)
 {
-	note_seen(s, ev->version);
+	if (ev->version.len > 0 && (!s->seen || kube_version_cmp(ev->version, str_of(s->seen)) > 0))
+		set_seen(s, ev->version);
 	if (ev->type == KUBE_DELETED) {
 		struct entry *e = map_get(s->by_key, ev->key);
 		if (e && (ev->uid.len == 0 || str_eq(uid_of(s, e), ev->uid)))
@@ -307,7 +308,8 @@ void kube_store_relist(struct kube_store *s, bool done, struct str version)
 		s->unsure = false;
 		return;
 	}
-	note_seen(s, version);
+	if (version.len > 0)
+		set_seen(s, version); /* also a smaller one */
 	/* What couldn't be named may be any of them: better one list late than a false end. */
 	LIST_FOREACH(pos, tmp, &s->entries) {
 		struct entry *e = CONTAINER_OF(pos, struct entry, link);
