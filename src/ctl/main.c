@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/privacy.h"
 #include "core/str.h"
 #include "core/trace.h"
 #include "ctl/commands.h"
@@ -139,6 +140,7 @@ int main(int argc, char **argv)
 	struct err err = ERR_INIT;
 	int status = 0;
 
+	privacy_keep(); /* a kubeconfig has tokens and keys */
 	log_init(LOG_WARN, LOG_TEXT, STDERR_FILENO);
 	if (argc > 1 && strcmp(argv[1], "__complete") == 0)
 		return ctl_complete(argc - 2, argv + 2);

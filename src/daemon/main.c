@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/fault.h"
 #include "core/log.h"
+#include "core/privacy.h"
 #include "core/str.h"
 #include "daemon/config.h"
 #include "daemon/daemon.h"
@@ -99,12 +99,11 @@ static int with_config(const struct options *o, struct config *c)
 	return status;
 }
 
-/* What it knows of tokens and keys is nobody else's: no dump of it, and nobody of the same user
- * reads its memory. Before anything is read; who is forked inherits it, until it executes another
- * program. */
+/* Before anything is read. The limit holds for a credential plugin too, whose dump would have what
+ * it gives us. */
 static void keep_memory_private(void)
 {
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	privacy_keep();
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/str.h"
 #include "kube/exec_helper.h"
 
 struct run {
@@ -93,6 +94,7 @@ static void run_done(struct run *r)
 	close_fd(&r->out);
 	close_fd(&r->err);
 	buf_done(&r->out_buf);
+	str_wipe(r->err_tail, sizeof(r->err_tail));
 }
 
 /* 0, or an errno: then nothing runs. */
@@ -134,11 +136,13 @@ static int start(const struct kube_exec_config *exec, struct run *r)
 	return why;
 }
 
-/* Reads all that is there. False: more than the limit. */
+/* Reads all that is there, tokens and keys: nothing of it stays on the stack. False: more than the
+ * limit. */
 static bool take_output(struct run *r)
 {
 	char bytes[4096];
-	while (r->out >= 0) {
+	bool fits = true;
+	while (r->out >= 0 && fits) {
 		ssize_t n = read(r->out, bytes, sizeof(bytes));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -146,10 +150,11 @@ static bool take_output(struct run *r)
 			break;
 		if (n <= 0)
 			close_fd(&r->out);
-		else if (buf_append(&r->out_buf, bytes, (size_t)n, NULL) < 0)
-			return false;
+		else
+			fits = buf_append(&r->out_buf, bytes, (size_t)n, NULL) == 0;
 	}
-	return true;
+	str_wipe(bytes, sizeof(bytes));
+	return fits;
 }
 
 static void take_errors(struct run *r)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/privacy.h"
 #include "core/str.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -52,6 +53,7 @@ int cluster_read_token(const char *path, char **ret, struct err *err)
 {
 	static const char scheme[] = "Bearer ";
 	char *text;
+	privacy_keep();
 	if (read_text(path, scheme, &text, err) < 0)
 		return -1;
 	if (strlen(text) == strlen(scheme)) {
