@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# What no listener of the daemon takes, one table for all of them: smuggled requests, lines that break out,
+# What no listener of the daemon takes, nor ipuctl ui's, one table for all of them: smuggled requests, lines that break out,
 # tricks with paths, everything oversized, packed bodies, old TLS, and peers that take their time. Then
 # V-IPU controllers that flood the daemon by HTTP/2. Who may do what with which token: t/64, 73, 57.
 
@@ -56,7 +56,7 @@ sub operator ($roles, @sets) {
 }
 
 api('POST', '/api/v1/namespaces/default/serviceaccounts', { apiVersion => 'v1', kind => 'ServiceAccount', metadata => { name => 'asker' } });
-my $daemon = operator('proxy,webhook', 'metrics.secure=true', 'proxy.controllerAccounts=system:serviceaccount:default:asker',
+my $daemon = operator('proxy,webhook', 'metrics.secure=true', 'proxy.page=full', 'proxy.controllerAccounts=system:serviceaccount:default:asker',
 	'controllers=127.0.0.1:' . $sim->port('vipu0'));
 wait_until('the daemon is ready', sub { http('GET', $daemon->url('health', '/readyz'))->{status} == 200 });
 spit("$dir/ca.pem", decode_base64(api('GET', '/api/v1/namespaces/default/secrets/ipu-operator-certificates')->{data}{'ca.crt'}));
@@ -72,6 +72,11 @@ sub client (%command) {
 
 # ---- the listeners, each with a request that it answers with 200 ----
 
+# ipuctl's own, for a browser on this machine.
+my $ui = start('ipuctl', ports => 0, env => { IPU_CLOCK_PAGE => $page }, args => [ 'ui', '--no-browser', '--server', $daemon->url('proxy', '') ]);
+wait_until("the address of ipuctl's", sub { ($ui->out // '') =~ /\n/ }, while_alive => [$ui]);
+my ($ui_port, $ui_key) = $ui->out =~ m{:(\d+)/([0-9a-f]+)/} or die 'its address: ' . $ui->out;
+
 my $review = json_encode({ apiVersion => 'admission.k8s.io/v1', kind => 'AdmissionReview', request => { uid => 'u', operation => 'DELETE',
 	resource => { group => '', version => 'v1', resource => 'pods' }, kind => { group => '', version => 'v1', kind => 'Pod' } } });
 my %listener = (
@@ -81,8 +86,11 @@ my %listener = (
 	health => { path => '/healthz', most => 65_536 },
 	metrics => { path => '/metrics', most => 65_536, secure => 1, fields => 'Authorization: Bearer ' . token() . "\r\n" },
 	scheduler => { path => '/scheduler/filter', most => 2 << 20, secure => 1, method => 'POST', body => '{"Pod":{},"NodeNames":[]}' },
+	ui => { path => "/$ui_key/page.css", most => 65_536, host => "Host: 127.0.0.1:$ui_port\r\n", port => $ui_port, head => 66_000 },
 );
 
+sub port_of ($name) { return 0 + ($listener{$name}{port} // $daemon->port($name)) }
+sub long ($name) { return 'x' x ($listener{$name}{head} // 17_000) } # more than a head may have
 sub tls ($name) { return $listener{$name}{secure} ? '1.3' : 'none' }
 
 # A request of that listener's, with something else: path, version, host (its whole line), fields, body.
@@ -91,7 +99,7 @@ sub request ($name, %other) {
 	my $method = $other{method} // $l->{method} // 'GET';
 	my $body = $other{body} // $l->{body} // '';
 	my $length = exists $other{body} || $body eq '' ? '' : 'Content-Length: ' . length($body) . "\r\n";
-	return "$method " . ($other{path} // $l->{path}) . ' ' . ($other{version} // 'HTTP/1.1') . "\r\n" . ($other{host} // "Host: localhost\r\n")
+	return "$method " . ($other{path} // $l->{path}) . ' ' . ($other{version} // 'HTTP/1.1') . "\r\n" . ($other{host} // $l->{host} // "Host: localhost\r\n")
 		. ($l->{fields} // '') . "Connection: close\r\n" . $length . ($other{fields} // '') . "\r\n$body";
 }
 
@@ -147,17 +155,17 @@ my @rows = (
 		[ 'that would begin a line', sub ($p) { "$p%0d%0aX-Evil:%201" } ], [ 'that would end a head', sub ($p) { "$p%0d%0a%0d%0aHTTP/1.1%20200%20OK" } ]),
 
 	# Too much.
-	[ 'a line that is too long', qr/^4(?:14|31)$/, sub ($name) { request($name, path => "$listener{$name}{path}?" . 'x' x 17_000) } ],
-	[ 'a field that is too long', 431, { fields => 'X: ' . 'x' x 17_000 . "\r\n" } ],
-	[ 'a name that is too long', 431, { fields => 'x' x 17_000 . ": 1\r\n" } ],
+	[ 'a line that is too long', qr/^4(?:14|31)$/, sub ($name) { request($name, path => "$listener{$name}{path}?" . long($name)) } ],
+	[ 'a field that is too long', 431, sub ($name) { request($name, fields => 'X: ' . long($name) . "\r\n") } ],
+	[ 'a name that is too long', 431, sub ($name) { request($name, fields => long($name) . ": 1\r\n") } ],
 	[ 'too many fields', 431, { fields => "X: 1\r\n" x 200 } ],
 	[ 'a length that is too large', 413, sub ($name) { request($name, fields => 'Content-Length: ' . ($listener{$name}{most} + 1) . "\r\n", body => '') } ],
 	[ 'the same, asking first', 413, sub ($name) { request($name, body => '',
 		fields => 'Content-Length: ' . ($listener{$name}{most} + 1) . "\r\nExpect: 100-continue\r\n") } ],
 	[ 'chunks that are too much', 413, sub ($name) { request($name, fields => $chunked, body => sprintf("%x\r\n%s", $listener{$name}{most} + 1,
 		'x' x ($listener{$name}{most} + 1))) } ],
-	[ 'an extension of a chunk without an end', 400, { fields => $chunked, body => '1;' . 'x' x 17_000 } ],
-	[ 'trailers without an end', 400, { fields => $chunked, body => "0\r\n" . 'X: ' . 'x' x 17_000 } ],
+	[ 'an extension of a chunk without an end', 400, sub ($name) { request($name, fields => $chunked, body => '1;' . long($name)) } ],
+	[ 'trailers without an end', 400, sub ($name) { request($name, fields => $chunked, body => "0\r\nX: " . long($name)) } ],
 
 	# Packed.
 	(map { [ "Content-Encoding: $_", 415, { fields => "Content-Encoding: $_\r\nContent-Length: 3\r\n", body => "\x1f\x8b\x08" } ] }
@@ -166,7 +174,7 @@ my @rows = (
 
 for my $name (sort keys %listener) {
 	subtest "the listener $name" => sub {
-		my $port = 0 + $daemon->port($name);
+		my $port = port_of($name);
 		my $good = client(do => 'talk', port => $port, tls => tls($name), text => request($name))->{text};
 		like($good, qr{\AHTTP/1\.1 200 }, 'what it is there for') or diag($good);
 		for my $row (@rows) {
@@ -188,7 +196,7 @@ subtest 'deep JSON' => sub {
 	for my $row ([ 'proxy', '/query' ], [ 'proxy-tls', '/v1/partitions' ], [ 'scheduler', '/scheduler/filter' ]) {
 		my ($name, $path) = @$row;
 		my $deep = '[' x 60_000;
-		my $got = client(do => 'talk', port => 0 + $daemon->port($name), tls => tls($name), text => request($name, method => 'POST', path => $path,
+		my $got = client(do => 'talk', port => port_of($name), tls => tls($name), text => request($name, method => 'POST', path => $path,
 			fields => "Content-Type: application/json\r\nContent-Length: 60000\r\n", body => $deep));
 		like($got->{text}, qr{\AHTTP/1\.1 400 }, $name);
 	}
@@ -198,7 +206,7 @@ subtest 'deep JSON' => sub {
 subtest 'peers that take their time' => sub {
 	my @slow;
 	for my $name (sort keys %listener) {
-		my $port = 0 + $daemon->port($name);
+		my $port = port_of($name);
 		my $head = request($name, fields => "Content-Length: 100\r\n", body => '');
 		my @begun = ([ 'says nothing', 'none', '', qr/\A\z/ ], [ 'sends half a head', tls($name), substr($head, 0, 30), qr{\AHTTP/1\.1 408 } ],
 			[ 'sends half a body', tls($name), "${head}x", qr{\AHTTP/1\.1 408 } ]);
@@ -223,6 +231,7 @@ subtest 'peers that take their time' => sub {
 	is(http('GET', $daemon->url('health', '/healthz'))->{status}, 200, 'the others are answered');
 };
 
+$ui->stop;
 $daemon->stop;
 
 # ---- V-IPU controllers that flood who calls them ----
