@@ -8,6 +8,10 @@ use v5.36;
 use IpuTest qw(http program slurp spit start);
 use MIME::Base64 qw(encode_base64);
 
+# All kinds that there are (doc/design/faults.md).
+my @kinds = qw(delay drip reset half hole garbage alert truncate 410 429 500 503);
+my %happened;
+
 # What IPU_FAULTS asks for: (seed, kinds), or nothing.
 sub wanted () {
 	my $text = $ENV{IPU_FAULTS} // '';
@@ -57,6 +61,10 @@ sub counts ($self) {
 	}
 	return \%count;
 }
+
+# Keeps counts for the end of this test, where forgotten() are the kinds that none of them had.
+sub remember ($count) { $happened{$_} += $count->{$_} for keys %$count; return }
+sub forgotten () { return grep { !$happened{$_} } @kinds }
 
 # Nothing goes wrong any more.
 sub calm ($self) { return $self->_ask('POST', '/calm') }

@@ -80,6 +80,7 @@ sub controller ($self, $sim, $number) {
 sub calm ($self) {
 	my $faults = $self->{faults} // return;
 	my $count = $faults->counts;
+	Faults::remember($count);
 	diag("IPU_FAULTS=$ENV{IPU_FAULTS}: ", join ' ', map { "$_=$count->{$_}" } sort keys %$count);
 	return $faults->calm;
 }
