@@ -174,7 +174,7 @@ sub do_create ($self, $event) {
 
 sub do_delete ($self, $event) { return $self->{s}->delete_job($event->{name}) }
 
-# A replica can have one accident of its process at a time; of its links each one.
+# A replica can have one accident of its process at a time; of its links each one. What is done returns true.
 sub free_replica ($self, $event) {
 	my $r = $self->{replicas}[ $event->{replica} ];
 	return $r->{busy} ? undef : $r;
@@ -189,7 +189,7 @@ sub do_kill ($self, $event) {
 		$self->launch($r);
 		$r->{busy} = $r->{dead} = 0;
 	});
-	return;
+	return 1;
 }
 
 sub do_stop ($self, $event) {
@@ -200,7 +200,7 @@ sub do_stop ($self, $event) {
 		$r->{daemon}->signal('CONT');
 		$r->{busy} = 0;
 	});
-	return;
+	return 1;
 }
 
 # The proxy and the link of "0/api".
@@ -217,18 +217,19 @@ sub do_part ($self, $event) {
 		$proxy->mend($link);
 		delete $self->{parted}{ $event->{link} };
 	});
-	return;
+	return 1;
 }
 
 sub do_cut ($self, $event) {
 	my ($proxy, $link) = $self->link_at($event);
-	return $proxy->cut($link);
+	$proxy->cut($link);
+	return 1;
 }
 
 # Forward only, as a clock does that wasn't kept (core/clock.h); behind others it is after a start.
 sub do_jump ($self, $event) {
 	$self->{replicas}[ $event->{replica} ]{skew_ms} += 1000 * $event->{by};
-	return;
+	return 1;
 }
 
 # The controller's place is taken by another one that knows the same.
@@ -241,7 +242,7 @@ sub do_failover ($self, $event) {
 		$self->{s}->tell_vipu('up', undef, $number);
 		delete $self->{down}{$number};
 	});
-	return;
+	return 1;
 }
 
 # The API server, with its storage kept: what was open breaks, nobody answers, and history is forgotten.
@@ -258,7 +259,7 @@ sub do_restart ($self, $event) {
 		$_->{proxy}->aim('api', $port) for @{ $self->{replicas} };
 		delete $self->{restarting};
 	});
-	return;
+	return 1;
 }
 
 # ---- from the beginning to the end ----
@@ -269,11 +270,18 @@ sub play ($self) {
 		while (@coming && $coming[0]{at} <= $self->now) {
 			my $event = shift @coming;
 			note(told($event));
-			$self->can("do_$event->{what}")->($self, $event);
+			$self->{happened}{ $event->{what} }++ if $self->can("do_$event->{what}")->($self, $event);
 		}
 		return !@coming && !@{ $self->{due} };
 	}, seconds => 60 + 3 * $self->{plan}{seconds});
 	return;
+}
+
+# Each kind of bad luck has really come: what was drawn for who had his own already was left out.
+sub judge_luck ($self) {
+	my $happened = $self->{happened};
+	diag(join ' ', map { "$_=" . ($happened->{$_} // 0) } map { $_->[1] } @luck);
+	return is_deeply([ grep { !$happened->{$_} } map { $_->[1] } @luck ], [], 'each kind of bad luck has come');
 }
 
 # Every job has its end, and it's the right one. One is asked for after the other: hundreds at once take long to read, and
