@@ -161,6 +161,7 @@ static bool have_is_usable(const struct cert *c)
 static void saw(struct cert *c, const struct json *object)
 {
 	struct cert_set set = {0};
+	struct err err = ERR_INIT;
 
 	c->stale = false;
 	c->known = object ? THERE : ABSENT;
@@ -170,8 +171,13 @@ static void saw(struct cert *c, const struct json *object)
 	c->uid = str_dup(kube_uid(object));
 	c->replace = object && (!str_eqz(json_str(json_get(object, "type")), SECRET_TYPE) ||
 				json_bool(json_get(object, "immutable"), false));
-	cert_set_read(&set, json_get(object, "data"));
-	cert_set_move(&c->seen, &set);
+	if (cert_set_read(&set, json_get(object, "data"), &err) == 0) {
+		cert_set_move(&c->seen, &set);
+		return;
+	}
+	c->stale = true; /* it's read again in a while */
+	c->try_at_ms = clock_mono_ms() + backoff_next_ms(&c->backoff, &err);
+	trouble(c, &err, "can't be read");
 }
 
 static void step(struct cert *c);

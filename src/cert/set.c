@@ -59,28 +59,41 @@ bool cert_set_equal(const struct cert_set *a, const struct cert_set *b)
 	       same(a->tls_key, b->tls_key);
 }
 
-static char *read_value(const struct json *v)
+static int read_value(const struct json *v, char **ret, struct err *err)
 {
 	struct str s = json_str(v);
+	struct err why = ERR_INIT;
 	uint8_t *bytes;
 	size_t len;
 
-	if (s.len == 0 || s.len > MAX_VALUE || base64_decode(s, &bytes, &len, NULL) < 0)
-		return NULL;
+	if (s.len == 0 || s.len > MAX_VALUE)
+		return 0;
+	/* What there is no memory for is there, and not damaged. */
+	if (base64_decode(s, &bytes, &len, &why) < 0)
+		return why.kind == ERR_LIMIT ? err_copy(err, &why) : 0;
 	char *z = (char *)bytes; /* decoding ends it with a NUL */
-	if (len > 0 && strlen(z) == len)
-		return z;
+	if (len > 0 && strlen(z) == len) {
+		*ret = z;
+		return 0;
+	}
 	str_wipe(bytes, len);
 	free(bytes);
-	return NULL;
+	return 0;
 }
 
-void cert_set_read(struct cert_set *ret, const struct json *data)
+int cert_set_read(struct cert_set *ret, const struct json *data, struct err *err)
 {
-	ret->ca = read_value(json_get(data, "ca.crt"));
-	ret->ca_key = read_value(json_get(data, "ca.key"));
-	ret->tls = read_value(json_get(data, "tls.crt"));
-	ret->tls_key = read_value(json_get(data, "tls.key"));
+	struct cert_set set = {0};
+
+	if (read_value(json_get(data, "ca.crt"), &set.ca, err) < 0 ||
+	    read_value(json_get(data, "ca.key"), &set.ca_key, err) < 0 ||
+	    read_value(json_get(data, "tls.crt"), &set.tls, err) < 0 ||
+	    read_value(json_get(data, "tls.key"), &set.tls_key, err) < 0) {
+		cert_set_done(&set);
+		return -1;
+	}
+	*ret = set;
+	return 0;
 }
 
 static void write_value(struct jmut_doc *doc, struct jmut *data, const char *key, const char *z)

@@ -24,8 +24,9 @@ void cert_set_done(struct cert_set *set); /* wipes its keys */
 void cert_set_move(struct cert_set *to, struct cert_set *from);
 void cert_set_copy(struct cert_set *to, const struct cert_set *from); /* to is empty */
 bool cert_set_equal(const struct cert_set *a, const struct cert_set *b);
-/* From a Secret's data; what isn't base64 isn't there. And into an object for it. */
-void cert_set_read(struct cert_set *ret, const struct json *data);
+/* From a Secret's data; what isn't base64 isn't there. Without memory for it: ERR_LIMIT, ret is as
+ * it was. And into an object for it. */
+int cert_set_read(struct cert_set *ret, const struct json *data, struct err *err);
 void cert_set_write(const struct cert_set *set, struct jmut_doc *doc, struct jmut *data);
 
 /* What it needs, the least first. */

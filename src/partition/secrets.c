@@ -101,8 +101,8 @@ static int take_part(struct values *v, enum part i, const struct json *data, str
 
 	if (json_type(value) != JSON_STRING)
 		return 0;
-	if (base64_decode(json_str(value), &bytes, &len, NULL) < 0)
-		return err_set(err, ERR_INVALID, 0, "%s isn't base64", part_keys[i]);
+	if (base64_decode(json_str(value), &bytes, &len, err) < 0)
+		return err_wrap(err, "%s", part_keys[i]);
 	if (i == USER || i == ACCESS) {
 		/* An end of line is what `echo` and editors leave there. */
 		while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))

@@ -7,8 +7,9 @@
 #include "partition_rig.h"
 
 #include "cert/cert.h"
-#include "http/client.h"
 #include "cert/set.h"
+#include "core/fault.h"
+#include "http/client.h"
 
 #define SECRET "the-certificate"
 
@@ -65,7 +66,8 @@ static const struct json *stored(void)
 static void stored_set(struct cert_set *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	cert_set_read(ret, json_get(stored(), "data"));
+	if (cert_set_read(ret, json_get(stored(), "data"), NULL) < 0)
+		bail_out("no memory");
 }
 
 static void edit(const char *patch)
@@ -456,6 +458,36 @@ static void test_away(void)
 	row_end();
 }
 
+/* A replica starts where there is an authority, and each allocation fails once whose size the API
+ * server decides: it serves by what there is, and takes nothing for damaged. */
+static void test_memory(void)
+{
+	struct cert_set before, after;
+	unsigned late = 0, others = 0;
+	unsigned long n;
+	bool whole = false;
+
+	begin();
+	end_replica(&a);
+	stored_set(&before);
+	for (n = 1; !whole && n < 400; n++) {
+		fault_alloc_fail_at(n);
+		begin_replica(&a, names_a);
+		late += !WITHIN(120000, a.changes > 0 && strcmp(a.ca, before.ca) == 0);
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		stored_set(&after);
+		others += !cert_set_equal(&before, &after);
+		cert_set_done(&after);
+		end_replica(&a);
+	}
+	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "each time, what there is is served");
+	is_uint(others, 0, "and stays as it was");
+	cert_set_done(&before);
+	finish();
+}
+
 static void test_bad_opts(void)
 {
 	static const char *const rows[][2] = {{NULL}, {"", NULL}, {"a b", NULL}, {"a..b", NULL}};
@@ -517,6 +549,7 @@ int main(void)
 	test_ca_renewal();
 	test_damage();
 	test_away();
+	test_memory();
 	test_bad_opts();
 	test_openssl();
 	return done_testing();
