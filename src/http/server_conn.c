@@ -108,13 +108,13 @@ struct net_conn *sconn_release(struct sconn *conn)
 }
 
 /* Closes in order, when the output has gone: what the peer takes slowly isn't cut off by the time
- * that a goodbye may take. */
+ * that a goodbye may take. One of HTTP/2 ends with its last stream. */
 static void conn_finish(struct sconn *conn)
 {
 	if (!conn->net)
 		return;
 	if (conn->h2) {
-		sconn_abort(conn);
+		sconn_renew(conn);
 		return;
 	}
 	conn->last_read = true;
@@ -170,9 +170,8 @@ static void on_timer(struct loop_timer *timer, void *arg)
 {
 	struct sconn *conn = arg;
 	(void)timer;
-	/* What has begun to come has a time of its own (h2/session.h). */
-	if (conn->h2 && sh2_receives(conn))
-		loop_timer_start_in(&conn->timer, conn->server->config.idle_ms);
+	if (conn->h2)
+		sh2_timeout(conn);
 	else if (conn->phase == PHASE_HEAD)
 		refuse(conn, 408, "the request's head didn't arrive in time");
 	else if (conn->phase == PHASE_BODY)

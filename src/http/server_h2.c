@@ -31,6 +31,12 @@ static struct exchange *find(const struct sconn *conn, int32_t stream)
 	return NULL;
 }
 
+static void wait_idle(struct sconn *conn)
+{
+	conn->taken_bytes = net_conn_sent_bytes(conn->net);
+	loop_timer_start_in(&conn->timer, conn->server->config.idle_ms);
+}
+
 /* An exchange has come or gone. */
 static void count(struct sconn *conn)
 {
@@ -41,7 +47,7 @@ static void count(struct sconn *conn)
 	if (phase != conn->phase && phase == PHASE_BUSY)
 		loop_timer_stop(&conn->timer);
 	else if (phase != conn->phase)
-		loop_timer_start_in(&conn->timer, conn->server->config.idle_ms);
+		wait_idle(conn);
 	conn->phase = phase;
 	h2_transport_kick(conn->h2);
 	loop_work_post(&conn->step);
@@ -209,22 +215,27 @@ static void abort_given_up(struct sconn *conn)
 	}
 }
 
-bool sh2_receives(const struct sconn *conn)
+/* Requests that are coming have a time of their own (h2/session.h); answers that the peer has taken
+ * nothing of meanwhile are given up. */
+void sh2_timeout(struct sconn *conn)
 {
-	return h2_session_unfinished(session(conn)) > 0;
+	bool takes = h2_session_streams(session(conn)) > 0 &&
+		     net_conn_sent_bytes(conn->net) != conn->taken_bytes;
+
+	if (takes || h2_session_unfinished(session(conn)) > 0)
+		wait_idle(conn);
+	else
+		sconn_abort(conn);
 }
 
 void sh2_step(struct sconn *conn)
 {
 	abort_given_up(conn);
-	if (!conn->net)
+	if (!conn->net || !(conn->server->leaving || conn->leaving))
 		return;
-	if (conn->server->leaving || conn->leaving) {
-		h2_session_goaway(session(conn), H2_NO_ERROR);
-		h2_transport_kick(conn->h2);
-	}
-	if ((conn->server->stopping || conn->leaving) && conn->n_exchanges == 0)
-		sconn_abort(conn);
+	/* It's over with its last stream, whichever way that one goes. */
+	h2_session_goaway(session(conn), H2_NO_ERROR);
+	h2_transport_kick(conn->h2);
 }
 
 /* ---- the connection ---- */

@@ -68,6 +68,7 @@ struct sconn {
 	size_t high_bytes;       /* of a streamed answer that waits */
 	struct loop_work step;
 	struct loop_timer pour; /* of HTTP/2: pieces of streams that wait */
+	uint64_t taken_bytes;   /* of HTTP/2: by the peer, when the timer began */
 	bool leaving;           /* it ends with its next answer, whatever the others do */
 	bool last_read;         /* no more requests are taken from it */
 	bool broken;            /* to be closed at once, by the step */
@@ -143,7 +144,7 @@ void sconn_dispatch(struct sconn *conn, struct exchange *ex);
 void sh2_start(struct sconn *conn, struct net_conn *net);
 void sh2_end(struct sconn *conn);
 void sh2_step(struct sconn *conn);
-bool sh2_receives(const struct sconn *conn); /* part of a request */
+void sh2_timeout(struct sconn *conn); /* nobody asked for anything for a while */
 void sh2_pour(struct loop_timer *timer, void *conn);
 /* Sends what there is of the answer; it's gone when it has ended. */
 void sh2_flush(struct exchange *ex);

@@ -89,10 +89,19 @@ static void get_hello(struct http_exchange *ex, void *arg)
 	http_reply(ex, 200, NULL, NULL, 0, ex->tls ? STR("secure") : STR("plain"));
 }
 
+#define LARGE_BYTES ((size_t)2 << 20)
+
+static void get_large(struct http_exchange *ex, void *arg)
+{
+	CLEANUP_FREE char *body = pattern(LARGE_BYTES);
+	(void)arg;
+	http_reply(ex, 200, NULL, NULL, 0, (struct str){body, LARGE_BYTES});
+}
+
 static const struct http_route routes[] = {
 	{HTTP_METHOD_GET, "/lines", get_lines}, {HTTP_METHOD_POST, "/echo", post_echo},
 	{HTTP_METHOD_GET, "/late", get_late},   {HTTP_METHOD_GET, "/hello", get_hello},
-	{HTTP_METHOD_NONE, NULL, NULL},
+	{HTTP_METHOD_GET, "/large", get_large}, {HTTP_METHOD_NONE, NULL, NULL},
 };
 
 static void handle(struct http_exchange *ex, void *arg)
@@ -383,6 +392,11 @@ static void on_stopped(void *arg)
 	*(bool *)arg = true;
 }
 
+static void count_stop(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
 static void test_stop_under_load(void)
 {
 	bool stopped = false;
@@ -420,8 +434,6 @@ static void test_stop_under_load(void)
 	end();
 }
 
-/* The n-th allocation of a size that the peer decides fails, for every n: an error, or nothing
- * noticed, but an end in any case. */
 /* ---- requests that don't end, over HTTP/2 ---- */
 
 struct half { /* a client that may hold back what it has to say */
@@ -543,6 +555,102 @@ static void test_unfinished_requests(void)
 	row_end();
 }
 
+/* ---- ends of connections of HTTP/2, none of which cuts anything off ---- */
+
+/* Reads on and lets the server go on. True: all of the large answer has come. */
+static bool half_takes_large(struct half *h)
+{
+	int32_t stream;
+	while (!(stream = half_hears(h, H2_EVENT_MESSAGE)) && !h->end.eof && !h->end.errors)
+		half_send(h, 0);
+	return stream && h2_session_message(h->session, stream)->body.len == LARGE_BYTES;
+}
+
+static void test_ends(void)
+{
+	CLEANUP_FREE char *body = pattern(20000);
+	unsigned stopped = 0;
+	struct half h;
+
+	row_begin("a stop, and an answer that is being taken");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/large", STR_NULL, 0);
+	http_server_stop(server, 5000, count_stop, &stopped);
+	clock_advance(100);
+	settle();
+	is_uint(stopped, 0, "is waited for");
+	ok(half_takes_large(&h), "it comes whole");
+	ok(PUMP(stopped == 1), "then that was all");
+	half_close(&h);
+
+	row_begin("a stop, and a request that isn't complete");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/hello", STR_NULL, 0);
+	half_hears(&h, H2_EVENT_MESSAGE);
+	half_ask(&h, "POST", "/echo", (struct str){body, 1000}, 1);
+	http_server_stop(server, 5000, count_stop, &stopped);
+	clock_advance(100);
+	settle();
+	is_uint(stopped, 1, "is waited for");
+	half_send(&h, 0);
+	is_int(half_hears(&h, H2_EVENT_MESSAGE), 3, "answered");
+	half_is(&h, 3, "200", "");
+	ok(PUMP(stopped == 2), "then that was all");
+	half_close(&h);
+
+	row_begin("a stop, and a request that its client gives up");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/hello", STR_NULL, 0);
+	half_hears(&h, H2_EVENT_MESSAGE);
+	half_ask(&h, "POST", "/echo", (struct str){body, 20000}, 20000 - 16384 + 9);
+	http_server_stop(server, 5000, count_stop, &stopped);
+	clock_advance(100);
+	settle();
+	is_uint(stopped, 2, "its second frame is waited for");
+	buf_clear(&h.rest);
+	h2_session_reset(h.session, 3, H2_CANCEL);
+	half_send(&h, 0);
+	ok(PUMP(stopped == 3), "and not any more");
+	half_close(&h);
+
+	row_begin("idle connections are dropped");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/large", STR_NULL, 0);
+	http_server_drop_idle(server);
+	ok(half_takes_large(&h), "not one whose answer is being taken");
+	ok(PUMP(h.end.eof || h.end.errors), "it's closed behind that");
+	half_close(&h);
+
+	row_begin("a peer that reads slowly");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/large", STR_NULL, 0);
+	for (int i = 0; i < 3; i++) {
+		clock_advance(59000);
+		half_hears(&h, H2_EVENT_NONE);
+		half_send(&h, 0);
+	}
+	ok(half_takes_large(&h), "has its answer");
+	half_close(&h);
+
+	row_begin("a peer that doesn't read");
+	begin(true, NULL, NULL);
+	half_open(&h);
+	half_ask(&h, "GET", "/large", STR_NULL, 0);
+	clock_advance(60000);
+	settle();
+	clock_advance(60000);
+	ok(PUMP(h.end.eof || h.end.errors), "is closed when it has taken nothing for a while");
+	half_close(&h);
+	row_end();
+}
+
+/* The n-th allocation of a size that the peer decides fails, for every n: an error, or nothing
+ * noticed, but an end in any case. */
 static void test_failing_allocations(void)
 {
 	unsigned done = 0, failed = 0, n;
@@ -595,6 +703,7 @@ int main(void)
 	test_many();
 	test_stop_under_load();
 	test_unfinished_requests();
+	test_ends();
 	test_failing_allocations();
 	row_end();
 	tls_config_unref(h2_server);
