@@ -32,6 +32,17 @@ enum h2_code {
 	H2_ENHANCE_YOUR_CALM = 11,
 };
 
+/* What several may hold together: the bodies that a server's sessions are receiving, and whoever
+ * shares it with them. */
+struct h2_room {
+	size_t bytes; /* now; never more than most */
+	size_t most;  /* 0: no limit */
+};
+static inline bool h2_room_has(const struct h2_room *room, size_t len)
+{
+	return !room->most || len <= room->most - room->bytes;
+}
+
 /* 0 means the default. */
 struct h2_limits {
 	size_t header_bytes; /* of a stream's fields, counted as in RFC 9113, 6.5.2 (16 KiB) */
@@ -43,6 +54,9 @@ struct h2_limits {
 	 */
 	unsigned control_frames;
 	size_t connection_bytes; /* of all bodies being received at once (default 4 body_bytes) */
+	/* A server's, shared: what has no room there is NO_ROOM. NULL: there is always room.
+	 * Borrowed until the session is freed. */
+	struct h2_room *room;
 	/* A server's: how long a request's head may take from its first bytes on (10 s), and what
 	 * is behind it from there on (30 s). */
 	unsigned head_ms, body_ms;
@@ -77,9 +91,11 @@ enum h2_event_type {
 	/* Of a server's stream after h2_session_respond_begin: all that was written has been taken
 	 * by h2_session_output. */
 	H2_EVENT_DRAINED,
-	/* A server's: the rest of a request isn't there in time. Nothing of it is told any more,
-	 * and its driver answers it (h2_session_respond) or resets it. */
+	/* A server's: the rest of a request isn't there in time, or there is no room for it
+	 * (h2_limits). Nothing of it is told any more, and its driver answers it
+	 * (h2_session_respond) or resets it. */
 	H2_EVENT_LATE,
+	H2_EVENT_NO_ROOM,
 };
 
 struct h2_event {
@@ -116,8 +132,11 @@ const char *h2_session_reason(const struct h2_session *s);
 bool h2_session_next(struct h2_session *s, struct h2_event *ret);
 
 /* What came on a stream, until h2_session_release, _reset or _respond. NULL: no such. In pieces:
- * the head, from its event on; LATE: what there is. */
+ * the head, from its event on; LATE, NO_ROOM: what there is. */
 const struct h2_message *h2_session_message(const struct h2_session *s, int32_t stream);
+/* Moves a whole request's body out, into ret, which is empty; what it held of h2_limits.room is
+ * given back. Unknown streams have none. */
+void h2_session_take_body(struct h2_session *s, int32_t stream, struct buf *ret);
 /* The value of the first header of that name, or STR_NULL. */
 struct str h2_header_get(const struct h2_header *headers, size_t n, const char *name);
 
@@ -147,8 +166,8 @@ bool h2_session_was_sent(const struct h2_session *s, int32_t stream);
 
 /* A server's answer, copied; the stream is the session's from here on. Without body and trailers
  * it's one header block that ends the stream. A stream that has gone meanwhile is no error. What is
- * missing of a LATE request isn't waited for: behind the answer comes a RST_STREAM with NO_ERROR
- * (RFC 9113, 8.1). */
+ * missing of a request (LATE, NO_ROOM) isn't waited for: behind the answer comes a RST_STREAM with
+ * NO_ERROR (RFC 9113, 8.1). */
 int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_header *headers,
 		       size_t n_headers, struct str body, const struct h2_header *trailers,
 		       size_t n_trailers, struct err *err);
@@ -173,7 +192,6 @@ void h2_session_ping(struct h2_session *s);
 /* No new streams; those that go on may finish. A second call changes nothing. */
 void h2_session_goaway(struct h2_session *s, uint32_t code);
 
-/* Whether any stream is open. */
-unsigned h2_session_streams(const struct h2_session *s);
+unsigned h2_session_streams(const struct h2_session *s); /* how many are open */
 
 #endif

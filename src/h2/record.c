@@ -86,6 +86,13 @@ static void expect(struct h2_session *s, struct h2_stream *st, unsigned within_m
 		s->due_ms = st->due_ms;
 }
 
+static void cut(struct h2_session *s, struct h2_stream *st, enum h2_event_type why)
+{
+	h2_streams_set_unfinished(&s->streams, st, false);
+	st->cut = true;
+	push_event(s, why, st->id);
+}
+
 static void give_up_if_late(struct h2_session *s, struct h2_stream *st, int64_t now_ms)
 {
 	if (!st->unfinished)
@@ -98,8 +105,7 @@ static void give_up_if_late(struct h2_session *s, struct h2_stream *st, int64_t 
 	if (st->limit || st->closed)
 		return; /* that has been told, or will be */
 	if (st->has_head) {
-		st->late = true;
-		push_event(s, H2_EVENT_LATE, st->id);
+		cut(s, st, H2_EVENT_LATE);
 		return;
 	}
 	h2_set_reason(s, "a request's head didn't arrive in time");
@@ -186,10 +192,14 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 	(void)ng;
 	(void)flags;
 
-	if (!st || st->limit || st->late)
+	if (!st || st->limit || st->cut)
 		return take_window(s, st, len);
 	if (st->in_pieces) {
 		push_event(s, H2_EVENT_DATA, id)->piece = (struct str){(const char *)data, len};
+		return take_window(s, st, len);
+	}
+	if (s->streams.room && !h2_room_has(s->streams.room, len)) {
+		cut(s, st, H2_EVENT_NO_ROOM);
 		return take_window(s, st, len);
 	}
 	if (s->streams.body_bytes + len > s->limits.connection_bytes)
@@ -199,7 +209,7 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 	else if (buf_append(&st->body, data, len, NULL) < 0)
 		st->limit = "memory is out";
 	else
-		s->streams.body_bytes += len;
+		h2_streams_count_body(&s->streams, len);
 	if (st->limit)
 		s->streams.n_over++;
 	return take_window(s, st, len);
@@ -207,7 +217,7 @@ static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t
 
 static void on_half_complete(struct h2_session *s, struct h2_stream *st)
 {
-	if (st->complete || st->limit || st->late)
+	if (st->complete || st->limit || st->cut)
 		return;
 	st->complete = true;
 	h2_streams_set_unfinished(&s->streams, st, false);
@@ -347,7 +357,7 @@ static void report_reset(struct h2_session *s, const struct h2_stream *st, uint3
 	bool is_client = s->role == H2_CLIENT;
 	const char *text = st->limit ? st->limit : st->breach ? st->breach : "";
 
-	if (is_client ? st->complete : (st->answered && !st->open) || !(st->complete || st->late))
+	if (is_client ? st->complete : (st->answered && !st->open) || !(st->complete || st->cut))
 		return;
 	struct h2_event *ev = push_event(s, H2_EVENT_RESET, st->id);
 	ev->code = st->limit ? H2_ENHANCE_YOUR_CALM : code;
@@ -386,7 +396,7 @@ static int before_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, vo
 	return 0;
 }
 
-/* The answer to a request that was late has gone: its rest is of no use (RFC 9113, 8.1). */
+/* The answer to a request that was cut has gone: its rest is of no use (RFC 9113, 8.1). */
 static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
 	struct h2_session *s = arg;
@@ -397,7 +407,7 @@ static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *frame, void *
 	if (!ends || s->role != H2_SERVER || nghttp2_session_get_stream_remote_close(ng, id) != 0)
 		return 0;
 	const struct h2_stream *st = h2_streams_get(&s->streams, id);
-	if (st && st->late)
+	if (st && st->cut)
 		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 	return 0;
 }

@@ -126,7 +126,7 @@ struct h2_session *h2_session_new(enum h2_role role, const struct h2_limits *lim
 	s->due_ms = INT64_MAX;
 	s->tokens_milli = (int64_t)l->control_frames * 1000;
 	s->tokens_at_ms = clock_mono_ms();
-	h2_streams_init(&s->streams);
+	h2_streams_init(&s->streams, l->room);
 	new_library_session(s);
 	submit_settings(s);
 	s->running = true;
@@ -231,7 +231,7 @@ const struct h2_message *h2_session_message(const struct h2_session *s, int32_t 
 {
 	struct h2_stream *st = h2_streams_get(&s->streams, stream);
 
-	if (!st || !(st->in_pieces ? st->has_head : st->complete || st->late) || st->answered)
+	if (!st || !(st->in_pieces ? st->has_head : st->complete || st->cut) || st->answered)
 		return NULL;
 	st->message = (struct h2_message){
 		.headers = st->head.items,
@@ -241,6 +241,14 @@ const struct h2_message *h2_session_message(const struct h2_session *s, int32_t 
 		.body = buf_str(&st->body),
 	};
 	return &st->message;
+}
+
+void h2_session_take_body(struct h2_session *s, int32_t stream, struct buf *ret)
+{
+	struct h2_stream *st = h2_streams_get(&s->streams, stream);
+
+	if (st && st->complete)
+		h2_streams_move_body(&s->streams, st, ret);
 }
 
 unsigned h2_session_unfinished(const struct h2_session *s)

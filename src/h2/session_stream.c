@@ -78,9 +78,23 @@ static struct str id_key(const int32_t *id)
 	return (struct str){(const char *)id, sizeof(*id)};
 }
 
-void h2_streams_init(struct h2_streams *set)
+void h2_streams_init(struct h2_streams *set, struct h2_room *room)
 {
-	*set = (struct h2_streams){.by_id = map_new()};
+	*set = (struct h2_streams){.by_id = map_new(), .room = room};
+}
+
+void h2_streams_count_body(struct h2_streams *set, size_t len)
+{
+	set->body_bytes += len;
+	if (set->room)
+		set->room->bytes += len;
+}
+
+static void uncount_body(struct h2_streams *set, const struct h2_stream *st)
+{
+	set->body_bytes -= st->body.len;
+	if (set->room)
+		set->room->bytes -= st->body.len;
 }
 
 static void free_stream(struct h2_stream *st)
@@ -97,8 +111,10 @@ void h2_streams_done(struct h2_streams *set)
 {
 	struct map_iter it = MAP_ITER(set->by_id);
 
-	while (map_next(&it))
+	while (map_next(&it)) {
+		uncount_body(set, it.value);
 		free_stream(it.value);
+	}
 	map_free(set->by_id);
 	set->by_id = NULL;
 }
@@ -133,14 +149,21 @@ void h2_streams_remove(struct h2_streams *set, struct h2_stream *st)
 	h2_streams_set_unfinished(set, st, false);
 	if (st->closed)
 		set->n_closed--;
-	set->body_bytes -= st->body.len;
+	uncount_body(set, st);
 	map_del(set->by_id, id_key(&st->id));
 	free_stream(st);
 }
 
+void h2_streams_move_body(struct h2_streams *set, struct h2_stream *st, struct buf *ret)
+{
+	uncount_body(set, st);
+	*ret = st->body;
+	buf_init(&st->body, ret->limit);
+}
+
 void h2_streams_drop_message(struct h2_streams *set, struct h2_stream *st)
 {
-	set->body_bytes -= st->body.len;
+	uncount_body(set, st);
 	h2_fields_done(&st->head);
 	h2_fields_done(&st->trailers);
 	buf_done(&st->body);

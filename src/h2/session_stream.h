@@ -43,7 +43,7 @@ struct h2_stream {
 	bool complete;      /* the peer's half has ended in order */
 	bool unfinished;    /* a request that isn't complete; counted in the set */
 	int64_t due_ms;     /* when it, or its head, has to be */
-	bool late;          /* that was told; the rest isn't waited for */
+	bool cut;           /* LATE or NO_ROOM was told; the rest isn't waited for */
 	bool answered;      /* a server's driver has responded */
 	bool open;          /* our body may grow: h2_session_write */
 	bool deferred;      /* nghttp2 waits for more of it */
@@ -60,16 +60,21 @@ struct h2_streams {
 	size_t n_closed; /* of those in the map */
 	size_t n_over;   /* went over a limit and aren't reset yet */
 	unsigned n_unfinished;
-	size_t body_bytes; /* received and not yet released */
+	size_t body_bytes;    /* received and not yet released */
+	struct h2_room *room; /* where they count too; NULL: nowhere */
 };
 
-void h2_streams_init(struct h2_streams *set);
+void h2_streams_init(struct h2_streams *set, struct h2_room *room);
 void h2_streams_done(struct h2_streams *set);
 struct h2_stream *h2_streams_get(const struct h2_streams *set, int32_t id); /* or NULL */
 /* The stream may be there already (then it's returned as it is). */
 struct h2_stream *h2_streams_add(struct h2_streams *set, int32_t id, size_t body_limit);
 void h2_streams_remove(struct h2_streams *set, struct h2_stream *st); /* frees it */
 void h2_streams_set_unfinished(struct h2_streams *set, struct h2_stream *st, bool on);
+/* Bytes of its body have come. */
+void h2_streams_count_body(struct h2_streams *set, size_t len);
+/* The stream has none any more, and what it had is ret's. */
+void h2_streams_move_body(struct h2_streams *set, struct h2_stream *st, struct buf *ret);
 void h2_streams_drop_message(struct h2_streams *set, struct h2_stream *st);
 
 #endif

@@ -117,7 +117,7 @@ void http_exchange_drop_body(struct http_exchange *pub)
 
 	buf_done(&ex->body);
 	pub->body = STR_NULL;
-	pub->server->bodies_bytes -= ex->counted;
+	pub->server->bodies.bytes -= ex->counted;
 	ex->counted = 0;
 }
 
@@ -375,6 +375,8 @@ void http_reply_err(struct http_exchange *pub, const struct err *err)
 
 void exchange_refuse(struct exchange *ex, int status, const char *detail)
 {
+	ex->conn->server->stats.refused++;
+	log_debug(ex->conn->server->name, ex->pub.peer, "refused with %d: %s", status, detail);
 	ex->keep_alive = false;
 	reply_problem(ex, status, NULL, 0, detail);
 }

@@ -90,6 +90,7 @@ struct http_server *http_server_new(struct net *net, const struct http_server_co
 		c->high_water_bytes = (size_t)256 << 10;
 	if (c->max_output_bytes == 0)
 		c->max_output_bytes = (size_t)16 << 20;
+	server->bodies.most = c->max_bodies_bytes;
 	server->name = xstrdup(c->name ? c->name : "http");
 	c->name = server->name;
 	server->net = net;

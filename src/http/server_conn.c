@@ -52,7 +52,7 @@ static void conn_end(struct sconn *conn, bool in_order)
 /* What it holds doesn't count any more: the reaper has it soon. */
 static void uncount(struct exchange *ex)
 {
-	ex->conn->server->bodies_bytes -= ex->counted;
+	ex->conn->server->bodies.bytes -= ex->counted;
 	ex->counted = 0;
 }
 
@@ -243,7 +243,7 @@ static void request_complete(struct sconn *conn)
 		conn->last_read = true;
 	sconn_enlist(conn, ex);
 	if (buf_append(&ex->body, "", 1, NULL) < 0) {
-		exchange_refuse(ex, 413, "no memory for the body");
+		exchange_refuse(ex, 503, EXCHANGE_NO_MEMORY);
 		return;
 	}
 	ex->pub.body = (struct str){ex->body.p, ex->body.len - 1};
@@ -260,11 +260,9 @@ static void refuse(struct sconn *conn, int status, const char *detail)
 
 	conn->reading = NULL;
 	conn->last_read = true;
-	conn->server->stats.refused++;
 	conn->phase = PHASE_BUSY;
 	loop_timer_stop(&conn->timer);
 	sconn_enlist(conn, ex);
-	log_debug(conn->server->name, ex->pub.peer, "refused with %d: %s", status, detail);
 	exchange_refuse(ex, status, detail);
 }
 
@@ -289,19 +287,18 @@ static void on_head(struct sconn *conn)
 static void on_body(struct sconn *conn, struct str piece)
 {
 	struct http_server *server = conn->server;
-	size_t most = server->config.max_bodies_bytes;
 
 	if (!conn->reading)
 		return;
-	if (most && piece.len > most - server->bodies_bytes) {
-		refuse(conn, 503, "too much is being received at once: try again");
+	if (!h2_room_has(&server->bodies, piece.len)) {
+		refuse(conn, 503, EXCHANGE_NO_ROOM);
 	} else if (piece.len > conn->reading->body.limit - conn->reading->body.len) {
 		refuse(conn, 413, "the body is too large");
 	} else if (buf_append_str(&conn->reading->body, piece, NULL) < 0) {
-		refuse(conn, 503, "no memory for the body: try again");
+		refuse(conn, 503, EXCHANGE_NO_MEMORY);
 	} else {
 		conn->reading->counted += piece.len;
-		server->bodies_bytes += piece.len;
+		server->bodies.bytes += piece.len;
 	}
 }
 

@@ -76,8 +76,20 @@ static int take_fields(struct exchange *ex, const struct h2_message *m, struct s
 	return 0;
 }
 
-/* late: its body isn't whole, and won't be waited for. */
-static void on_request(struct sconn *conn, int32_t stream, bool late)
+static int take_body(struct sconn *conn, struct exchange *ex)
+{
+	buf_done(&ex->body);
+	h2_session_take_body(session(conn), ex->stream, &ex->body);
+	ex->counted = ex->body.len;
+	conn->server->bodies.bytes += ex->counted;
+	if (buf_append(&ex->body, "", 1, NULL) < 0)
+		return -1;
+	ex->pub.body = (struct str){ex->body.p, ex->body.len - 1};
+	return 0;
+}
+
+/* what: MESSAGE, or why its body isn't whole and won't be waited for. */
+static void on_request(struct sconn *conn, int32_t stream, enum h2_event_type what)
 {
 	const struct h2_message *m = h2_session_message(session(conn), stream);
 	const struct http_limits *limits = &conn->server->config.limits;
@@ -98,17 +110,16 @@ static void on_request(struct sconn *conn, int32_t stream, bool late)
 		exchange_refuse(ex, 431, "too many fields");
 	else if ((detail = exchange_check(ex, target, &status)))
 		exchange_refuse(ex, status, detail);
-	else if (late)
+	else if (what == H2_EVENT_LATE)
 		exchange_refuse(ex, 408, "the request's body didn't arrive in time");
+	else if (what == H2_EVENT_NO_ROOM)
+		exchange_refuse(ex, 503, EXCHANGE_NO_ROOM);
 	else if (m->body.len > limits->max_body_bytes)
 		exchange_refuse(ex, 413, "the body is too large");
-	else if (buf_append_str(&ex->body, m->body, NULL) < 0 ||
-		 buf_append(&ex->body, "", 1, NULL) < 0)
-		exchange_refuse(ex, 503, "no memory for the body: try again");
-	else {
-		ex->pub.body = (struct str){ex->body.p, ex->body.len - 1};
+	else if (take_body(conn, ex) < 0)
+		exchange_refuse(ex, 503, EXCHANGE_NO_MEMORY);
+	else
 		sconn_dispatch(conn, ex);
-	}
 }
 
 /* ---- answers ---- */
@@ -247,10 +258,9 @@ static void on_event(void *arg, const struct h2_event *ev)
 
 	switch (ev->type) {
 	case H2_EVENT_MESSAGE:
-		on_request(conn, ev->stream, false);
-		break;
 	case H2_EVENT_LATE:
-		on_request(conn, ev->stream, true);
+	case H2_EVENT_NO_ROOM:
+		on_request(conn, ev->stream, ev->type);
 		break;
 	case H2_EVENT_RESET:
 		if (!ex)
@@ -284,6 +294,7 @@ void sh2_start(struct sconn *conn, struct net_conn *net)
 		.header_bytes = config->max_head_bytes,
 		.body_bytes = (size_t)config->max_body_bytes + MORE_BODY_BYTES,
 		.streams = MAX_STREAMS,
+		.room = &conn->server->bodies,
 		.head_ms = conn->server->config.header_ms,
 		.body_ms = conn->server->config.body_ms,
 	};

@@ -9,6 +9,7 @@
 
 #include "core/buf.h"
 #include "core/list.h"
+#include "h2/session.h"
 #include "http/server.h"
 #include "net/conn.h"
 #include "net/listen.h"
@@ -23,7 +24,7 @@ struct http_server {
 	struct list listeners;
 	struct list conns;
 	struct http_server_stats stats; /* totals, and the exchanges of now */
-	size_t bodies_bytes;            /* held by all exchanges */
+	struct h2_room bodies;          /* held by all exchanges, and what is coming for them */
 	bool leaving, stopping;         /* stopping: leaving too */
 	struct loop_timer deadline;     /* of the stop */
 	struct loop_work stopped;
@@ -82,7 +83,7 @@ struct exchange {
 	struct http_headers headers;
 	char *target;
 	struct buf body;
-	size_t counted;    /* of it, in the server's sum */
+	size_t counted;    /* of it, in the server's bodies */
 	struct buf out;    /* what waits for its turn */
 	int32_t stream;    /* of HTTP/2 */
 	size_t head_bytes; /* of out, until it's sent */
@@ -159,6 +160,8 @@ void exchange_free(void *p);
 /* Takes the request's target, and judges what is known with its head: NULL, or why it can't be
  * taken, and the status to say so with. */
 const char *exchange_check(struct exchange *ex, struct str target, int *ret_status);
+#define EXCHANGE_NO_ROOM   "too much is being received at once: try again"
+#define EXCHANGE_NO_MEMORY "no memory for the body: try again"
 /* Answers on the server's own behalf, and lets the connection end behind it. */
 void exchange_refuse(struct exchange *ex, int status, const char *detail);
 /* For another protocol: ends the exchange, and its connection is the caller's, who answers with

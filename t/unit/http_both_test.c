@@ -555,6 +555,43 @@ static void test_unfinished_requests(void)
 	row_end();
 }
 
+/* What all requests of all connections together may hold. */
+static void test_many_bodies(void)
+{
+	const struct http_server_config config = {.max_bodies_bytes = 100000};
+	CLEANUP_FREE char *body = pattern(60000);
+	struct http_server_stats s;
+	struct half first, second;
+
+	row_begin("bodies of two connections");
+	begin(true, &config, NULL);
+	half_open(&first);
+	half_open(&second);
+	half_ask(&first, "POST", "/echo", (struct str){body, 60000}, 1);
+	half_ask(&second, "POST", "/echo", (struct str){body, 60000}, 1);
+	is_int(half_hears(&second, H2_EVENT_MESSAGE), 1, "the second is too much");
+	half_is(&second, 1, "503", "too much is being received at once: try again");
+	http_server_stats(server, &s);
+	is_uint(s.refused, 1, "and counted as refused");
+	half_send(&second, 0);
+	half_ask(&second, "POST", "/echo", (struct str){body, 1000}, 0);
+	is_int(half_hears(&second, H2_EVENT_MESSAGE), 3, "its connection goes on");
+	half_is(&second, 3, "200", "");
+	half_send(&first, 0);
+	is_int(half_hears(&first, H2_EVENT_MESSAGE), 1, "the first is whole");
+	half_is(&first, 1, "200", "");
+	half_ask(&first, "POST", "/echo", (struct str){body, 60000}, 1);
+	end_done(&first.end); /* and takes what it holds with it */
+	h2_session_free(first.session);
+	buf_done(&first.rest);
+	settle();
+	half_ask(&second, "POST", "/echo", (struct str){body, 60000}, 0);
+	is_int(half_hears(&second, H2_EVENT_MESSAGE), 5, "then there is room again");
+	half_is(&second, 5, "200", "");
+	half_close(&second);
+	row_end();
+}
+
 /* ---- ends of connections of HTTP/2, none of which cuts anything off ---- */
 
 /* Reads on and lets the server go on. True: all of the large answer has come. */
@@ -703,6 +740,7 @@ int main(void)
 	test_many();
 	test_stop_under_load();
 	test_unfinished_requests();
+	test_many_bodies();
 	test_ends();
 	test_failing_allocations();
 	row_end();

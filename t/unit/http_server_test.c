@@ -5,6 +5,8 @@
  */
 #include "http_server_rig.h"
 
+#include "core/fault.h"
+
 /* ---- tables ---- */
 
 /* want: all that comes, or its beginning where it ends within a head; closes: and then the server
@@ -382,6 +384,35 @@ static void test_many_bodies(void)
 	end();
 }
 
+/* A body that fills its buffer, and no memory for what stands behind it. */
+static void test_no_memory(void)
+{
+	unsigned refused = 0;
+	char half[129];
+
+	memset(half, 'x', 128);
+	half[128] = '\0';
+	for (unsigned n = 1; n <= 4; n++) {
+		struct end e;
+		begin(NULL);
+		raw_open(&e, port, NULL);
+		raw_send(&e, "POST /echo HTTP/1.1\r\n" H "Content-Length: 256\r\n\r\n");
+		raw_send(&e, half);
+		settle();
+		raw_send(&e, half);
+		fault_alloc_fail_at(n);
+		settle();
+		fault_alloc_fail_at(0);
+		CLEANUP_FREE char *text = raw_text(&e);
+		refused += strstr(text, "HTTP/1.1 503 ") && strstr(text, "try again");
+		ok(!strstr(text, "HTTP/1.1 4"), "it's no fault of the client's (%u)", n);
+		end_done(&e);
+		settle();
+		end();
+	}
+	ok(refused > 0, "refused with what to do (%u)", refused);
+}
+
 static void test_leave(void)
 {
 	struct end kept, fresh;
@@ -506,6 +537,7 @@ int main(void)
 	test_pending_has_no_deadline();
 	test_flood();
 	test_many_bodies();
+	test_no_memory();
 	test_leave();
 	test_drop_idle();
 	test_renew();
