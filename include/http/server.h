@@ -164,9 +164,9 @@ void http_exchange_on_drain(struct http_exchange *ex, http_exchange_fn *fn, void
 /* From now on the high-water mark of this connection's streams, in the place of the server's: for
  * streams of which there are many. */
 void http_exchange_set_high_water(struct http_exchange *ex, size_t bytes);
-/* Before http_reply_begin, from within the handler, for an answer that may never end: nothing is
- * taken from the connection any more, and it ends behind the answer. What was sent behind the
- * request would wait for ever, and its answers with it. */
+/* Before http_reply_begin, from within the handler, for an answer that may never end: what was sent
+ * behind the request is dropped, and the connection ends behind the answer. Else those bytes would
+ * wait for its end, and hide that the peer has gone. Nothing over HTTP/2. */
 void http_exchange_be_last(struct http_exchange *ex);
 /* Bytes of a streamed answer that wait for the peer, or for its turn. */
 size_t http_reply_waiting(const struct http_exchange *ex);

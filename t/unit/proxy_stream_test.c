@@ -346,6 +346,17 @@ static void test_pipelined(void)
 	   "at the end the connection ends");
 	end_done(&e);
 	end();
+
+	begin(10, 200000);
+	raw_open(&e, port, NULL);
+	raw_send(&e, eight);
+	ok(PUMP(count(&e, "\n\n") == 1), "once more");
+	settle();
+	is_int((int)metric("ipu_operator_page_viewers"), 1, "one viewer");
+	end_done(&e);
+	ok(PUMP(metric("ipu_operator_page_viewers") == 0),
+	   "who goes is missed, whatever he has sent behind the request");
+	end();
 }
 
 #define GET_LIVE "GET /live HTTP/1.1\r\nHost: x\r\n\r\n"
