@@ -209,6 +209,28 @@ static void test_cancel(void)
 
 /* ---- streams that end early ---- */
 
+/* A test, or a row of one, with a call that has ended. */
+static void ends(struct rec *r, const char *want)
+{
+	PUMP(r->dones);
+	rec_is(r, want, "ends");
+	end();
+	buf_done(&r->text);
+}
+
+/* A test with a stream whose answer has begun to come. */
+static void begin_with_stream(struct rec *r, struct str first)
+{
+	struct http_request req = request(HTTP_METHOD_GET);
+
+	begin(NULL);
+	req.streaming = true;
+	rec_start(r, &req);
+	got(0, 0);
+	begin_reply(0, 0, first);
+	PUMP(r->text.len == strlen("<200>") + first.len);
+}
+
 static void test_resets(void)
 {
 	static const struct {
@@ -238,24 +260,17 @@ static void test_resets(void)
 		if (PUMP(r.dones || peers[0].n_streams > n) && !r.dones)
 			reply(0, n, "200", STR_NULL);
 		PUMP(r.dones);
-		rec_is(&r, rows[i].want, "ends");
 		is_uint(stats().connections, 1, "the connection stays");
-		end();
-		buf_done(&r.text);
+		ends(&r, rows[i].want);
 		row_end();
 	}
 	struct rec r = REC_INIT;
-	struct http_request req = request(HTTP_METHOD_GET);
-	begin(NULL);
-	rec_start(&r, &req);
-	got(0, 0);
-	begin_reply(0, 0, STR("half"));
+	row_begin("in the middle");
+	begin_with_stream(&r, STR("half"));
 	h2_session_reset(of(0), peers[0].streams[0], H2_INTERNAL_ERROR);
 	send_now(0);
-	PUMP(r.dones);
-	rec_is(&r, "<200>half!unavailable maybe", "cut off in the middle");
-	end();
-	buf_done(&r.text);
+	ends(&r, "<200>half!unavailable maybe");
+	row_end();
 }
 
 /* ---- connections that end ---- */
@@ -263,15 +278,8 @@ static void test_resets(void)
 static void test_goaway(void)
 {
 	struct rec stream = REC_INIT, late = REC_INIT, next = REC_INIT;
-	struct http_request req;
 
-	begin(NULL);
-	req = request(HTTP_METHOD_GET);
-	req.streaming = true;
-	rec_start(&stream, &req);
-	got(0, 0);
-	begin_reply(0, 0, STR("a"));
-	PUMP(stream.text.len == 6);
+	begin_with_stream(&stream, STR("a"));
 	/* A request that the server hasn't looked at when it says goodbye. */
 	net_conn_read_stop(peers[0].t.conn);
 	struct http_request post = request(HTTP_METHOD_POST);
@@ -329,10 +337,7 @@ static void test_lost(void)
 		PUMP(r.dones || (n_peers == 2 && peers[1].n_streams));
 		if (!r.dones)
 			reply(1, 0, "200", STR_NULL);
-		PUMP(r.dones);
-		rec_is(&r, rows[i].want, "ends");
-		end();
-		buf_done(&r.text);
+		ends(&r, rows[i].want);
 		row_end();
 	}
 }
@@ -400,14 +405,8 @@ static void test_drop_idle(void)
 static void test_silence(void)
 {
 	struct rec r = REC_INIT;
-	struct http_request req = request(HTTP_METHOD_GET);
 
-	begin(NULL);
-	req.streaming = true;
-	rec_start(&r, &req);
-	got(0, 0);
-	begin_reply(0, 0, STR("x"));
-	PUMP(r.text.len == 6);
+	begin_with_stream(&r, STR("x"));
 	for (unsigned i = 0; i < 3; i++) {
 		clock_advance(30000);
 		settle();
@@ -421,12 +420,10 @@ static void test_silence(void)
 	settle();
 	is_uint(r.dones, 0, "one that doesn't has 15 s");
 	clock_advance(1);
-	PUMP(r.dones);
-	rec_is(&r, "<200>x!unavailable maybe", "and no more");
+	ok(PUMP(r.dones), "and no more");
 	has_str(r.err.msg, "PING", "says why");
 	is_uint(stats().connections, 0, "its connection is given up");
-	end();
-	buf_done(&r.text);
+	ends(&r, "<200>x!unavailable maybe");
 }
 
 static void test_doubt(void)
