@@ -142,12 +142,15 @@ sub curl ($url, @args) {
 	return { status => $status // 0, headers => \%headers, content => $content };
 }
 
-my @any = (uid => 'owner-1', instance => 0);
+my @any = (uid => 'owner-1', instance => 0, part => 0);
 sub owner ($uid, %more) { return { kind => 'IPUJob', namespace => 'team-a', name => 'train', uid => $uid, %more } }
 sub wanted ($uid, %more) { return { owner => owner($uid), instance => 0, ipus => 4, options => {}, %more } }
 sub told (@uids) {
 	return { held => @uids + 2, items => [ map { { owner => owner($_), ipus => 8, since => '2026-01-01T00:00:00Z', reason => 'Suspended',
 		message => 'Suspended by maria', plain => 'it asks for no IPUs' } } @uids ] };
+}
+sub pods_told () {
+	return { items => [ { owner => 'held-1', instance => 0, pods => [ { name => 'train-0', phase => 'Running', node => 'node-1' } ] } ] };
 }
 sub post (%option) { return ask('POST /v1/partitions', %option) }
 sub status_of (%option) { return ask('GET /v1/partitions/{uid}/{instance}', @any, %option) }
@@ -222,7 +225,7 @@ subtest 'the page' => sub {
 
 subtest 'methods and paths' => sub {
 	for my $op ($document->operations) {
-		my $path = $op->{path} =~ s/\{uid\}/u/r =~ s/\{instance\}/0/r;
+		my $path = $op->{path} =~ s/\{uid\}/u/r =~ s/\{(?:instance|part)\}/0/r;
 		my $base = $path =~ m{^/v1/} ? 'https://localhost:' . $daemon->port('proxy-tls') : $daemon->url('proxy', '');
 		my @allowed = map { $_->{method} eq 'GET' ? qw(GET HEAD) : $_->{method} }
 			grep { $_->{path} eq $op->{path} } $document->operations;
@@ -255,7 +258,8 @@ subtest 'methods and paths' => sub {
 subtest 'who is let in' => sub {
 	for my $op (grep { $_->{path} =~ m{^/v1/} } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
-		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : $name eq 'PUT /v1/held' ? (json => told('held-1')) : ();
+		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1'))
+			: $name eq 'PUT /v1/held' ? (json => told('held-1')) : $name eq 'PUT /v1/pods/{part}' ? (json => pods_told()) : ();
 		my $none = ask($name, @any, %more, headers => { Authorization => '' }, name => "$name without a token", status => 401);
 		unlike($none->{headers}{'www-authenticate'}, qr/error/, '... none was sent');
 		my $bad = ask($name, @any, %more, token => 'x' x 40, name => "$name with a bad one", status => 401);
@@ -285,10 +289,22 @@ subtest 'what is held' => sub {
 	ask('PUT /v1/held', json => { held => 0, items => [] }, name => 'nothing is held', status => 204);
 	wait_until('it goes', sub { !@{ http('GET', $daemon->url('proxy', '/live'))->{json}{held} } });
 	is(($held->())[0], 0, 'none, and that is known');
+	ask('PUT /v1/pods/{part}', @any, json => pods_told(), name => 'Pods', status => 204);
+	ask('PUT /v1/pods/{part}', part => 16, json => pods_told(), name => 'a part too many', status => 400, detail => qr/from 0 to 15/);
+	ask('GET /v1/pods', name => 'Pods, where nothing is named', status => 200);
+	ask('GET /v1/held', name => 'what is held, for a replica', status => 200);
+	for my $op ('GET /v1/held', 'GET /v1/pods') {
+		my $tag = ask($op, name => $op, status => 200)->{headers}{etag};
+		ask($op, headers => { 'If-None-Match' => $tag }, name => "$op, again", status => 304);
+		ask($op, query => 'x=1', name => "$op of nothing", status => 400, detail => qr/no parameter "x"/);
+	}
+	ask('PUT /v1/held', json => { same => '0' x 64 }, name => 'that it is the same, which it isn\'t', status => 409, detail => qr/tell all again/);
 	my $unseen = operator('unseen', '--kubeconfig', "$dir/sim/kubeconfig", map { ('--set', $_) } 'operatorNamespace=team-a', 'proxy.page=off',
 		"proxy.controllerAccounts=system:serviceaccount:ipu-operator:$manager");
 	wait_until('another one is ready', sub { http('GET', $unseen->url('health', '/readyz'))->{status} == 200 });
 	ask('PUT /v1/held', json => told('held-1'), on => $unseen, name => 'told without a page', status => 404, detail => qr/proxy\.page is off/);
+	ask('PUT /v1/pods/{part}', @any, json => pods_told(), on => $unseen, name => 'Pods without a page', status => 404, detail => qr/proxy\.page is off/);
+	ask($_, on => $unseen, name => "$_ without a page", status => 404, detail => qr/proxy\.page is off/) for 'GET /v1/held', 'GET /v1/pods';
 	$unseen->stop(status => 0);
 };
 
@@ -506,7 +522,8 @@ subtest 'without the API server' => sub {
 	my $lonely = operator('lonely', '--kubeconfig', $dead, '--set', 'proxy.page=off');
 	for my $op (grep { $_->{path} =~ m{^/v1/} } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
-		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1')) : $name eq 'PUT /v1/held' ? (json => told('held-1')) : ();
+		my %more = $name eq 'POST /v1/partitions' ? (json => wanted('owner-1'))
+			: $name eq 'PUT /v1/held' ? (json => told('held-1')) : $name eq 'PUT /v1/pods/{part}' ? (json => pods_told()) : ();
 		ask($name, @any, %more, on => $lonely, name => $name, status => 503);
 	}
 	ask('GET /stats', on => $lonely, name => 'stats', status => 200);

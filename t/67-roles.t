@@ -64,10 +64,10 @@ sub proxy_process ($port = 0, @more) {
 		'--set', 'controllers=127.0.0.1:' . $sim->port('vipu0'), @more]);
 }
 
-sub controller_process ($proxy, $token_file, $roles = 'controller') {
+sub controller_process ($proxy, $token_file, $roles = 'controller', @more) {
 	return start('ipu-operator', args => ["--roles=$roles", @both, '--set', 'webhook.listen=',
 		'--set', 'proxy.url=https://127.0.0.1:' . $proxy->port('proxy-tls'), '--set', "proxy.tokenFile=$token_file",
-		'--set', 'leaderElection.identity=controller']);
+		'--set', 'leaderElection.identity=controller', @more]);
 }
 
 sub proxy_up ($daemon) {
@@ -249,6 +249,53 @@ subtest 'a replica that follows passes asks on' => sub {
 	is($status, 202, 'its release');
 	wait_until('it\'s gone', sub { used($proxy) == 0 && ($curl->('DELETE', '/v1/partitions/uid-1'))[0] == 204 });
 	$follower->stop;
+};
+
+# What a proxy's page has of Pods, and of what is held; and the names in it.
+sub pods_and_held ($proxy) {
+	my $live = http('GET', $proxy->url('proxy', '/live'))->{json} // {};
+	my @pods = map { my $p = $_; map { ($p->{name} // '') . ": $_->{name} $_->{phase}" . ($_->{node} ? '' : ' nowhere') } @{ $p->{pods} // [] } } @{ $live->{partitions} // [] };
+	return join ', ', @pods, map { ($_->{name} // 'nobody') . ": $_->{message}" } @{ $live->{held} // [] };
+}
+
+subtest 'Pods and what is held, at each replica' => sub {
+	my $port = $proxy->port('proxy-tls');
+	my @full = ('--set', 'proxy.page=full');
+	my $suspended = 'asks for no IPUs until it\'s let go (spec.suspend)';
+	my $told = sub ($proxy) { return http('GET', $proxy->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_proxy_requests_total\{handler="pods",code="204"\} (\d+)/m ? $1 : 0 };
+	my $controller = controller_process($proxy, $good);
+	make_job('shown');
+	make_job('idle', ipusPerJobInstance => '8', suspend => JSON::PP::true);
+	wait_until('where nothing is named, that something is held is told', sub { pods_and_held($proxy) eq "nobody: it $suspended" });
+	wait_until('the job runs', sub { job_state('shown') eq 'Running' });
+	is($told->($proxy), 0, '... and of Pods nothing');
+	$proxy->stop;
+	$controller->stop;
+
+	$proxy = proxy_process($port, '--set', "proxy.advertise=127.0.0.1:$port", '--set', "proxy.tokenFile=$good", @full);
+	wait_until('a proxy that names them leads', sub { ready($proxy) });
+	$controller = controller_process($proxy, $good, 'controller', @full);
+	my ($pod) = map { "shown: $_->{metadata}{name} Running" } @{ api('GET', '/api/v1/namespaces/default/pods')->{json}{items} };
+	my $all = "$pod, idle: it $suspended";
+	wait_until('it knows them', sub { pods_and_held($proxy) eq $all }) or diag(pods_and_held($proxy));
+	my $second = proxy_process(0, '--set', 'leaderElection.identity=another', '--set', "proxy.tokenFile=$good", @full);
+	wait_until('another one follows', sub { ready($second) });
+	wait_until('it knows them, too', sub { pods_and_held($second) eq $all }) or diag(pods_and_held($second));
+	my $stranger = proxy_process(0, '--set', 'leaderElection.identity=third', '--set', 'proxy.tokenFile=' . project('somebody', 'ipu-operator-proxy'), @full);
+	wait_until('a third one has another account', sub { ready($stranger) });
+	pods_and_held($stranger) for 1 .. 3;
+	wait_until('it asks', sub { http('GET', $proxy->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_proxy_requests_total\{handler="held",code="403"\} [1-9]/m });
+	is(pods_and_held($stranger), '', '... and hears nothing');
+	$stranger->stop;
+	api('DELETE', "$jobs/idle", {});
+	wait_until('what changes is told', sub { pods_and_held($proxy) eq $pod });
+	wait_until('to all', sub { pods_and_held($second) eq $pod });
+	my $before = $told->($proxy);
+	sleep 3;
+	is($told->($proxy), $before, 'what doesn\'t change isn\'t');
+	api('DELETE', "$jobs/shown", {});
+	wait_until('they go', sub { pods_and_held($proxy) eq '' && pods_and_held($second) eq '' && !job_status('shown') }, seconds => 30);
+	$_->stop for $second, $controller;
 };
 
 $proxy->stop;

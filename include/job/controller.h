@@ -28,9 +28,11 @@ struct job_controller_opts {
 	const char *ns; /* only jobs of this namespace; NULL: of all */
 	struct job_pod_settings pods;
 	struct job_timing timing;
-	/* A Pod has come, changed or gone: for those who show them. NULL: nobody. */
-	void (*on_pods)(void *arg);
-	void *on_pods_arg;
+	/* A job, or one of its Pods, has come, changed or gone: for those who show them. From
+	 * within a store's change, so it only takes notice. uid: the job's, NULL: of any. NULL:
+	 * nobody. */
+	void (*on_change)(void *arg, const char *uid, bool of_pod);
+	void *on_change_arg;
 };
 
 struct job_controller *job_controller_new(const struct job_controller_opts *opts);
@@ -53,9 +55,11 @@ void job_controller_each_pod(const struct job_controller *c, const struct partit
 			     uint32_t instance, job_pod_fn *fn, void *arg);
 
 /* The jobs that are held (job/held.h), also those that wait for IPUs; borrowed until control
- * returns to the loop. False: they haven't been read yet. */
+ * returns to the loop. False: they haven't been read yet. *due_ms, if it's later or 0, becomes the
+ * time (wall) at which one is held if nothing else happens. */
 typedef void job_held_fn(const struct job *job, const struct job_held *held, void *arg);
-bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg);
+bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg,
+			      int64_t *due_ms);
 
 /* How many jobs there are by stage, which is what launcherStatus says. */
 void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES]);

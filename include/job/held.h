@@ -20,9 +20,11 @@ struct job_held {
 	const char *plain;   /* words in which nothing is named */
 	int64_t since_ms;    /* wall; 0: unknown */
 	int64_t ipus;        /* of all its instances */
+	int64_t due_ms;      /* where it isn't held */
 };
 
-/* now_ms: wall. False: it runs, has ended, is being deleted, or was let go just now. */
+/* now_ms: wall. False: it runs, has ended, is being deleted, or was let go just now: then
+ * ret->due_ms is when it would be held (wall), else 0. */
 bool job_is_held(const struct job *job, int64_t now_ms, struct job_held *ret);
 
 #endif

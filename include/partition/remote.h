@@ -36,9 +36,15 @@ void partition_remote_free(struct partition_remote *r); /* NULL is fine; what wa
 struct partition_service *partition_remote_service(struct partition_remote *r);
 /* Other authorities, for the calls from now on. */
 void partition_remote_set_tls(struct partition_remote *r, struct tls_config *tls);
-/* What is held (doc/openapi.yaml: PUT /v1/held), for those who look at the proxy's page: sent if
- * it's something else than last time, or that was a while ago. Nothing depends on it. */
-void partition_remote_tell_held(struct partition_remote *r, struct str json);
+/* For those who look at the proxy's page (doc/openapi.yaml), papers: 0 is what is held (PUT
+ * /v1/held), 1 + n the Pods of part n of all partitions (PUT /v1/pods/{n}). Copied, and told when
+ * it's something else than last time. Nothing depends on it. */
+#define PARTITION_TOLD_PARTS 16
+#define PARTITION_TOLD       (1 + PARTITION_TOLD_PARTS)
+void partition_remote_tell(struct partition_remote *r, unsigned which, struct str json);
+/* Of all papers' SHA-256, 0 where one was never told: the one line by which both ends know that
+ * they have the same. */
+void partition_told_sum(const uint8_t digests[PARTITION_TOLD][32], char ret_z[65]);
 /* Why the proxy couldn't be asked last; kind ERR_NONE when it could: for health. */
 const struct err *partition_remote_error(const struct partition_remote *r);
 

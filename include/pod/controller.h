@@ -27,6 +27,9 @@ struct pod_controller_opts {
 	struct partition_service *partitions;
 	const char *ns;         /* only Pods of this namespace; NULL: of all */
 	int64_t unreachable_ms; /* from a Pod's grace period to its IPUs' release; 0: never */
+	/* One has come, changed or gone, as job_controller_opts has it. NULL: nobody. */
+	void (*on_change)(void *arg);
+	void *on_change_arg;
 };
 
 struct pod_controller *pod_controller_new(const struct pod_controller_opts *opts);
@@ -43,9 +46,10 @@ void pod_controller_partition_changed(struct pod_controller *c,
 bool pod_controller_ready(const struct pod_controller *c, struct err *ret_why);
 
 /* Those that are held, also those that wait for IPUs; borrowed until control returns to the loop.
- * False: they haven't been read yet. */
+ * False: they haven't been read yet. due_ms: as of job_controller_each_held. */
 typedef void pod_held_fn(const struct pod *pod, const struct job_held *held, void *arg);
-bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg);
+bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg,
+			      int64_t *due_ms);
 
 /* How many there are by stage. */
 void pod_controller_count(const struct pod_controller *c, size_t ret[POD_STAGES]);

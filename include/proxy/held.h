@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is held, as far as it's shown (doc/design/page.md): the newest of it, and how the process
- * that runs the jobs tells it to the one that shows the page (doc/openapi.yaml: PUT /v1/held). What
- * is taken is borrowed. Pure; uses core.
+ * What the process that runs the jobs tells the one that shows the page (doc/design/page.md), and a
+ * proxy that leads those that follow: the newest of what is held, and the Pods of partitions
+ * (doc/openapi.yaml: /v1/held, /v1/pods). What is taken is borrowed. Pure; uses core.
  */
 #ifndef IPU_PROXY_HELD_H
 #define IPU_PROXY_HELD_H
 
 #include "core/buf.h"
+#include "core/json.h"
 #include "proxy/proxy.h"
 
 #define PROXY_HELD_NEWEST  200
@@ -21,7 +22,24 @@ struct proxy_newest {
 
 void proxy_newest_take(struct proxy_newest *newest, const struct proxy_held *held);
 size_t proxy_newest_len(const struct proxy_newest *newest); /* how many of them are there */
-/* The newest first, as many as there is room for. It takes no more of them after that. */
-void proxy_newest_write(struct proxy_newest *newest, size_t max_bytes, struct buf *out);
+/* The newest first, as many as there is room for; there are so many more. It takes no more of them
+ * after that. Without names nothing that names somebody is in it. */
+void proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
+			struct buf *out);
+
+/* The Pods of partitions. Zeroed memory is fine. */
+struct proxy_pods {
+	struct jmut_doc *doc;
+	struct jmut *root, *items, *pods; /* pods: of the partition that is being taken */
+	size_t bytes, max_bytes;
+	const char *uid;
+	uint32_t instance;
+};
+void proxy_pods_begin(struct proxy_pods *to, size_t max_bytes);
+/* From now on proxy_pods_take takes those of this owner's instance: as many as there is room for.
+ */
+void proxy_pods_of(struct proxy_pods *to, const char *uid, uint32_t instance);
+void proxy_pods_take(void *to, const struct proxy_pod *pod);   /* a proxy_pod_fn */
+bool proxy_pods_write(struct proxy_pods *to, struct buf *out); /* ends it; false: there are none */
 
 #endif

@@ -54,13 +54,15 @@ struct proxy_config {
 	struct vipu_fleet *fleet;
 	bool details; /* /queue, /partitions and /controllers are answered */
 	enum proxy_page page;
-	proxy_pods_fn *pods;   /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
-	proxy_helds_fn *helds; /* NULL: another process tells of them, or they aren't known */
-	void *pods_arg;        /* of both */
-	unsigned viewers;      /* of the live page, at a time; 0: 384 */
-	const char *accounts;  /* that may ask for any owner, separated by commas; copied */
-	unsigned wait_ms;      /* a GET with wait is answered after that at the latest; 0: 60 s */
-	unsigned call_ms;      /* for calls to V-IPU controllers; 0: 10 s */
+	proxy_pods_fn *pods;    /* for PROXY_PAGE_FULL; NULL: Pods aren't known */
+	proxy_helds_fn *helds;  /* NULL: another process tells of them, or they aren't known */
+	void *pods_arg;         /* of both */
+	const char *token_file; /* while this process follows: to ask who leads for these; copied;
+				 * NULL or "": it has none, and they aren't known */
+	unsigned viewers;       /* of the live page, at a time; 0: 384 */
+	const char *accounts;   /* that may ask for any owner, separated by commas; copied */
+	unsigned wait_ms;       /* a GET with wait is answered after that at the latest; 0: 60 s */
+	unsigned call_ms;       /* for calls to V-IPU controllers; 0: 10 s */
 	struct kube_client *kube; /* to ask who a token belongs to */
 	struct http_client *http; /* to pass requests on to the leader; NULL: they get 503 */
 };

@@ -125,7 +125,7 @@ static int make_client(struct daemon *d, struct kube_config *kube_config, struct
 
 /* ---- listeners ---- */
 
-static enum proxy_page page_of(const struct config *c)
+enum proxy_page daemon_page(const struct config *c)
 {
 	if (strcmp(c->proxy_page, "off") == 0)
 		return PROXY_PAGE_OFF;
@@ -143,10 +143,11 @@ static void make_proxy(struct daemon *d)
 		.partitions = d->partitions,
 		.fleet = d->fleet,
 		.details = c->proxy_details,
-		.page = page_of(c),
+		.page = daemon_page(c),
 		.pods = c->roles & ROLE_CONTROLLER ? lead_pods : NULL,
 		.helds = c->roles & ROLE_CONTROLLER ? lead_helds : NULL,
 		.pods_arg = d,
+		.token_file = c->proxy_token,
 		.viewers = c->connections > 1 ? (unsigned)(c->connections * 3 / 4) : 1,
 		.accounts = c->proxy_accounts[0] ? c->proxy_accounts : account,
 		.wait_ms = (unsigned)c->proxy_write_s * 1000,

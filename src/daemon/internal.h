@@ -91,7 +91,12 @@ struct daemon {
 	struct pod_controller *pods;     /* the same */
 	struct loop_work yield_work;     /* another process has taken the tracker */
 	struct loop_timer return_timer;  /* … and when this one tries again */
-	struct loop_timer tell_timer;    /* tell.c */
+	struct {                         /* tell.c */
+		struct loop_timer timer;
+		int64_t looked_ms; /* mono */
+		bool changed;
+		uint32_t parts, told; /* bits: whose Pods may have changed; were told once */
+	} tell;
 	struct backoff superseded;
 
 	struct advert *advert; /* NULL: nobody here advertises, or asks which Nodes reach what */
@@ -132,8 +137,9 @@ void lead_reload(struct daemon *d); /* the configuration has changed: to those t
 /* A proxy_pods_fn; arg: the daemon. Of IPUJobs, in the process that runs them. */
 void lead_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
 	       void *fn_arg);
-/* A proxy_helds_fn, likewise. */
+/* A proxy_helds_fn, likewise; *due_ms as of job_controller_each_held. */
 bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
+bool lead_helds_until(const struct daemon *d, proxy_held_fn *fn, void *fn_arg, int64_t *due_ms);
 void lead_give_back(struct daemon *d); /* a clean stop: stops acting, then lets a successor in */
 void lead_stop(struct daemon *d);      /* frees all that lead_start made */
 
@@ -166,6 +172,7 @@ void notify_free(struct notify *n);
 
 /* ---- daemon.c ---- */
 
+enum proxy_page daemon_page(const struct config *c);
 int daemon_listen_partitions(struct daemon *d, struct tls_config *tls, struct err *err);
 int daemon_listen_metrics(struct daemon *d, struct tls_config *tls, struct err *err);
 int daemon_write_ports(struct daemon *d, struct err *err); /* ERR_IO */
@@ -246,6 +253,8 @@ void heed_stop(struct daemon *d);
 /* ---- tell.c ---- */
 
 void tell_start(struct daemon *d);
+/* What is told of a job may be something else now; with of_pod its Pods, too. uid NULL: of any. */
+void tell_changed(struct daemon *d, const char *uid, bool of_pod);
 void tell_stop(struct daemon *d);
 
 /* ---- guard.c ---- */

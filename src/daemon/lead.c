@@ -50,6 +50,7 @@ static void on_partition_changed(const struct partition_owner *owner, void *arg)
 
 	if (d->proxy)
 		proxy_partition_changed(d->proxy, owner);
+	tell_changed(d, owner->uid, true);
 	if (d->jobs)
 		job_controller_partition_changed(d->jobs, owner);
 	if (d->pods)
@@ -169,12 +170,18 @@ void lead_reload(struct daemon *d)
 		pod_controller_set(d->pods, timing.unreachable_ms);
 }
 
-static void on_pods_changed(void *arg)
+static void on_job_changed(void *arg, const char *uid, bool of_pod)
 {
 	struct daemon *d = arg;
 
-	if (d->proxy)
+	if (d->proxy && of_pod)
 		proxy_pods_changed(d->proxy);
+	tell_changed(d, uid, of_pod);
+}
+
+static void on_pod_changed(void *arg)
+{
+	tell_changed(arg, NULL, false);
 }
 
 struct pod_taker {
@@ -233,14 +240,20 @@ static void pass_held_pod(const struct pod *pod, const struct job_held *held, vo
 		  held);
 }
 
-bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more)
+bool lead_helds_until(const struct daemon *d, proxy_held_fn *fn, void *fn_arg, int64_t *due_ms)
 {
-	const struct daemon *d = arg;
 	struct held_taker to = {fn, fn_arg};
 
+	return d->jobs && job_controller_each_held(d->jobs, pass_held_job, &to, due_ms) &&
+	       pod_controller_each_held(d->pods, pass_held_pod, &to, due_ms);
+}
+
+bool lead_helds(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more)
+{
+	int64_t due_ms = 0;
+
 	(void)ret_more; /* it tells of all */
-	return d->jobs && job_controller_each_held(d->jobs, pass_held_job, &to) &&
-	       pod_controller_each_held(d->pods, pass_held_pod, &to);
+	return lead_helds_until(arg, fn, fn_arg, &due_ms);
 }
 
 static struct job_controller *make_jobs(struct daemon *d)
@@ -253,8 +266,8 @@ static struct job_controller *make_jobs(struct daemon *d)
 		.partitions = service_of(d),
 		.pods = daemon_pod_settings(c),
 		.timing = job_timing(c),
-		.on_pods = on_pods_changed,
-		.on_pods_arg = d,
+		.on_change = on_job_changed,
+		.on_change_arg = d,
 	};
 
 	return job_controller_new(&opts);
@@ -268,6 +281,8 @@ static struct pod_controller *make_pods(struct daemon *d)
 		.recorder = d->recorder,
 		.partitions = service_of(d),
 		.unreachable_ms = d->config->unreachable_s * 1000,
+		.on_change = on_pod_changed,
+		.on_change_arg = d,
 	};
 
 	return pod_controller_new(&opts);
@@ -345,6 +360,7 @@ static void remake_parts(struct daemon *d)
 		show_current(d);
 	}
 	if (d->leading && (d->config->roles & ROLE_CONTROLLER)) {
+		d->tell.told = 0;
 		d->jobs = make_jobs(d);
 		d->pods = make_pods(d);
 	}

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the role proxy is another process's: tells it what is held here, for its live page. Every
- * few seconds, if that has changed, as a look at all jobs costs less than to hear of each.
+ * Where the role proxy is another process's: tells it what its live page shows and only this one
+ * knows: what is held, and with `proxy.page: full` the Pods of partitions. Looks when something of
+ * it may have changed, or one has now waited for long enough; a quiet cluster isn't looked at.
  */
+#include "core/clock.h"
 #include "core/map.h"
 #include "internal.h"
 #include "proxy/held.h"
 
-#define LOOK_MS   2000
+#define SOON_MS   200   /* what comes together is told together, */
+#define APART_MS  2000  /* … and what goes on coming that often */
 #define MAX_BYTES 60000 /* limits.requestBodyBytes is 65536 by default */
+
+/* ---- what is held ---- */
 
 struct look {
 	struct proxy_newest newest;
@@ -32,39 +37,122 @@ static void take(void *arg, const struct proxy_held *held)
 		proxy_newest_take(&look->newest, held);
 }
 
-static void tell(struct daemon *d)
+/* *due_ms: wall, when there may be more of them; 0: not by time alone. False: it isn't known. */
+static bool tell_held(struct daemon *d, int64_t *due_ms)
 {
 	struct partition_service *service = partition_remote_service(d->remote);
+	bool names = daemon_page(d->config) == PROXY_PAGE_FULL;
 	struct look look = {.asking = map_new()};
 	struct buf json = BUF_INIT((size_t)1 << 20);
-	size_t more = 0;
+	bool known;
 
 	service->ops->each(service, note_asking, &look);
-	if (service->ops->synced(service) && lead_helds(d, take, &look, &more)) {
-		proxy_newest_write(&look.newest, MAX_BYTES, &json);
-		partition_remote_tell_held(d->remote, buf_str(&json));
+	known = service->ops->synced(service) && lead_helds_until(d, take, &look, due_ms);
+	if (known) {
+		proxy_newest_write(&look.newest, names, 0, MAX_BYTES, &json);
+		partition_remote_tell(d->remote, 0, buf_str(&json));
 	}
 	buf_done(&json);
 	map_free(look.asking);
+	return known;
+}
+
+/* ---- Pods ---- */
+
+/* A partition's Pods are in one part or another, and stay there. */
+static unsigned part_of(const char *uid)
+{
+	unsigned sum = 0;
+
+	while (*uid)
+		sum += (unsigned char)*uid++;
+	return sum % PARTITION_TOLD_PARTS;
+}
+
+struct parts {
+	struct daemon *d;
+	uint32_t wanted; /* bits */
+	struct proxy_pods pods[PARTITION_TOLD_PARTS];
+};
+
+static void see(const struct partition_ask *ask, const struct partition_status *status, void *arg)
+{
+	struct parts *parts = arg;
+	unsigned part = part_of(ask->owner.uid);
+
+	if (!(parts->wanted & UINT32_C(1) << part) || !status->id)
+		return;
+	proxy_pods_of(&parts->pods[part], ask->owner.uid, ask->instance);
+	lead_pods(parts->d, &ask->owner, ask->instance, proxy_pods_take, &parts->pods[part]);
+}
+
+static void tell_pods(struct daemon *d)
+{
+	struct partition_service *service = partition_remote_service(d->remote);
+	struct parts parts = {.d = d, .wanted = d->tell.parts};
+	struct buf json = BUF_INIT((size_t)1 << 20);
+
+	d->tell.parts = 0;
+	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++)
+		proxy_pods_begin(&parts.pods[i], MAX_BYTES);
+	service->ops->each(service, see, &parts);
+	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++) {
+		const uint32_t bit = UINT32_C(1) << i;
+		bool any = proxy_pods_write(&parts.pods[i], &json);
+
+		if (!(parts.wanted & bit) || (!any && !(d->tell.told & bit)))
+			continue;
+		d->tell.told |= bit;
+		partition_remote_tell(d->remote, 1 + i, buf_str(&json));
+	}
+	buf_done(&json);
+}
+
+/* ---- when ---- */
+
+static bool tells(const struct daemon *d)
+{
+	return d->remote && d->jobs && daemon_page(d->config) != PROXY_PAGE_OFF;
 }
 
 static void on_timer(struct loop_timer *timer, void *arg)
 {
 	struct daemon *d = arg;
+	int64_t due_ms = 0, in_ms;
 
-	if (d->remote && d->jobs)
-		tell(d);
-	loop_timer_start_in(timer, LOOK_MS);
+	d->tell.looked_ms = clock_mono_ms();
+	d->tell.changed = false;
+	/* What isn't known yet will have changed when it is. */
+	if (!tells(d) || !tell_held(d, &due_ms))
+		return;
+	if (d->tell.parts && daemon_page(d->config) == PROXY_PAGE_FULL)
+		tell_pods(d);
+	in_ms = due_ms - clock_wall_ms();
+	if (due_ms && !d->tell.changed)
+		loop_timer_start_in(timer, in_ms < APART_MS ? APART_MS : in_ms);
+}
+
+void tell_changed(struct daemon *d, const char *uid, bool of_pod)
+{
+	int64_t at_ms = clock_mono_ms() + SOON_MS;
+
+	if (of_pod)
+		d->tell.parts |= uid ? UINT32_C(1) << part_of(uid) : UINT32_MAX;
+	if (d->tell.changed || !tells(d))
+		return;
+	d->tell.changed = true;
+	if (at_ms < d->tell.looked_ms + APART_MS)
+		at_ms = d->tell.looked_ms + APART_MS;
+	loop_timer_start_at(&d->tell.timer, at_ms);
 }
 
 void tell_start(struct daemon *d)
 {
-	loop_timer_init(&d->tell_timer, d->loop, on_timer, d);
-	if ((d->config->roles & ROLE_CONTROLLER) && !(d->config->roles & ROLE_PROXY))
-		loop_timer_start_in(&d->tell_timer, LOOK_MS);
+	loop_timer_init(&d->tell.timer, d->loop, on_timer, d);
+	d->tell.looked_ms = clock_mono_ms() - APART_MS;
 }
 
 void tell_stop(struct daemon *d)
 {
-	loop_timer_stop(&d->tell_timer);
+	loop_timer_stop(&d->tell.timer);
 }

@@ -320,6 +320,8 @@ static void on_job_change(void *arg, struct str key, const void *old, const void
 	if (was && !item)
 		c->opts.partitions->ops->release_all(c->opts.partitions, was->job->uid);
 	kube_workqueue_add(c->queue, key);
+	if (c->opts.on_change)
+		c->opts.on_change(c->opts.on_change_arg, NULL, false);
 }
 
 static int project_pod(void *arg, const struct json *object, void **ret_item, struct err *err)
@@ -384,6 +386,14 @@ static void note_lost(struct job_controller *c, struct str key, const struct job
 	snprintf(ctx->lost[i].partition, sizeof(ctx->lost[i].partition), "%s", pod->partition);
 }
 
+/* NULL: one job's Pod has become another's. */
+static const char *owner_of(const struct job_pod *was, const struct job_pod *is)
+{
+	if (was && is && !str_same(was->owner_uid, is->owner_uid))
+		return NULL;
+	return is ? is->owner_uid : was->owner_uid;
+}
+
 static void on_pod_change(void *arg, struct str key, const void *old, const void *item)
 {
 	struct job_controller *c = arg;
@@ -399,8 +409,8 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 	if (was && is && strcmp(was->job_key, is->job_key) != 0)
 		kube_workqueue_add(c->queue, str_of(was->job_key));
 	kube_workqueue_add(c->queue, job_key);
-	if (c->opts.on_pods)
-		c->opts.on_pods(c->opts.on_pods_arg);
+	if (c->opts.on_change)
+		c->opts.on_change(c->opts.on_change_arg, owner_of(was, is), true);
 }
 
 static struct str index_pod(const void *item)
@@ -527,6 +537,8 @@ static void start_when_ready(struct job_controller *c)
 	if (c->started || !job_controller_ready(c, NULL))
 		return;
 	c->started = true;
+	if (c->opts.on_change)
+		c->opts.on_change(c->opts.on_change_arg, NULL, true);
 	release_left_behind(c);
 	kube_workqueue_resume(c->queue);
 	log_info("job", NULL, "ready: jobs=%zu pods=%zu", kube_store_len(c->jobs),
@@ -585,7 +597,8 @@ void job_controller_each_pod(const struct job_controller *c, const struct partit
 	}
 }
 
-bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg)
+bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, void *arg,
+			      int64_t *due_ms)
 {
 	struct kube_store_iter it = kube_store_iter(c->jobs);
 	int64_t now_ms = clock_wall_ms();
@@ -596,6 +609,8 @@ bool job_controller_each_held(const struct job_controller *c, job_held_fn *fn, v
 
 		if (job_is_held(item->job, now_ms, &held))
 			fn(item->job, &held, arg);
+		else if (held.due_ms && (!*due_ms || held.due_ms < *due_ms))
+			*due_ms = held.due_ms;
 	}
 	return c->started;
 }

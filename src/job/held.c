@@ -28,13 +28,16 @@ bool job_is_held(const struct job *job, int64_t now_ms, struct job_held *ret)
 	const char *words = job->status.last_message;
 	int64_t since_ms = job->status.conditions[stage].transition_ms;
 
+	ret->due_ms = 0;
 	if (job->deleting ||
 	    (stage != JOB_PENDING && stage != JOB_RESTARTING && stage != JOB_SUSPENDED))
 		return false;
 	if (!since_ms)
 		since_ms = job->created_ms;
-	if (!job->suspend && now_ms - since_ms < JOB_HELD_AFTER_MS)
+	if (!job->suspend && now_ms - since_ms < JOB_HELD_AFTER_MS) {
+		ret->due_ms = since_ms + JOB_HELD_AFTER_MS;
 		return false;
+	}
 	ret->reason = !job->suspend ? "NotRunning" : job->queue_name ? "HeldByKueue" : "Suspended";
 	ret->plain = plain_of(job);
 	/* "Suspended" says no more than the reason. */

@@ -40,7 +40,7 @@ libpartition_a_SOURCES = \
 	src/partition/remote_impl.h \
 	src/partition/remote.c \
 	src/partition/remote_call.c \
-	src/partition/remote_held.c \
+	src/partition/remote_tell.c \
 	src/partition/unowned.c \
 	src/partition/usage.h \
 	src/partition/usage.c \

@@ -710,6 +710,7 @@ int partition_remote_new(struct net *net, struct kube_client *kube,
 	loop_work_init(&r->work, r->loop, run, r);
 	loop_timer_init(&r->timer, r->loop, on_timer, r);
 	loop_timer_init(&r->look_timer, r->loop, on_look_timer, r);
+	remote_tell_init(r);
 	start_tracker(r, kube, config);
 	*ret = r;
 	return 0;
@@ -725,6 +726,7 @@ void partition_remote_free(struct partition_remote *r)
 	loop_work_cancel(&r->work);
 	loop_timer_stop(&r->timer);
 	loop_timer_stop(&r->look_timer);
+	remote_tell_done(r);
 	tracker_free(r->tracker);
 	it = (struct map_iter)MAP_ITER(r->seats);
 	while (map_next(&it))

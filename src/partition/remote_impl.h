@@ -74,11 +74,18 @@ struct partition_remote {
 	struct map *keepers; /* by UID */
 	struct map *keys;    /* of the tracker: whose seat it's about */
 	struct list due, changed;
-	struct { /* remote_held.c: what the proxy was told last */
+	struct { /* remote_tell.c */
+		struct told_paper {
+			char *text; /* owned; NULL: never given */
+			uint8_t digest[32];
+			bool due;
+			int64_t not_before_ms; /* mono */
+		} papers[PARTITION_TOLD];
 		bool busy;
-		uint8_t digest[32];
+		unsigned telling;                /* which of them */
 		int64_t again_ms, not_before_ms; /* mono */
-	} held;
+		struct loop_timer timer;
+	} told;
 	unsigned busy;         /* requests under way */
 	int64_t not_before_ms; /* mono: the proxy didn't answer */
 	struct backoff backoff;
@@ -112,6 +119,11 @@ void seat_changed(struct seat *seat); /* what its owner sees changed */
 /* Takes a status object of the proxy's; ERR_PROTOCOL if it's none. */
 int seat_take_status(struct seat *seat, const struct json *object, struct err *err);
 void seat_forget_status(struct seat *seat);
+
+/* ---- remote_tell.c ---- */
+
+void remote_tell_init(struct partition_remote *r);
+void remote_tell_done(struct partition_remote *r);
 
 /* ---- remote_call.c ---- */
 

@@ -254,6 +254,8 @@ static void on_pod_change(void *arg, struct str key, const void *old, const void
 		need_ctx(c, was->ns, was->name, was->uid);
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a change has an old or a new one */
 	kube_workqueue_add(c->queue, str_of(is ? is->uid : was->uid));
+	if (c->opts.on_change)
+		c->opts.on_change(c->opts.on_change_arg);
 }
 
 static struct str index_pod(const void *item)
@@ -320,6 +322,8 @@ static void start_when_ready(struct pod_controller *c)
 	if (c->started || !pod_controller_ready(c, NULL))
 		return;
 	c->started = true;
+	if (c->opts.on_change)
+		c->opts.on_change(c->opts.on_change_arg);
 	/* Those too that ended while nobody was looking. */
 	c->opts.partitions->ops->each(c->opts.partitions, add_owner, c);
 	kube_workqueue_resume(c->queue);
@@ -353,7 +357,8 @@ static int64_t active_since(const struct pod_controller *c, const struct pod *po
 	return part.state == PARTITION_STATE_ACTIVE ? part.since_ms : 0;
 }
 
-bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg)
+bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, void *arg,
+			      int64_t *due_ms)
 {
 	struct kube_store_iter it = kube_store_iter(c->pods);
 	int64_t now_ms = clock_wall_ms();
@@ -362,8 +367,12 @@ bool pod_controller_each_held(const struct pod_controller *c, pod_held_fn *fn, v
 	while (c->started && kube_store_next(&it)) {
 		const struct pod *pod = it.item;
 
-		if (!pod->started && pod_is_held(pod, active_since(c, pod), now_ms, &held))
+		if (pod->started)
+			continue;
+		if (pod_is_held(pod, active_since(c, pod), now_ms, &held))
 			fn(pod, &held, arg);
+		else if (held.due_ms && (!*due_ms || held.due_ms < *due_ms))
+			*due_ms = held.due_ms;
 	}
 	return c->started;
 }

@@ -40,12 +40,15 @@ bool pod_is_held(const struct pod *pod, int64_t active_ms, int64_t now_ms, struc
 	bool is_new = now_ms - since_ms < JOB_HELD_AFTER_MS;
 	struct job_held out = {.since_ms = since_ms, .ipus = pod->ipus};
 
+	ret->due_ms = 0;
 	if (pod->deleting || pod->started || pod->ended || pod->of_job)
 		return false;
 	out.reason = find_reason(pod, &out);
 	/* With a partition, its gate is just being opened. */
-	if (is_new && (!out.reason || active_ms))
+	if (is_new && (!out.reason || active_ms)) {
+		ret->due_ms = since_ms + JOB_HELD_AFTER_MS;
 		return false;
+	}
 	if (!out.reason) {
 		out.reason = "NotRunning";
 		out.plain = pod->gated ? "it isn't in the queue for IPUs"

@@ -37,6 +37,13 @@ static const struct ask_member owner_members[] = {
 	{NULL, ASK_TEXT, false, 0, 0},
 };
 
+/* The same where nobody need be named. */
+static const struct ask_member unnamed_members[] = {
+	{"kind", ASK_TEXT, true, 1, 63},   {"namespace", ASK_TEXT, true, 1, 63},
+	{"name", ASK_TEXT, false, 1, 253}, {"uid", ASK_TEXT, true, 1, UID_MAX},
+	{NULL, ASK_TEXT, false, 0, 0},
+};
+
 static const struct ask_member option_members[] = {
 	{"gcds", ASK_INTEGER, false, 1, MAX_IPUS},
 	{"replicas", ASK_INTEGER, false, 1, MAX_IPUS},
@@ -139,12 +146,13 @@ bool ask_is_uid(struct str s)
 	return true;
 }
 
-int ask_check_owner(const struct json *owner, struct err *err)
+int ask_check_owner(const struct json *owner, bool named, struct err *err)
 {
 	struct str kind = json_str(json_get(owner, "kind"));
 
-	if (ask_check_members(owner, "owner.", owner_members, err) < 0)
+	if (ask_check_members(owner, "owner.", named ? owner_members : unnamed_members, err) < 0)
 		return -1;
+	named = named || json_get(owner, "name");
 	for (size_t i = 0; i < kind.len; i++) {
 		if (!is_alnum(kind.p[i]) || (i == 0 && kind.p[i] <= '9'))
 			return err_set(err, ERR_INVALID, 0,
@@ -152,7 +160,8 @@ int ask_check_owner(const struct json *owner, struct err *err)
 	}
 	if (kube_check_name("owner.namespace", json_str(json_get(owner, "namespace")), false, err) <
 		    0 ||
-	    kube_check_name("owner.name", json_str(json_get(owner, "name")), true, err) < 0)
+	    (named &&
+	     kube_check_name("owner.name", json_str(json_get(owner, "name")), true, err) < 0))
 		return -1;
 	if (!ask_is_uid(json_str(json_get(owner, "uid"))))
 		return err_set(err, ERR_INVALID, 0,
@@ -169,7 +178,7 @@ static int check_body(const struct json *root, struct err *err)
 		return err_set(err, ERR_INVALID, 0, "the body must be a JSON object, not %s",
 			       json_type_name(json_type(root)));
 	if (ask_check_members(root, "", ask_members, err) < 0 ||
-	    ask_check_owner(json_get(root, "owner"), err) < 0 ||
+	    ask_check_owner(json_get(root, "owner"), true, err) < 0 ||
 	    (options && ask_check_members(options, "options.", option_members, err) < 0))
 		return -1;
 	if (!vipu_is_power_of_two((uint32_t)json_int(json_get(root, "ipus"), 0)))

@@ -10,7 +10,6 @@
 #include "internal.h"
 #include "net/net.h"
 
-#define MARK        "Ipu-Operator-Passed-On"
 #define DEADLINE_MS 20000
 #define CONNECT_MS  2000 /* a leader that died says nothing; the caller asks again */
 #define MAX_BODY    ((uint64_t)8 << 20)
@@ -75,7 +74,7 @@ bool forward(struct request *r)
 	const struct http_headers *h = r->ex->headers;
 	struct http_header fields[] = {
 		{STR("Authorization"), http_headers_get(h, "authorization")},
-		{STR(MARK), STR("1")},
+		{STR(FORWARD_MARK), STR("1")},
 		{STR("Content-Type"), STR("application/json")},
 	};
 	struct http_request request = {
@@ -93,7 +92,7 @@ bool forward(struct request *r)
 
 	if (p->leading)
 		return false;
-	if (http_headers_has(h, MARK) || !p->leader || !p->http || !p->peer_tls ||
+	if (http_headers_has(h, FORWARD_MARK) || !p->leader || !p->http || !p->peer_tls ||
 	    net_split_host_port(p->leader, 0, host, &port, &err) < 0) {
 		request_unavailable(r, 1, "no replica leads at the moment: ask again");
 		return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The newest of what is held, and as JSON for another process. Owns nothing. Uses core.
+ * The newest of what is held, and the Pods of partitions, as JSON for another process. Uses core.
  */
 #include "proxy/held.h"
 
@@ -73,25 +73,27 @@ static void put_words(struct jmut_doc *doc, struct jmut *obj, const char *key, c
 	jmut_set(doc, obj, key, jmut_str(doc, (struct str){text, len}));
 }
 
-static struct jmut *item_of(struct jmut_doc *doc, const struct proxy_held *h)
+static struct jmut *item_of(struct jmut_doc *doc, const struct proxy_held *h, bool names)
 {
 	struct jmut *item = jmut_object(doc), *owner = jmut_need_object(doc, item, "owner");
 	char since[CLOCK_RFC3339_SIZE];
 
 	jmut_set_str(doc, owner, "kind", h->kind);
 	jmut_set_str(doc, owner, "namespace", h->ns);
-	jmut_set_str(doc, owner, "name", h->name);
+	if (names)
+		jmut_set_str(doc, owner, "name", h->name);
 	jmut_set_str(doc, owner, "uid", h->uid);
 	clock_format(h->since_ms, since);
 	jmut_set_int(doc, item, "ipus", h->ipus);
 	jmut_set_str(doc, item, "since", since);
 	jmut_set_str(doc, item, "reason", h->reason);
-	put_words(doc, item, "message", h->message);
+	if (names)
+		put_words(doc, item, "message", h->message);
 	put_words(doc, item, "plain", h->plain);
 	return item;
 }
 
-static bool write_some(const struct proxy_newest *newest, size_t n, size_t max_bytes,
+static bool write_some(const struct proxy_newest *newest, size_t n, bool names, size_t max_bytes,
 		       struct buf *out)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
@@ -99,16 +101,77 @@ static bool write_some(const struct proxy_newest *newest, size_t n, size_t max_b
 
 	jmut_set_int(doc, root, "held", (int64_t)newest->n);
 	for (size_t i = 0; i < n; i++)
-		jmut_push(doc, items, item_of(doc, &newest->items[i]));
+		jmut_push(doc, items, item_of(doc, &newest->items[i], names));
 	buf_clear(out);
 	return jmut_write(root, JSON_COMPACT, out, NULL) == 0 && out->len <= max_bytes;
 }
 
-void proxy_newest_write(struct proxy_newest *newest, size_t max_bytes, struct buf *out)
+void proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
+			struct buf *out)
 {
 	size_t n = proxy_newest_len(newest);
 
+	newest->n += more;
 	qsort(newest->items, n, sizeof(newest->items[0]), compare);
-	while (!write_some(newest, n, max_bytes, out) && n > 0)
+	while (!write_some(newest, n, names, max_bytes, out) && n > 0)
 		n -= n / 4 + 1;
+}
+
+/* ---- Pods ---- */
+
+#define ITEM_BYTES 96 /* of a partition, and of a Pod: what isn't a name */
+#define POD_BYTES  40
+
+void proxy_pods_begin(struct proxy_pods *to, size_t max_bytes)
+{
+	*to = (struct proxy_pods){
+		.doc = jmut_doc_new(), .bytes = ITEM_BYTES, .max_bytes = max_bytes};
+	to->root = jmut_object(to->doc);
+	to->items = jmut_need_array(to->doc, to->root, "items");
+}
+
+void proxy_pods_of(struct proxy_pods *to, const char *uid, uint32_t instance)
+{
+	to->pods = NULL;
+	to->uid = uid;
+	to->instance = instance;
+}
+
+/* Names of Kubernetes' have nothing in them that JSON would write otherwise. */
+void proxy_pods_take(void *arg, const struct proxy_pod *pod)
+{
+	struct proxy_pods *to = arg;
+	size_t bytes = strlen(pod->name) + strlen(pod->phase) + strlen(pod->node) + POD_BYTES +
+		       (to->pods ? 0 : ITEM_BYTES + strlen(to->uid));
+	struct jmut *item;
+
+	if (to->bytes + bytes > to->max_bytes)
+		return;
+	to->bytes += bytes;
+	if (!to->pods) {
+		item = jmut_object(to->doc);
+		jmut_push(to->doc, to->items, item);
+		jmut_set_str(to->doc, item, "owner", to->uid);
+		jmut_set_int(to->doc, item, "instance", to->instance);
+		to->pods = jmut_need_array(to->doc, item, "pods");
+	}
+	item = jmut_object(to->doc);
+	jmut_push(to->doc, to->pods, item);
+	jmut_set_str(to->doc, item, "name", pod->name);
+	jmut_set_str(to->doc, item, "phase", pod->phase);
+	jmut_set_str(to->doc, item, "node", pod->node);
+}
+
+bool proxy_pods_write(struct proxy_pods *to, struct buf *out)
+{
+	bool any = jmut_len(to->items) > 0;
+
+	buf_clear(out);
+	if (jmut_write(to->root, JSON_COMPACT, out, NULL) < 0 || out->len > to->max_bytes) {
+		buf_clear(out);
+		(void)buf_append_str(out, STR("{\"items\":[]}"), NULL);
+	}
+	jmut_doc_free(to->doc);
+	*to = (struct proxy_pods){0};
+	return any;
 }

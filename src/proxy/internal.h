@@ -9,11 +9,14 @@
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/list.h"
+#include "core/map.h"
 #include "core/str.h"
+#include "partition/remote.h"
 #include "proxy/auth.h"
 #include "proxy/proxy.h"
 
 #define REPLY_LIMIT ((size_t)64 << 20)
+#define ETAG_SIZE   19 /* 16 hex digits in quotes */
 #define UID_MAX     128
 
 /* Of an exchange, in its `user`: for statistics and logs. */
@@ -50,10 +53,26 @@ struct proxy {
 	bool details;
 	struct live *live;     /* NULL: the live page is off */
 	struct stream *stream; /* and so is this */
-	bool shows_pods;       /* the live page does */
-	bool takes_told;       /* what is held is told by another process (told.c) */
-	struct json_doc *told; /* by its last word; NULL: it isn't known */
-	struct loop_timer told_timer;
+	bool full;             /* the live page names jobs and Pods */
+	proxy_pods_fn *pods;   /* of this process; NULL: they are another's */
+	proxy_helds_fn *helds; /* likewise */
+	void *pods_arg;
+	struct told { /* told.c: what isn't this process's to know */
+		struct told_paper {
+			struct json_doc *doc; /* NULL: it isn't known */
+			struct map *items;    /* Pods: by "instance/UID" */
+			uint8_t digest[32];   /* of what was told; 0: nothing was */
+		} papers[PARTITION_TOLD];
+		struct loop_timer timer;
+	} told;
+	struct follow { /* follow.c: asks who leads for it */
+		bool busy;
+		unsigned asking;       /* 0: what is held, 1: Pods */
+		int64_t not_before_ms; /* mono */
+		char etags[2][ETAG_SIZE];
+		struct scope calls;
+	} follow;
+	char *token_file;
 	unsigned wait_ms, call_ms;
 	struct view views[N_VIEWS];
 	struct view sizes[N_SIZES];
@@ -88,8 +107,6 @@ int view_get_query(struct proxy *p, int64_t size, struct str *ret, struct err *e
 bool guard_lets_in(struct http_exchange *ex, bool linked);
 
 /* ---- etag.c ---- */
-
-#define ETAG_SIZE 19 /* 16 hex digits in quotes */
 
 /* Of what is in it. */
 void etag_of(struct str text, char ret_etag[ETAG_SIZE]);
@@ -126,7 +143,8 @@ struct ask_member { /* of an object in a body; in tables that end with a name of
  * stands in front of its name in words. */
 int ask_check_members(const struct json *obj, const char *path, const struct ask_member *members,
 		      struct err *err);
-int ask_check_owner(const struct json *owner, struct err *err);
+/* named: it must have a name. */
+int ask_check_owner(const struct json *owner, bool named, struct err *err);
 #define INSTANCE_MAX 9999
 
 /* ---- request.c ---- */
@@ -174,19 +192,40 @@ bool request_flag(struct request *r, const char *name, bool *ret);
 /* ---- rest.c ---- */
 
 extern const struct endpoint endpoint_ask, endpoint_list, endpoint_get, endpoint_release,
-	endpoint_release_all, endpoint_reset, endpoint_ipuof, endpoint_held;
+	endpoint_release_all, endpoint_reset, endpoint_ipuof, endpoint_held, endpoint_pods,
+	endpoint_get_held, endpoint_get_pods;
 void rest_look(struct request *r); /* one that waits: something may have changed */
 
 /* ---- told.c ---- */
 
-/* The body of PUT /v1/held: ERR_INVALID says where and what would be right. */
-int told_parse(struct str body, struct json_doc **ret, struct err *err);
-/* A proxy_helds_fn; arg: the proxy. */
-bool told_each(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
+/* The body of PUT /v1/held (which 0) and of PUT /v1/pods/{which - 1}: ERR_INVALID says where and
+ * what would be right. */
+int told_take(struct told *t, unsigned which, struct str body, struct err *err);
+/* What is known of others is known a while longer. */
+void told_keep(struct proxy *p);
 void told_init(struct proxy *p);
 void told_forget(struct proxy *p);
+/* A proxy_helds_fn and a proxy_pods_fn, of what this process knows itself or has been told; arg:
+ * the proxy. */
+bool told_each(void *arg, proxy_held_fn *fn, void *fn_arg, size_t *ret_more);
+void told_pods(void *arg, const struct partition_owner *owner, uint32_t instance, proxy_pod_fn *fn,
+	       void *fn_arg);
+
+/* ---- follow.c ---- */
+
+#define FOLLOW_BYTES ((size_t)4 << 20) /* of one answer */
+
+/* Somebody looks: who follows asks who leads for what it can't know. */
+void follow_want(struct proxy *p);
+/* This process's own token; the caller's, to be dropped. NULL: it has none. */
+char *follow_read_token(const struct proxy *p);
+void follow_drop_token(char *token); /* wiped */
+void follow_init(struct proxy *p);
+void follow_stop(struct proxy *p);
 
 /* ---- forward.c ---- */
+
+#define FORWARD_MARK "Ipu-Operator-Passed-On" /* such a request goes no further */
 
 /* True: this process doesn't lead, and the request has been seen to. */
 bool forward(struct request *r);

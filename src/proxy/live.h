@@ -52,6 +52,9 @@ void live_set_partitions(struct live *l, struct partitions *partitions);
  * it hears of itself. */
 void live_changed(struct live *l);
 
+/* Whether an owner waits for IPUs, or for what is done with them: then it isn't held. */
+bool live_asks(struct partitions *partitions, const char *uid);
+
 /* All of it as JSON, as of now (or of less than LIVE_FRAME_MS ago), and the id of the frame that it
  * includes. Borrowed until control returns to the loop. ERR_UNAVAILABLE: the tracker hasn't been
  * read yet; ERR_LIMIT: it's larger than 64 MiB. */

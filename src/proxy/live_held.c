@@ -6,7 +6,6 @@
  */
 #include "live_impl.h"
 
-/* It waits for IPUs, or for what is done with them: that is shown already. */
 static void note_asking(const struct partition_ask *ask, const struct partition_status *status,
 			void *arg)
 {
@@ -16,13 +15,19 @@ static void note_asking(const struct partition_ask *ask, const struct partition_
 	*asks |= partition_state_asks(status->state);
 }
 
+bool live_asks(struct partitions *partitions, const char *uid)
+{
+	bool asks = false;
+
+	partitions_each_of(partitions, uid, note_asking, &asks);
+	return asks;
+}
+
 static void see(void *arg, const struct proxy_held *held)
 {
 	struct live *l = arg;
-	bool asks = false;
 
-	partitions_each_of(l->partitions, held->uid, note_asking, &asks);
-	if (!asks)
+	if (!live_asks(l->partitions, held->uid))
 		proxy_newest_take(&l->view.held, held);
 }
 

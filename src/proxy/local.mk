@@ -16,6 +16,7 @@ libproxy_a_SOURCES = \
 	src/proxy/ask.c \
 	src/proxy/auth.c \
 	src/proxy/etag.c \
+	src/proxy/follow.c \
 	src/proxy/forward.c \
 	src/proxy/guard.c \
 	src/proxy/held.c \

@@ -308,14 +308,13 @@ static void start_page(struct proxy *p, const struct proxy_config *config)
 		.partitions = p->partitions,
 		.fleet = p->fleet,
 		.full = config->page == PROXY_PAGE_FULL,
-		.pods = config->pods,
-		.pods_arg = config->pods_arg,
-		.helds = config->helds ? config->helds : told_each,
-		.helds_arg = config->helds ? config->pods_arg : p,
+		.pods = told_pods,
+		.pods_arg = p,
+		.helds = told_each,
+		.helds_arg = p,
 	};
 
-	p->shows_pods = lc.full && lc.pods;
-	p->takes_told = !config->helds;
+	p->full = lc.full;
 	p->live = live_new(&lc);
 	p->stream = stream_new(p->loop, p->live, config->viewers ? config->viewers : VIEWERS);
 }
@@ -340,7 +339,12 @@ struct proxy *proxy_new(const struct proxy_config *config)
 	p->reviewer = kube_reviewer_new(config->kube, &review);
 	vipu_fleet_watch_start(p->fleet, &p->fleet_watch, on_fleet_change, p);
 	register_metrics();
+	p->pods = config->pods;
+	p->helds = config->helds;
+	p->pods_arg = config->pods_arg;
+	p->token_file = xstrdup(config->token_file ? config->token_file : "");
 	told_init(p);
+	follow_init(p);
 	if (config->page != PROXY_PAGE_OFF)
 		start_page(p, config);
 	return p;
@@ -350,12 +354,14 @@ void proxy_free(struct proxy *p)
 {
 	if (!p)
 		return;
+	follow_stop(p);
 	told_forget(p);
 	stream_free(p->stream);
 	live_free(p->live);
 	vipu_fleet_watch_stop(&p->fleet_watch);
 	kube_reviewer_free(p->reviewer);
 	free(p->accounts);
+	free(p->token_file);
 	view_forget_all(p);
 	tls_config_unref(p->peer_tls);
 	free(p->peer_name);
@@ -386,7 +392,7 @@ void proxy_partition_changed(struct proxy *p, const struct partition_owner *owne
 
 void proxy_pods_changed(struct proxy *p)
 {
-	if (p->shows_pods)
+	if (p->full)
 		live_changed(p->live);
 }
 
@@ -406,6 +412,12 @@ void proxy_set_leader(struct proxy *p, bool leading, const char *address)
 {
 	char *copy = xstrdup(address);
 
+	/* Who begins to follow has been told nothing that still counts. */
+	if (leading != p->leading) {
+		follow_stop(p);
+		if (!leading)
+			told_forget(p);
+	}
 	free(p->leader);
 	p->leader = copy;
 	p->leading = leading;

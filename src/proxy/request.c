@@ -232,6 +232,21 @@ static void handle_held(struct http_exchange *ex, void *arg)
 	take(ex, arg, &endpoint_held);
 }
 
+static void handle_get_held(struct http_exchange *ex, void *arg)
+{
+	take(ex, arg, &endpoint_get_held);
+}
+
+static void handle_pods(struct http_exchange *ex, void *arg)
+{
+	take(ex, arg, &endpoint_pods);
+}
+
+static void handle_get_pods(struct http_exchange *ex, void *arg)
+{
+	take(ex, arg, &endpoint_get_pods);
+}
+
 static void handle_ipuof(struct http_exchange *ex, void *arg)
 {
 	take(ex, arg, &endpoint_ipuof);
@@ -248,6 +263,9 @@ void proxy_handle_partitions(struct http_exchange *ex, void *arg)
 		{HTTP_METHOD_POST, "/v1/partitions/{uid}/{instance}/reset", handle_reset},
 		{HTTP_METHOD_GET, "/v1/partitions/{uid}/{instance}/ipuof", handle_ipuof},
 		{HTTP_METHOD_PUT, "/v1/held", handle_held},
+		{HTTP_METHOD_GET, "/v1/held", handle_get_held},
+		{HTTP_METHOD_PUT, "/v1/pods/{part}", handle_pods},
+		{HTTP_METHOD_GET, "/v1/pods", handle_get_pods},
 		{0, NULL, NULL},
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is held, on its way from the process that runs the jobs to the one that shows the page: the
- * newest of it as JSON, what is taken of that, and what isn't.
+ * newest of it as JSON, what is taken of that, and what isn't; and Pods, likewise.
  */
 #include "tap.h"
 
@@ -47,6 +47,8 @@ static void see(void *arg, const struct proxy_held *held)
 
 /* What is told of so many, and what the other process makes of it. Returns how many bytes it was.
  */
+static bool names = true;
+
 static size_t tell(struct proxy *p, size_t n, const char *message, size_t max_bytes,
 		   size_t *ret_more)
 {
@@ -61,11 +63,9 @@ static size_t tell(struct proxy *p, size_t n, const char *message, size_t max_by
 
 		proxy_newest_take(&newest, &held);
 	}
-	proxy_newest_write(&newest, max_bytes, &json);
+	proxy_newest_write(&newest, names, 0, max_bytes, &json);
 	len = json.len;
-	json_doc_free(p->told);
-	p->told = NULL;
-	ok(told_parse(buf_str(&json), &p->told, &err) == 0, "it's taken: %s", err.msg);
+	ok(told_take(&p->told, 0, buf_str(&json), &err) == 0, "it's taken: %s", err.msg);
 	n_seen = 0;
 	*ret_more = 0;
 	ok(told_each(p, see, NULL, ret_more), "it's known");
@@ -110,7 +110,83 @@ static void test_there_and_back(void)
 	is_uint(n_seen, PROXY_HELD_NEWEST, "no more than are shown");
 	tell(&p, MANY, "short", 40, &more);
 	is_uint(more, MANY, "without room the number alone");
-	json_doc_free(p.told);
+	row_end();
+
+	row_begin("without names");
+	names = false;
+	tell(&p, 1, "the Pod secret-name", 60000, &more);
+	is_uint(n_seen, 1, "it's told");
+	ok(!first.name[0] && !first.message[0] && strcmp(first.plain, "it asks for no IPUs") == 0,
+	   "and nobody is named");
+	names = true;
+	told_forget(&p);
+	ok(!told_each(&p, see, NULL, &more), "what is forgotten isn't known");
+	row_end();
+}
+
+/* ---- Pods ---- */
+
+static char pods_said[400];
+
+static void say_pod(void *arg, const struct proxy_pod *pod)
+{
+	size_t len = strlen(pods_said);
+
+	(void)arg;
+	snprintf(pods_said + len, sizeof(pods_said) - len, "%s %s %s;", pod->name, pod->phase,
+		 pod->node);
+}
+
+static const char *pods_of(struct proxy *p, const char *uid, uint32_t instance)
+{
+	const struct partition_owner owner = {.uid = (char *)(uintptr_t)uid};
+
+	pods_said[0] = '\0';
+	told_pods(p, &owner, instance, say_pod, NULL);
+	return pods_said;
+}
+
+static void take_pods(struct proxy_pods *to, const char *uid, uint32_t instance, size_t n)
+{
+	char name[32];
+
+	proxy_pods_of(to, uid, instance);
+	for (size_t i = 0; i < n; i++) {
+		const struct proxy_pod pod = {name, "Running", i % 2 ? "" : "node-1"};
+
+		snprintf(name, sizeof(name), "%s-%zu", uid, i);
+		proxy_pods_take(to, &pod);
+	}
+}
+
+static void test_pods(void)
+{
+	struct proxy p = {0};
+	struct proxy_pods to;
+	struct buf json = BUF_INIT(1 << 20);
+	struct err err = ERR_INIT;
+
+	row_begin("Pods");
+	is_str(pods_of(&p, "a", 0), "", "none is known before");
+	proxy_pods_begin(&to, 60000);
+	take_pods(&to, "a", 0, 2);
+	take_pods(&to, "none", 0, 0);
+	take_pods(&to, "a", 1, 1);
+	ok(proxy_pods_write(&to, &json), "there are some");
+	ok(told_take(&p.told, 3, buf_str(&json), &err) == 0, "they are taken: %s", err.msg);
+	is_str(pods_of(&p, "a", 0), "a-0 Running node-1;a-1 Running ;", "of one instance");
+	is_str(pods_of(&p, "a", 1), "a-0 Running node-1;", "of another one");
+	is_str(pods_of(&p, "none", 0), "", "of none");
+	proxy_pods_begin(&to, 1000);
+	take_pods(&to, "b", 0, 1000);
+	ok(proxy_pods_write(&to, &json) && json.len <= 1000 && json.len > 500, "%zu bytes",
+	   json.len);
+	proxy_pods_begin(&to, 1000);
+	ok(!proxy_pods_write(&to, &json), "there are none");
+	ok(told_take(&p.told, 3, buf_str(&json), &err) == 0, "that is taken: %s", err.msg);
+	is_str(pods_of(&p, "a", 0), "", "and they are gone");
+	told_forget(&p);
+	buf_done(&json);
 	row_end();
 }
 
@@ -128,7 +204,7 @@ static const struct {
 	{"{\"held\":7,\"items\":[{" OWNER "," REST "}]}", NULL},
 	{"{\"held\":0,\"items\":[{" OWNER "," REST "}]}", "held counts all"},
 	{"", "must be a JSON object"},
-	{"[]", "must be a JSON object, not"},
+	{"[]", "must be an object, not"},
 	{"{\"items\":[]}", "held is missing"},
 	{"{\"held\":0}", "items is missing"},
 	{"{\"held\":-1,\"items\":[]}", "held must be from 0"},
@@ -149,24 +225,48 @@ static const struct {
 	 "control character"},
 };
 
+#define PODS(pods) "{\"items\":[{\"owner\":\"u\",\"instance\":0,\"pods\":" pods "}]}"
+
+static const struct {
+	const char *body, *says;
+} pods_bodies[] = {
+	{"{\"items\":[]}", NULL},
+	{PODS("[]"), NULL},
+	{PODS("[{\"name\":\"p\",\"phase\":\"Running\",\"node\":\"\"}]"), NULL},
+	{"{\"held\":0,\"items\":[]}", "held isn't a member"},
+	{"{\"items\":[7]}", "each of items must be an object"},
+	{"{\"items\":[{\"owner\":\"u\",\"pods\":[]}]}", "items.instance is missing"},
+	{"{\"items\":[{\"owner\":\"a/b\",\"instance\":0,\"pods\":[]}]}", "items.owner"},
+	{PODS("{}"), "items.pods must be a list"},
+	{PODS("[7]"), "each of pods must be an object"},
+	{PODS("[{\"name\":\"p\"}]"), "pods.phase is missing"},
+	{PODS("[{\"name\":\"A b\",\"phase\":\"R\",\"node\":\"\"}]"), "pods.name"},
+};
+
+static void test_body(unsigned which, const char *body, const char *says)
+{
+	struct proxy p = {0};
+	struct err err = ERR_INIT;
+
+	row_begin("%s", body);
+	is_int(told_take(&p.told, which, str_of(body), &err), says ? -1 : 0, "taken or not");
+	ok(!says || strstr(err.msg, says), "%s", err.msg);
+	told_forget(&p);
+	row_end();
+}
+
 static void test_bodies(void)
 {
-	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
-		struct json_doc *doc = NULL;
-		struct err err = ERR_INIT;
-		int got = told_parse(str_of(bodies[i].body), &doc, &err);
-
-		row_begin("%s", bodies[i].body);
-		is_int(got, bodies[i].says ? -1 : 0, "taken or not");
-		ok(!bodies[i].says || strstr(err.msg, bodies[i].says), "%s", err.msg);
-		json_doc_free(doc);
-		row_end();
-	}
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+		test_body(0, bodies[i].body, bodies[i].says);
+	for (size_t i = 0; i < sizeof(pods_bodies) / sizeof(pods_bodies[0]); i++)
+		test_body(1, pods_bodies[i].body, pods_bodies[i].says);
 }
 
 int main(void)
 {
 	test_there_and_back();
+	test_pods();
 	test_bodies();
 	return done_testing();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Partitions through another process: numbers that nobody can mean, thousands of owners, and what
- * is held, which the keeper tells for the page.
+ * the keeper tells for the page.
  */
 #include "proxy_remote_rig.h"
 
@@ -93,50 +93,84 @@ static int64_t known(void)
 	return told_each(proxy, NULL, NULL, &more) ? (int64_t)more : -1;
 }
 
-/* Tells it all the time, as the daemon does. Returns how many requests that were. */
-static unsigned long tell_for(unsigned ms, const char *json)
+/* Returns how many requests there were in that time. */
+static unsigned long let_pass(unsigned ms)
 {
 	unsigned long before = n_requests;
 
-	for (unsigned i = 0; i < ms / 100; i++) {
-		partition_remote_tell_held(remote, str_of(json));
-		turns(10, 10);
-	}
+	turns(ms / 10, 10);
 	return n_requests - before;
 }
 
-static void test_held(void)
+static unsigned long tell_for(unsigned ms, unsigned which, const char *json)
 {
-	page = PROXY_PAGE_USAGE;
-	both_begin("what is held");
+	unsigned long before = n_requests;
+
+	partition_remote_tell(remote, which, str_of(json));
+	let_pass(ms);
+	return n_requests - before;
+}
+
+static unsigned n_pods;
+
+static void count_pod(void *arg, const struct proxy_pod *pod)
+{
+	(void)arg;
+	n_pods += strcmp(pod->name, "train-0") == 0 && strcmp(pod->phase, "Running") == 0;
+}
+
+static unsigned known_pods(void)
+{
+	const struct partition_owner owner = {.uid = (char[]){"u"}};
+
+	n_pods = 0;
+	told_pods(proxy, &owner, 0, count_pod, NULL);
+	return n_pods;
+}
+
+#define PODS                                                                                       \
+	"{\"items\":[{\"owner\":\"u\",\"instance\":0,\"pods\":[{\"name\":\"train-0\","             \
+	"\"phase\":\"Running\",\"node\":\"n\"}]}]}"
+
+static void test_told(void)
+{
+	page = PROXY_PAGE_FULL;
+	both_begin("what is told");
 	is_int(known(), -1, "nobody has told");
-	is_uint(tell_for(1000, HELD("3", "")), 1, "it's told once");
+	is_uint(let_pass(60000), 0, "and nothing is asked");
+	is_uint(tell_for(1000, 0, HELD("3", "")), 1, "it's told once");
 	is_int(known(), 3, "and known");
-	is_uint(tell_for(1000, HELD("4", "")), 1, "something else is told");
+	is_uint(tell_for(1000, 0, HELD("4", "")), 1, "something else is told");
 	is_int(known(), 4, "and known");
-	tell_for(60000, HELD("4", ""));
-	is_int(known(), 4, "what stays so is told again, and is known");
+	is_uint(tell_for(1000, 0, HELD("4", "")), 0, "the same isn't");
+	is_uint(tell_for(1000, 5, PODS), 1, "Pods, too");
+	is_uint(known_pods(), 1, "and known");
+	is_uint(let_pass(150000), 10, "that it's the same is said each 15 s");
+	is_int(known(), 4, "and it's known");
+	is_uint(known_pods(), 1, "all of it");
 	leads = false;
-	is_uint(tell_for(30000, HELD("5", "")), 0, "who doesn't lead tells nothing");
+	is_uint(tell_for(40000, 0, HELD("5", "")), 0, "who doesn't lead tells nothing");
 	is_int(known(), 4, "it's known a while longer");
-	turns(2000, 10);
-	is_int(known(), -1, "and then not any more");
+	let_pass(10000);
+	ok(known() == -1 && known_pods() == 0, "and then not any more");
 	leads = true;
-	tell_for(1000, HELD("0", ""));
-	is_int(known(), 0, "that there is none is known, too");
+	ok(WITHIN(6000, known() == 5), "until it leads again");
+	ok(WITHIN(20000, known_pods() == 1), "and what hasn't changed is told again");
+	told_forget(proxy);
+	ok(WITHIN(20000, known() == 5 && known_pods() == 1), "to another process, too");
 	write_token("nobody's");
-	turns(7000, 10);
+	let_pass(120000);
 	is_int(known(), -1, "nor for ever");
-	unsigned long n = tell_for(60000, HELD("1", ""));
+	unsigned long n = tell_for(60000, 0, HELD("1", ""));
 	ok(n > 1 && n <= 13, "where it's refused it's tried now and then: %lu", n);
 	is_int(known(), -1, "and not known");
 	write_token(token);
-	ok(WITHIN(120000, (tell_for(100, HELD("1", "")), known() == 1)), "until the token is good");
+	ok(WITHIN(120000, known() == 1), "until the token is good");
 	both_end();
 
 	page = PROXY_PAGE_OFF;
-	both_begin("what is held, without a page");
-	is_uint(tell_for(50000, HELD("3", "")), 1, "is told once a minute");
+	both_begin("what is told, without a page");
+	is_uint(tell_for(50000, 0, HELD("3", "")), 1, "is told once a minute");
 	is_int(known(), -1, "and not kept");
 	both_end();
 }
@@ -146,7 +180,7 @@ int main(void)
 	token_file_make();
 	test_large_numbers();
 	test_many();
-	test_held();
+	test_told();
 	token_file_done();
 	return done_testing();
 }

@@ -14,7 +14,9 @@ A Deployment: (dict "root" . "component" NAME "of" .Values.controller or .Values
 {{- $hooks := $root.Values.admissionWebhooks -}}
 {{- $hostNetwork := $of.hostNetwork | default false -}}
 {{- $isScaled := and $root.Values.autoscaling.enabled (eq .component "vipu-proxy") -}}
-{{- $isAskingProxy := and (has "controller" .roles) (not $isProxy) -}}
+{{- $config := include "ipu-operator.config" $root | fromYaml -}}
+{{- /* A controller asks the proxy, a proxy that follows the one that leads for what the live page shows. */ -}}
+{{- $isAskingProxy := or (and (has "controller" .roles) (not $isProxy)) (and $isProxy (ne (dig "proxy" "page" "off" $config | toString) "off")) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
