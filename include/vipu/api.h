@@ -132,9 +132,7 @@ struct vipu_get_ipuof_config {
 
 struct vipu_partition {
 	char *id;
-	char *cluster_id;
-	char *allocation_id;
-	char *ipuof_server_version;
+	const char *cluster_id, *allocation_id, *ipuof_server_version; /* interned */
 	struct vipu_ipu *ipus;
 	size_t n_ipus; /* the partition's size */
 	enum vipu_ready ready;

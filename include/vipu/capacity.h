@@ -44,14 +44,14 @@ struct vipu_layout {
 	size_t n_places;
 	bool by_position; /* as in vipu_capacity */
 };
-void vipu_layout_make(const struct vipu_agents *agents, const struct vipu_partitions *parts,
-		      struct vipu_layout *ret);
+/* n_ipus: how many the controller lists. */
+void vipu_layout_make(size_t n_ipus, const struct vipu_partitions *parts, struct vipu_layout *ret);
 void vipu_layout_done(struct vipu_layout *layout);
 
 /* The same, where the layout is there already. */
-void vipu_capacity_of_layout(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+void vipu_capacity_of_layout(size_t n_ipus, const struct vipu_partitions *parts,
 			     const struct vipu_layout *layout, struct vipu_capacity *ret);
-void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+void vipu_capacity_compute(size_t n_ipus, const struct vipu_partitions *parts,
 			   struct vipu_capacity *ret);
 
 /* How many partitions of size (a power of two; 0 for others) could be made now, one after the

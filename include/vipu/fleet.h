@@ -20,6 +20,7 @@
 #include "vipu/api.h"
 #include "vipu/capacity.h"
 #include "vipu/client.h"
+#include "vipu/machines.h"
 
 struct vipu_fleet;
 struct net;
@@ -53,7 +54,7 @@ struct vipu_controller {
 	uint64_t generation;      /* grows with every change of what stands below */
 
 	char *version; /* of the controller's software; "" until known */
-	struct vipu_agents agents;
+	struct vipu_machines machines;
 	struct vipu_partitions partitions;
 	struct vipu_layout layout;
 	struct vipu_capacity capacity;

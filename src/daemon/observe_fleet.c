@@ -4,6 +4,7 @@
  * IPU-Machines that are gone go with them: each scrape says anew what there is. Only idle time is
  * kept, by controller, and counted at each change of the fleet.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@
 #include "core/str.h"
 #include "daemon/internal.h"
 
-#define PHASES     5
-#define MAX_AGENTS 1000 /* IPU-Machines that have series of their own */
+#define PHASES       5
+#define MAX_MACHINES 1000 /* IPU-Machines that have series of their own */
 
 static struct {
 	struct metric *up, *no_node, *capacity, *ipus, *partitions, *ages, *waiting, *oldest,
@@ -91,59 +92,16 @@ static void on_fleet_change(void *arg, const char *name)
 
 /* ---- what the controllers say of their IPUs ---- */
 
-static const char *attribute(const struct vipu_ipu_attributes *ipu, const char *key)
+static void collect_machine(const char *controller, const struct vipu_machine *machine)
 {
-	for (size_t i = 0; i < ipu->n_pairs; i++) {
-		if (ipu->pairs[i].key && strcmp(ipu->pairs[i].key, key) == 0)
-			return ipu->pairs[i].value ? ipu->pairs[i].value : "";
-	}
-	return NULL;
-}
+	const char *values[] = {controller, machine->name};
 
-/* "39.2 C"; "N/A" where there is no sensor. */
-static bool read_celsius(const char *z, double *ret)
-{
-	char *end;
-	double v = z ? strtod(z, &end) : 0;
-
-	if (!z || end == z || (strcmp(end, " C") != 0 && *end))
-		return false;
-	*ret = v;
-	return true;
-}
-
-static void raise_to(double *most, bool *known, const char *text)
-{
-	double v;
-
-	if (!read_celsius(text, &v))
-		return;
-	*most = *known && *most > v ? *most : v;
-	*known = true;
-}
-
-/* The keys are those of Graphcore's gc-info and gcipuinfo (Device attributes). */
-static void collect_agent(const char *controller, const struct vipu_agent *agent)
-{
-	const char *values[] = {controller, agent->name};
-	double die = 0, board = 0;
-	bool has_die = false, has_board = false, has_state = false;
-	unsigned faulty = 0;
-
-	for (size_t i = 0; i < agent->n_ipus; i++) {
-		const char *state = attribute(&agent->ipus[i], "ipu error state");
-
-		raise_to(&die, &has_die, attribute(&agent->ipus[i], "average die temp"));
-		raise_to(&board, &has_board, attribute(&agent->ipus[i], "average board temp"));
-		has_state = has_state || state;
-		faulty += state && strcmp(state, "no errors") != 0;
-	}
-	if (has_die)
-		metric_set(m.die, values, die);
-	if (has_board)
-		metric_set(m.board, values, board);
-	if (has_state)
-		metric_set(m.faulty, values, faulty);
+	if (!isnan(machine->die_celsius))
+		metric_set(m.die, values, machine->die_celsius);
+	if (!isnan(machine->board_celsius))
+		metric_set(m.board, values, machine->board_celsius);
+	if (machine->has_state)
+		metric_set(m.faulty, values, machine->faulty);
 }
 
 /* ---- controllers, partitions ---- */
@@ -190,14 +148,14 @@ static void collect_controller(struct daemon *d, const struct vipu_controller *c
 	set_ipus(c->name, "external", partitions_external(d->partitions, c));
 	set_ipus(c->name, "free", (int64_t)c->capacity.free_ipus - reserved);
 	set_ipus(c->name, "reserved", reserved);
-	for (size_t i = 0; i < c->agents.n && *room > 0; i++, (*room)--)
-		collect_agent(c->name, &c->agents.items[i]);
+	for (size_t i = 0; i < c->machines.n && *room > 0; i++, (*room)--)
+		collect_machine(c->name, &c->machines.items[i]);
 }
 
 static void collect_controllers(struct daemon *d)
 {
 	struct sums s = {.partitions = d->partitions, .used = map_new()};
-	size_t n = vipu_fleet_len(d->fleet), room = MAX_AGENTS;
+	size_t n = vipu_fleet_len(d->fleet), room = MAX_MACHINES;
 	CLEANUP_FREE int64_t *used = xcalloc(n + 1, sizeof(*used));
 	struct metric *const anew[] = {m.up,  m.no_node, m.capacity, m.ipus,
 				       m.die, m.board,   m.faulty};

@@ -171,12 +171,12 @@ static void set_controller(struct jmut_doc *doc, struct jmut *obj, const struct 
 static struct jmut *domains(struct jmut_doc *doc, const struct vipu_controller *c)
 {
 	struct jmut *list = jmut_array(doc);
-	size_t total = c->agents.n_ipus;
+	size_t total = c->machines.n_ipus;
 	struct vipu_layout layout;
 
 	if (c->reach != VIPU_REACH_YES)
 		return list;
-	vipu_layout_make(&c->agents, &c->partitions, &layout);
+	vipu_layout_make(total, &c->partitions, &layout);
 	for (size_t i = 0; layout.by_position && i < layout.n_domains; i++) {
 		size_t left = total - i * VIPU_DOMAIN_IPUS;
 		struct jmut *obj = jmut_object(doc);

@@ -34,9 +34,9 @@ static void fill_partition(const struct model *m, const struct model_partition *
 {
 	*to = (struct vipu_partition){
 		.id = xstrdup(from->id),
-		.cluster_id = xstrdup(m->cluster),
-		.allocation_id = xstrdup(from->allocation),
-		.ipuof_server_version = xstrdup(IPUOF_VERSION),
+		.cluster_id = intern_z(m->cluster),
+		.allocation_id = intern_z(from->allocation),
+		.ipuof_server_version = intern_z(IPUOF_VERSION),
 		.ipus = xcalloc(from->size, sizeof(*to->ipus)),
 		.n_ipus = from->size,
 		.ready = from->ready,

@@ -178,9 +178,9 @@ void vipu_partitions_done(struct vipu_partitions *p)
 	for (size_t i = 0; i < p->n; i++) {
 		struct vipu_partition *part = &p->items[i];
 		free(part->id);
-		free(part->cluster_id);
-		free(part->allocation_id);
-		free(part->ipuof_server_version);
+		intern_drop(part->cluster_id);
+		intern_drop(part->allocation_id);
+		intern_drop(part->ipuof_server_version);
 		free(part->ipus);
 	}
 	free(p->items);

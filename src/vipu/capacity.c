@@ -20,11 +20,11 @@ static bool holds_ipus(const struct vipu_partition *p)
 	return p->ready != VIPU_PS_REMOVED;
 }
 
-static unsigned count_total(const struct vipu_agents *agents)
+static unsigned count_total(size_t n_ipus)
 {
 	const size_t most = (size_t)VIPU_MAX_DOMAINS * VIPU_DOMAIN_IPUS;
 
-	return (unsigned)(agents->n_ipus < most ? agents->n_ipus : most);
+	return (unsigned)(n_ipus < most ? n_ipus : most);
 }
 
 /* IPUs beyond the last domain's end count as taken. */
@@ -120,10 +120,9 @@ static void fill_by_size(struct vipu_layout *l, const struct vipu_partitions *pa
 	}
 }
 
-void vipu_layout_make(const struct vipu_agents *agents, const struct vipu_partitions *parts,
-		      struct vipu_layout *ret)
+void vipu_layout_make(size_t n_ipus, const struct vipu_partitions *parts, struct vipu_layout *ret)
 {
-	unsigned total = count_total(agents);
+	unsigned total = count_total(n_ipus);
 	struct vipu_layout l = {0};
 
 	l.n_domains = (total + VIPU_DOMAIN_IPUS - 1) / VIPU_DOMAIN_IPUS;
@@ -192,13 +191,13 @@ static void find_largest(struct vipu_capacity *c)
 			c->largest = (unsigned)VIPU_DOMAIN_IPUS << (i + 1);
 }
 
-void vipu_capacity_of_layout(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+void vipu_capacity_of_layout(size_t n_ipus, const struct vipu_partitions *parts,
 			     const struct vipu_layout *layout, struct vipu_capacity *ret)
 {
 	struct vipu_capacity c = {0};
 	size_t taken = 0;
 
-	c.total_ipus = count_total(agents);
+	c.total_ipus = count_total(n_ipus);
 	for (size_t i = 0; i < parts->n; i++)
 		if (holds_ipus(&parts->items[i]))
 			taken += parts->items[i].n_ipus;
@@ -210,13 +209,13 @@ void vipu_capacity_of_layout(const struct vipu_agents *agents, const struct vipu
 	*ret = c;
 }
 
-void vipu_capacity_compute(const struct vipu_agents *agents, const struct vipu_partitions *parts,
+void vipu_capacity_compute(size_t n_ipus, const struct vipu_partitions *parts,
 			   struct vipu_capacity *ret)
 {
 	struct vipu_layout layout;
 
-	vipu_layout_make(agents, parts, &layout);
-	vipu_capacity_of_layout(agents, parts, &layout, ret);
+	vipu_layout_make(n_ipus, parts, &layout);
+	vipu_capacity_of_layout(n_ipus, parts, &layout, ret);
 	vipu_layout_done(&layout);
 }
 

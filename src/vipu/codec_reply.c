@@ -125,9 +125,9 @@ static void take_partition(struct vipu_partition *p, Virmgrpc__Partition *msg, s
 	}
 	*p = (struct vipu_partition){
 		.id = wire_take(&msg->id, bad),
-		.cluster_id = wire_take(&spec->cluster_id, bad),
-		.allocation_id = wire_take(&spec->allocation_id, bad),
-		.ipuof_server_version = wire_take(&msg->ipuof_server_version, bad),
+		.cluster_id = take_word(spec->cluster_id, u),
+		.allocation_id = take_word(spec->allocation_id, u),
+		.ipuof_server_version = take_word(msg->ipuof_server_version, u),
 		.ipus = wire_get_ipus(spec->ipus, spec->n_ipus),
 		.ready = (enum vipu_ready)msg->ready_state,
 		.routing = (enum vipu_routing)spec->ipulink_routing_type,

@@ -172,7 +172,7 @@ static void free_member(void *p)
 {
 	struct fleet_member *m = p;
 
-	vipu_agents_done(&m->c.agents);
+	vipu_machines_done(&m->c.machines);
 	vipu_partitions_done(&m->c.partitions);
 	vipu_layout_done(&m->c.layout);
 	vipu_address_done(&m->c.address);

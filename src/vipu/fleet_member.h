@@ -39,7 +39,7 @@ struct fleet_member {
 	bool asks_all;           /* the look that goes on: also for version and IPUs */
 	bool again;              /* somebody asked for a later one */
 	struct err failure;      /* the first of this look, ERR_NONE: none yet */
-	struct vipu_agents agents;
+	struct vipu_machines machines;
 	struct vipu_partitions partitions;
 	struct list served; /* refreshes that this look answers */
 	struct list later;  /* those that came after it had begun */

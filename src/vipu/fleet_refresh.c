@@ -77,25 +77,25 @@ static void take_answers(struct fleet_member *m)
 {
 	struct vipu_controller *c = &m->c;
 	bool changed = c->reach != VIPU_REACH_YES ||
-		       (m->asks_all &&
-			(c->agents.n_ipus != m->agents.n_ipus || c->agents.n != m->agents.n)) ||
+		       (m->asks_all && (c->machines.n_ipus != m->machines.n_ipus ||
+					c->machines.n != m->machines.n)) ||
 		       !same_partitions(&c->partitions, &m->partitions);
 
 	if (c->reach != VIPU_REACH_YES)
 		log_info("vipu", c->name, "controller answers version=%s ipus=%zu partitions=%zu",
-			 c->version, m->agents.n_ipus, m->partitions.n);
+			 c->version, m->machines.n_ipus, m->partitions.n);
 	if (m->asks_all) {
-		vipu_agents_done(&c->agents);
-		c->agents = m->agents;
-		m->agents = (struct vipu_agents){0};
+		vipu_machines_done(&c->machines);
+		c->machines = m->machines;
+		m->machines = (struct vipu_machines){0};
 		m->all_ms = m->asked_ms;
 	}
 	vipu_partitions_done(&c->partitions);
 	c->partitions = m->partitions;
 	m->partitions = (struct vipu_partitions){0};
 	vipu_layout_done(&c->layout);
-	vipu_layout_make(&c->agents, &c->partitions, &c->layout);
-	vipu_capacity_of_layout(&c->agents, &c->partitions, &c->layout, &c->capacity);
+	vipu_layout_make(c->machines.n_ipus, &c->partitions, &c->layout);
+	vipu_capacity_of_layout(c->machines.n_ipus, &c->partitions, &c->layout, &c->capacity);
 	set_reach(m, VIPU_REACH_YES);
 	c->reason[0] = '\0';
 	c->reason_kind = ERR_NONE;
@@ -143,7 +143,7 @@ static void take_failure(struct fleet_member *m)
 		c->failing_since_ms = m->asked_ms;
 	memcpy(c->reason, reason, sizeof(reason));
 	c->reason_kind = m->failure.kind;
-	vipu_agents_done(&m->agents);
+	vipu_machines_done(&m->machines);
 	vipu_partitions_done(&m->partitions);
 	if (changed)
 		fleet_member_changed(m);
@@ -206,11 +206,10 @@ static void on_version(void *arg, const struct err *err, const char *version)
 static void on_agents(void *arg, const struct err *err, struct vipu_agents *got)
 {
 	struct fleet_member *m = arg;
+	struct err bad;
 
-	if (!err) {
-		m->agents = *got;
-		*got = (struct vipu_agents){0};
-	}
+	if (!err && vipu_machines_take(got, &m->machines, &bad) < 0)
+		err = &bad;
 	note_answer(m, err);
 }
 
@@ -294,7 +293,7 @@ void fleet_member_done(struct fleet_member *m)
 	m->gone = true;
 	loop_timer_stop(&m->timer);
 	scope_cancel(&m->calls);
-	vipu_agents_done(&m->agents);
+	vipu_machines_done(&m->machines);
 	vipu_partitions_done(&m->partitions);
 	end_waiting(&m->served);
 	end_waiting(&m->later);

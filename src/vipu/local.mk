@@ -10,6 +10,7 @@ libvipu_a_SOURCES = \
 	include/vipu/client.h \
 	include/vipu/codec.h \
 	include/vipu/fleet.h \
+	include/vipu/machines.h \
 	src/vipu/address.c \
 	src/vipu/api.c \
 	src/vipu/capacity.c \
@@ -21,6 +22,7 @@ libvipu_a_SOURCES = \
 	src/vipu/fleet.c \
 	src/vipu/fleet_member.h \
 	src/vipu/fleet_refresh.c \
+	src/vipu/machines.c \
 	src/vipu/vipu.proto \
 	src/vipu/wire.c
 libvipu_a_CPPFLAGS = $(AM_CPPFLAGS) $(PROTOBUF_C_CFLAGS)
@@ -38,7 +40,7 @@ noinst_PROGRAMS += t/tools/vipu-peer
 t_tools_vipu_peer_SOURCES = t/tools/vipu_peer.c
 t_tools_vipu_peer_LDADD = libsim.a $(vipu_ldadd)
 
-vipu_tests = t/unit/vipu_address_test t/unit/vipu_capacity_test t/unit/vipu_codec_test
+vipu_tests = t/unit/vipu_address_test t/unit/vipu_capacity_test t/unit/vipu_codec_test t/unit/vipu_machines_test
 check_PROGRAMS += $(vipu_tests)
 t_unit_vipu_address_test_SOURCES = t/unit/vipu_address_test.c t/unit/tap.h
 t_unit_vipu_address_test_LDADD = $(vipu_ldadd)
@@ -46,6 +48,8 @@ t_unit_vipu_capacity_test_SOURCES = t/unit/vipu_capacity_test.c t/unit/tap.h
 t_unit_vipu_capacity_test_LDADD = $(vipu_ldadd)
 t_unit_vipu_codec_test_SOURCES = t/unit/vipu_codec_test.c t/unit/tap.h
 t_unit_vipu_codec_test_LDADD = $(vipu_ldadd)
+t_unit_vipu_machines_test_SOURCES = t/unit/vipu_machines_test.c t/unit/tap.h
+t_unit_vipu_machines_test_LDADD = $(vipu_ldadd)
 
 # These run against the simulated controller.
 check_PROGRAMS += t/unit/vipu_fleet_test t/unit/vipu_sim_test

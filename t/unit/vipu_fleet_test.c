@@ -109,7 +109,7 @@ static void test_views(void)
 	const struct vipu_controller *c = vipu_fleet_find(fleet, name_a);
 	is_str(c->version, "1.18.0", "a version");
 	is_uint(c->capacity.total_ipus, 64, "64 IPUs");
-	is_uint(c->agents.n, 16, "of 16 agents");
+	is_uint(c->machines.n, 16, "of 16 agents");
 	is_str(c->address.value, "a", "the label");
 	turns(2);
 	ok(seen.list_changes >= 1 && seen.changes >= 3, "the watch was told");
@@ -339,7 +339,7 @@ static void test_soon_again(void)
 	clock_advance(1000);
 	ok(await_refresh(fleet, name, &seen) && seen.err.kind == ERR_NONE, "a look soon after");
 	is_uint(c->capacity.free_ipus, 8, "has the new partition");
-	is_uint(c->agents.n, 4, "and knows the IPUs");
+	is_uint(c->machines.n, 4, "and knows the IPUs");
 	is_int(c->fresh_ms, clock_mono_ms(), "it's as fresh as any");
 	for (size_t i = 0; i < 2; i++)
 		is_uint(vipu_sim_calls(sim, rest[i]), 1, "but asked for partitions alone");
