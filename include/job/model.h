@@ -167,6 +167,9 @@ size_t job_validate_update(const struct json *before, const struct json *object,
  * ones, in what people write. A template's are Kubernetes', and not looked at. */
 size_t job_unknown_fields(const struct json *object, job_report_fn *report, void *arg);
 
+/* What JOB_ANNOTATION_TEMPLATE says; 0: no hash. */
+uint64_t job_hash_parse(struct str hex);
+
 /* One of Kubernetes' quantities, without a sign: 4, 0.5, 500m, 8Gi, 1e3. */
 bool job_is_quantity(struct str s);
 

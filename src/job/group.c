@@ -54,22 +54,6 @@ static enum job_group_api api_of(struct str version)
 	return JOB_GROUP_NONE;
 }
 
-static uint64_t hash_of(struct str hex)
-{
-	uint64_t n = 0;
-
-	if (hex.len != 16)
-		return 0;
-	for (size_t i = 0; i < hex.len; i++) {
-		const char *digits = "0123456789abcdef", *at = strchr(digits, hex.p[i]);
-
-		if (!at || !hex.p[i])
-			return 0;
-		n = n << 4 | (uint64_t)(at - digits);
-	}
-	return n;
-}
-
 int job_group_decode(const struct json *object, struct job_group **ret, struct err *err)
 {
 	enum job_group_api api = api_of(json_str(json_get(object, "apiVersion")));
@@ -88,7 +72,7 @@ int job_group_decode(const struct json *object, struct job_group **ret, struct e
 	g->job_key = str_dup(
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
 	g->owner_uid = str_dup_or_null(json_str(json_get(kube_controller_ref(object), "uid")));
-	g->hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
+	g->hash = job_hash_parse(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	g->instance = str_to_int(kube_label(object, JOB_LABEL_INSTANCE), 0, UINT32_MAX, &n, NULL) <
 				      0
 			      ? -1

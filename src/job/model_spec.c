@@ -288,6 +288,20 @@ static uint64_t group_hash(const struct json *spec, uint32_t workers)
 	return h ? h : 1;
 }
 
+uint64_t job_hash_parse(struct str hex)
+{
+	uint64_t n = 0;
+
+	if (hex.len != 16)
+		return 0;
+	for (size_t i = 0; i < hex.len; i++) {
+		if (hex_digit(hex.p[i]) < 0)
+			return 0;
+		n = n << 4 | (uint64_t)hex_digit(hex.p[i]);
+	}
+	return n;
+}
+
 /* ---- all of it ---- */
 
 static bool is_others(struct str manager)

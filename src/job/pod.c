@@ -5,7 +5,6 @@
  */
 #include "job/pod.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,22 +240,6 @@ static int64_t instance_of(const struct json *object)
 											       : n;
 }
 
-static uint64_t hash_of(struct str hex)
-{
-	uint64_t n = 0;
-
-	if (hex.len == 0 || hex.len > 16)
-		return 0;
-	for (size_t i = 0; i < hex.len; i++) {
-		if (!isxdigit((unsigned char)hex.p[i]))
-			return 0;
-		n = n << 4 |
-		    (uint64_t)(isdigit((unsigned char)hex.p[i]) ? hex.p[i] - '0'
-								: (hex.p[i] | 0x20) - 'a' + 10);
-	}
-	return n;
-}
-
 /* It ended after its deletion was asked for, so by that: what leaves in order when it's told to (a
  * server whose node is drained, ipu-launcher init) hasn't done what it was there for. */
 static bool was_stopped(const struct job_pod *pod, const struct json *object)
@@ -306,7 +289,7 @@ int job_pod_decode(const struct json *object, struct job_pod **ret, struct err *
 		kube_key(kube_namespace(object), kube_label(object, JOB_LABEL_JOB), key));
 	pod->owner_uid = intern_or_null(json_str(json_get(owner, "uid")));
 	pod->partition = intern_or_null(kube_annotation(object, JOB_ANNOTATION_PARTITION));
-	pod->template_hash = hash_of(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
+	pod->template_hash = job_hash_parse(kube_annotation(object, JOB_ANNOTATION_TEMPLATE));
 	pod->instance = instance_of(object);
 	pod->launcher = str_eqz(kube_label(object, JOB_LABEL_ROLE), JOB_ROLE_LAUNCHER);
 	pod->node = intern_or_null(json_str(json_at(object, "spec", "nodeName", NULL)));
