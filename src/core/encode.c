@@ -14,6 +14,13 @@
 
 #include "core/fault.h"
 
+uint64_t hash_fnv(uint64_t h, struct str s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
 void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32])
 {
 	mbedtls_sha256_context ctx;

@@ -194,24 +194,17 @@ static void decode_times(struct job *job, const struct json *spec)
 
 /* ---- what Pods are made from ---- */
 
-/* FNV-1a, 64 bits. Pods carry the result (JOB_ANNOTATION_TEMPLATE), so it must stay the same from
- * release to release: another one would roll every job. */
-#define HASH_BASIS UINT64_C(0xcbf29ce484222325)
-#define HASH_PRIME UINT64_C(0x100000001b3)
-
+/* Pods carry the result (JOB_ANNOTATION_TEMPLATE), so it must stay the same from release to
+ * release: another one would roll every job. */
 static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
 {
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ p[i]) * HASH_PRIME;
-	return h;
+	return hash_fnv(h, (struct str){bytes, n});
 }
 
 static uint64_t hash_str(uint64_t h, struct str s)
 {
 	h = hash_bytes(h, &s.len, sizeof(s.len));
-	return hash_bytes(h, s.p, s.len);
+	return hash_fnv(h, s);
 }
 
 struct member {
@@ -271,7 +264,7 @@ static uint64_t template_hash(const struct json *spec)
 
 	if (json_type(template) != JSON_OBJECT)
 		return 0;
-	h = hash_json(HASH_BASIS, template);
+	h = hash_json(HASH_FNV, template);
 	h = hash_json(h, json_get(spec, "launcher"));
 	h = hash_json(h, json_get(spec, "interactive"));
 	return h ? h : 1;
@@ -284,7 +277,7 @@ static uint64_t group_hash(const struct json *spec, uint32_t workers)
 
 	if (json_type(policy) != JSON_OBJECT)
 		return 0;
-	h = hash_bytes(hash_json(HASH_BASIS, policy), &workers, sizeof(workers));
+	h = hash_bytes(hash_json(HASH_FNV, policy), &workers, sizeof(workers));
 	return h ? h : 1;
 }
 

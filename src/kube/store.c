@@ -76,20 +76,19 @@ static struct str uid_of(const struct kube_store *s, const struct entry *e)
 
 /* ---- versions ---- */
 
-/* True: its value; else what tells it from others (FNV-1a). */
+/* True: its value; else what tells it from others. */
 static bool number_of(struct str version, uint64_t *ret)
 {
-	uint64_t n = 0, hash = UINT64_C(14695981039346656037);
 	bool is_number = version.len > 0;
+	uint64_t n = 0;
 
-	for (size_t i = 0; i < version.len; i++) {
-		unsigned char c = (unsigned char)version.p[i];
+	for (size_t i = 0; is_number && i < version.len; i++) {
+		char c = version.p[i];
 
-		hash = (hash ^ c) * UINT64_C(1099511628211);
-		is_number = is_number && c >= '0' && c <= '9' && n <= (UINT64_MAX - (c - '0')) / 10;
-		n = n * 10 + (uint64_t)(c - '0');
+		is_number = c >= '0' && c <= '9' && !__builtin_mul_overflow(n, 10, &n) &&
+			    !__builtin_add_overflow(n, (uint64_t)(c - '0'), &n);
 	}
-	*ret = is_number ? n : hash;
+	*ret = is_number ? n : hash_fnv(HASH_FNV, version);
 	return is_number;
 }
 

@@ -250,7 +250,7 @@ static size_t slot_held(const struct slot *s)
 
 static uint64_t digest_of(const struct partition_status *st, size_t held)
 {
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = HASH_FNV;
 	const char *texts[] = {st->id ? st->id : "", st->message};
 	uint64_t numbers[] = {(uint64_t)st->deadline_ms,
 			      st->state,
@@ -261,13 +261,9 @@ static uint64_t digest_of(const struct partition_status *st, size_t held)
 			      st->ask ? st->ask->attempt : 0,
 			      held};
 
-	for (size_t i = 0; i < 2; i++) {
-		for (const char *z = texts[i]; *z; z++)
-			h = (h ^ (unsigned char)*z) * UINT64_C(1099511628211);
-	}
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		h = (h ^ numbers[i]) * UINT64_C(1099511628211);
-	return h;
+	for (size_t i = 0; i < 2; i++)
+		h = hash_fnv(h, str_of(texts[i]));
+	return hash_fnv(h, (struct str){(const char *)numbers, sizeof(numbers)});
 }
 
 /* While it waits, the tracker says so: a successor keeps its place, and other processes hear of it.

@@ -255,11 +255,7 @@ void partition_file_name(uint32_t gcd, char ret_z[PARTITION_FILE_NAME_SIZE])
 
 uint64_t partition_file_hash(struct str name, struct str text)
 {
-	const struct str parts[] = {name, STR("\n"), text};
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = hash_fnv(hash_fnv(hash_fnv(HASH_FNV, name), STR("\n")), text);
 
-	for (size_t i = 0; i < 3; i++)
-		for (size_t k = 0; k < parts[i].len; k++)
-			h = (h ^ (unsigned char)parts[i].p[k]) * UINT64_C(1099511628211);
 	return h ? h : 1;
 }

@@ -190,6 +190,10 @@ static void test_hash(void)
 	char hex[65];
 	struct str parts[] = {STR("a"), STR_NULL, STR("bc")};
 
+	ok(hash_fnv(HASH_FNV, STR("")) == HASH_FNV, "FNV-1a of nothing");
+	ok(hash_fnv(HASH_FNV, STR("foobar")) == UINT64_C(0x85944171f73967e8), "FNV-1a");
+	ok(hash_fnv(hash_fnv(HASH_FNV, STR("foo")), STR("bar")) == UINT64_C(0x85944171f73967e8),
+	   "in parts");
 	hash_sha256(parts, 3, digest);
 	hex_encode(digest, sizeof(digest), hex);
 	is_str(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
