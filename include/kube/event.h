@@ -42,6 +42,6 @@ void kube_event(struct kube_recorder *recorder, const struct kube_ref *about,
 /* Of how many Events it knows what was said, to count what is said again: not those of longer ago
  * than KUBE_EVENT_AGGREGATE_MS and a half, and of at most KUBE_EVENT_SERIES. */
 size_t kube_recorder_remembered(const struct kube_recorder *recorder);
-size_t kube_recorder_waiting(const struct kube_recorder *recorder); /* 0: all is sent: at exit */
+size_t kube_recorder_waiting(const struct kube_recorder *recorder); /* 0: all is sent */
 
 #endif
