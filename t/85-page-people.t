@@ -73,9 +73,11 @@ subtest 'why a job waits, and what is broken' => sub {
 	my $controller = $pod->{controllers}[0];
 	my ($asks) = @{ $pod->{waiting} };
 	$pod->{waiting} = [ { %$asks, key => 'aa/0', name => 'head', ipus => 32, reason => 'WaitingForIPUs', message => 'waiting for 32 IPUs, place 1 in the queue: 52 are free' },
-		{ %$asks, key => 'ab/0', name => 'next', reason => 'WaitingInQueue', message => 'those that are free are kept' }, { %$asks, key => 'ac/0', reason => 'QuotaExceeded' } ];
-	delete $_->{quota} for @{ $pod->{waiting} }[ 0, 1 ];
-	delete $_->{startsBy} for @{ $pod->{waiting} }[ 1, 2 ];
+		{ %$asks, key => 'ab/0', name => 'next', reason => 'WaitingInQueue', message => 'those that are free are kept' }, { %$asks, key => 'ac/0', reason => 'QuotaExceeded' },
+		{ %$asks, key => 'ad/0', name => 'huge', ipus => 128, reason => 'TooLarge', message => '128 IPUs asked for, the largest V-IPU controller has 64' },
+		{ %$asks, key => 'ae/0', name => 'greedy', ipus => 32, reason => 'QuotaExceeded', message => 'namespace speech uses 16 of its 16 IPUs, this job wants 32' } ];
+	delete $_->{quota} for @{ $pod->{waiting} }[ 0, 1, 3 ];
+	delete $_->{startsBy} for @{ $pod->{waiting} }[ 1 .. 4 ];
 	$pod->{waiting}[0]{asOf} = '2027-01-15T07:59:48Z';
 	$_->{message} .= '; controller 2 (gone.example:8090): Connection refused' for @{ $pod->{waiting} };
 	@$controller{qw(noReadyNode fits reserved reservedIPUs)} = (JSON::PP::true, {}, [ { domain => 0, mask => mask(0, 32), for => 'aa/0' } ], 20);
@@ -94,7 +96,14 @@ subtest 'why a job waits, and what is broken' => sub {
 	like($rows->[0], qr/Connection refused \(as of 07:59:48\)/, '... when its words were said, where there are newer ones');
 	unlike($rows->[1], qr/as of/, '... and nothing of that where they are as of now');
 	like($rows->[0], qr/its turn: by 08:20 at the latest/, '... and when it\'s its turn');
-	like($rows->[1], qr/its turn: not known/, '... which isn\'t known of the second');
+	like($rows->[1], qr/its turn: behind those ahead, or in a gap/, '... which of the second nobody can say');
+	like($rows->[2], qr/its turn: when its namespace gives back 16 IPUs/, 'the third is told what it takes');
+	like($rows->[3], qr/Too large – 128 IPUs asked for, the largest V-IPU controller has 64.*its turn: never, with these controllers/, 'what fits nowhere has never its turn');
+	like($rows->[4], qr/its turn: never, with this quota/, '... nor has what is more than its quota');
+	my $head = { %{ $pod->{waiting}[0] } };
+	delete $head->{startsBy};
+	$world->event($page, 'change', { put => { waiting => [$head] } });
+	like($page->get('look.all("[data-waiting]").map(look.words)')->[0], qr/its turn: when its block is free: not all in it name an end/, 'where an end isn\'t known, that is said');
 	is(scalar(grep { /Connection refused/ } @$rows), 1, 'what is wrong with a controller is said once');
 	like($rows->[1], qr/those that are free are kept; the rest as with 1/, '... and where');
 	like($rows->[2], qr/Quota – its namespace has as much as it may; the rest as with 1/, 'the third: why it waits');

@@ -20,7 +20,9 @@ use Time::HiRes qw(sleep time);
 watchdog(280);
 my $browser = Browser->start;
 my $s = Scenario->new(Scenario::Sim->new);
-$s->start(controllers => 2, agents => 4, create_ms => 150, remove_ms => 150, set => [ 'proxy.page=full', 'vipu.idleRefreshSeconds=1' ]);
+$s->start_controllers(controllers => 2, agents => 4, create_ms => 150, remove_ms => 150);
+$s->create('configmaps', { apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => 'the-pod' }, data => { 'controllers.yaml' => join '', map { "- $_\n" } $s->controllers } }, 'ipu-operator');
+$s->start_operator(set => [ 'controllers=', 'controllersConfigMap=the-pod', 'proxy.page=full', 'vipu.idleRefreshSeconds=1' ]);
 $s->wait_ready;
 $s->wait_for('both controllers to have answered', sub { $s->stats->{total}{available} == 32 });
 my $page = $browser->open($s->operator->url('proxy'));
@@ -168,6 +170,25 @@ subtest 'by hand, broken, away' => sub {
 	$page->wait_for('it to be back', 'look.controllers()[1].reach === "yes"');
 	$s->tell_sim('/sim/vipu/1/partitions/by-hand', method => 'DELETE');
 	$page->wait_for('it to go', 'look.partitions().length === 0');
+	$page->is_clean('no fault');
+};
+
+subtest 'cordoned' => sub {
+	my $cordon = sub ($value) { return $s->patch('configmaps', 'the-pod', { metadata => { annotations => { 'graphcore.ai/cordon' => $value } } }, ns => 'ipu-operator') };
+	my $rack = 'look.text("[data-controller=c2]")';
+	is_deeply($page->get('look.controllers()[1].marks'), [], 'a controller as any');
+	$cordon->(($s->controllers)[1]);
+	$page->wait_for('its mark', 'look.controllers()[1].marks.join() === "cordoned"');
+	like($page->wait_for('its words', "/cordoned/.test($rack) && $rack"), qr/\bcordoned\b/, 'the rack says so, not by a colour alone');
+	is_deeply($page->get('look.controllers()[0].marks'), [], '... and the other one doesn\'t');
+	$page->click('[data-size="16"]');
+	like($page->wait_for('the answer', '/1 place/.test(look.text("[data-answer]")) && look.text("[data-answer]")'), qr/on controller 1\b/, 'a job of 16 fits on the other one');
+	is($page->get('look.all("[data-controller=c2] [data-fit]").length'), 0, '... and nowhere here');
+	$page->click('[data-table=racks]');
+	like($page->wait_for('the table', '!look.busy() && look.text("#racks-table")'), qr/cordoned/, 'the table says it, too');
+	$page->click('[data-table=racks]');
+	$cordon->(undef);
+	$page->wait_for('it to take jobs again', "!look.controllers()[1].marks.length && !/cordoned/.test($rack)");
 	$page->is_clean('no fault');
 };
 

@@ -122,7 +122,9 @@ static void gather_controller(const struct partitions *p, const struct vipu_cont
 	find_holds(p, c, ret, &g->pods[i]);
 	g->configured += c->configured;
 	g->reachable += answers;
-	if (answers && c->capacity.total_ipus > g->largest_pod)
+	/* How many it has it said once, and it has no more while it's away. */
+	g->sized += c->configured && c->capacity.total_ipus > 0;
+	if (c->configured && c->capacity.total_ipus > g->largest_pod)
 		g->largest_pod = c->capacity.total_ipus;
 	if (c->configured && c->reason[0] && !g->reason)
 		g->reason = c->reason;

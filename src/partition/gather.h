@@ -24,8 +24,8 @@ struct gathered {
 	struct pod_facts *pods;
 	/* Sums over those that may be asked, and over those that answer. */
 	unsigned open, free_ipus, total_ipus, largest;
-	unsigned configured, reachable, largest_pod;
-	unsigned n_closed, n_no_node; /* the second among the first */
+	unsigned configured, reachable, sized, largest_pod; /* sized: whose IPUs are known */
+	unsigned n_closed, n_no_node;                       /* the second among the first */
 	const char *first_closed;
 	const char *reason; /* why the first that doesn't answer doesn't; NULL: none */
 	char foreign[128];  /* gather_foreign's */

@@ -344,7 +344,7 @@ static bool wait_for_room(struct slot *s, struct gathered *g, const struct sched
 	const char *foreign;
 
 	if (d->verdict == SCHEDULE_TOO_LARGE && s->ask.ipus > g->largest_pod &&
-	    g->reachable == g->configured) {
+	    g->sized == g->configured) {
 		snprintf(z, sizeof(z), "%u IPUs asked for, the largest V-IPU controller has %u",
 			 s->ask.ipus, g->largest_pod);
 		return slot_wait_because(s, PARTITION_WHY_TOO_LARGE, z);

@@ -7,6 +7,76 @@
 
 #include "proxy/internal.h"
 
+/* ---- what looking costs ---- */
+
+#define LOOKERS 500
+
+static void on_look(void *arg)
+{
+	++*(unsigned long *)arg;
+}
+
+/* So that what is answered is answered before the clock goes on, and both runs are alike. */
+static void pass_slowly(int64_t until_ms)
+{
+	while (clock_mono_ms() < until_ms) {
+		live_turns(6, 0);
+		live_turns(1, 50);
+	}
+}
+
+/* The calls that a controller has in ten minutes, with something in use and something that waits.
+ */
+static void count_calls(unsigned n_viewers, unsigned long ret[VIPU_METHODS])
+{
+	static struct live_watch watches[LOOKERS];
+	unsigned long looks = 0;
+	char id[LIVE_ID_SIZE];
+	int64_t began_ms;
+
+	row_begin("looking costs the controllers nothing: %u viewers", n_viewers);
+	rand_seed(7);
+	begin();
+	began_ms = clock_mono_ms();
+	live_begin(true);
+	pass_slowly(began_ms + 5000);
+	want("job", 32);
+	want("waits", 64);
+	pass_slowly(began_ms + 20000);
+	ok(is("job", PARTITION_STATE_ACTIVE) && is("waits", PARTITION_STATE_WAITING),
+	   "one is in use, one waits");
+	for (unsigned i = 0; i < n_viewers; i++)
+		live_watch_start(live, &watches[i], on_look, &looks);
+	for (int m = 0; m < VIPU_METHODS; m++)
+		ret[m] = vipu_sim_calls(sim, (enum vipu_method)m);
+	for (int64_t s = 1; s <= 600; s++) {
+		pass_slowly(began_ms + 20000 + s * 1000);
+		if (n_viewers)
+			json_doc_free(snapshot(id));
+	}
+	for (int m = 0; m < VIPU_METHODS; m++)
+		ret[m] = vipu_sim_calls(sim, (enum vipu_method)m) - ret[m];
+	for (unsigned i = 0; i < n_viewers; i++)
+		live_watch_stop(&watches[i]);
+	ok(n_viewers == 0 || looks >= n_viewers, "%lu frames were seen", looks);
+	end_live();
+}
+
+static void test_cost(void)
+{
+	unsigned long without[VIPU_METHODS], with[VIPU_METHODS], all = 0;
+
+	count_calls(0, without);
+	count_calls(LOOKERS, with);
+	row_begin("looking costs the controllers nothing");
+	for (int m = 0; m < VIPU_METHODS; m++) {
+		is_uint(with[m], without[m], "%s", vipu_method_name((enum vipu_method)m));
+		all += without[m];
+	}
+	ok(all > 0, "%lu calls of its own", all);
+	row_end();
+}
+
 /* ---- controllers ---- */
 
 static struct vipu_sim *second;
@@ -682,6 +752,7 @@ static void test_hostile(void)
 
 int main(void)
 {
+	test_cost();
 	test_controllers();
 	test_sums();
 	test_moved();

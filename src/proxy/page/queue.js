@@ -6,10 +6,12 @@
 const REASONS = {WaitingForIPUs: "No room", WaitingInQueue: "Kept for one ahead", QuotaExceeded: "Quota", HeldByKueue: "Held by Kueue", NotRunning: "Not running yet", NoIPUoFConfig: "No IPUoF configuration"};
 const reasonOf = (word) => REASONS[word] ?? word.replace(/\B[A-Z](?=[a-z])/g, (letter) => ` ${letter.toLowerCase()}`);
 
-// When it's its turn, as far as that is known.
-function turnOf(item) {
-	if (!item.startsBy) return "not known";
-	const at = new Date(item.startsBy);
+// When it's its turn, as far as that is known. An end is when a job ends at the latest, so it never says that something isn't before.
+function turnOf({reason, quota, startsBy, ipus: size}, isKept, place) {
+	const over = quota && Math.max(0, quota.used + size - quota.limit);
+	if (!startsBy) return reason === "TooLarge" || over && size > quota.limit ? `never, with ${over ? "this quota" : "these controllers"}`
+		: over ? `when its namespace gives back ${ipus(over)}` : isKept ? "when its block is free: not all in it name an end" : place ? "behind those ahead, or in a gap" : "not known";
+	const at = new Date(startsBy);
 	return at <= now() ? "any minute now" : `by ${clock(at)}${at - now() > 864e5 ? ` on ${at.toLocaleDateString()}` : ""} at the latest`;
 }
 const wordsOf = (item) => (!item.name && seen(item)?.message) || item.message || "no more is known";
@@ -29,7 +31,7 @@ function heldJobs() {
 }
 
 const waitingRows = (item, here) => [["Place", !here ? "it waits no more" : isQueued(item) ? `${queue.indexOf(item) + 1} of ${pod.order.length}` : "not in the queue"],
-	["Since", exact(new Date(item.since))], ["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}${asOf(item)}`], ["Its turn", here && isQueued(item) && turnOf(item)],
+	["Since", exact(new Date(item.since))], ["Why", `${reasonOf(item.reason)} – ${wordsOf(item)}${asOf(item)}`], ["Its turn", here && isQueued(item) && turnOf(item, keptBlocks().has(item.key), queue.indexOf(item))],
 	["Kept", here && keptBlocks().get(item.key)?.where], ["Quota", item.quota && `${item.quota.used} of ${ipus(item.quota.limit)} in use`], ["Priority", item.priority?.toString()]];
 
 const tagNode = () => make("i", {class: "tag", "aria-hidden": "true"});
@@ -84,7 +86,7 @@ function drawQueue() {
 			quota.firstChild.firstChild.style.width = `${Math.min(100, 100 * item.quota.used / Math.max(1, item.quota.limit))}%`;
 		}
 		const line = position === 1 ? "first in line" : `${position - 1} ahead, for ${ipus(ahead)}`;
-		say(last.firstChild, queued ? `its turn: ${turnOf(item)}` : "not in the queue");
+		say(last.firstChild, queued ? `its turn: ${turnOf(item, kept.has(item.key), position - 1)}` : "not in the queue");
 		sayTime(last.children[1], item.since, true);
 		say(last.lastChild, queued ? ["", `priority ${item.priority}`, kept.get(item.key)?.where ?? (/^(Quota|Policy|TooL)/.test(item.reason) ? "" : line)].filter((text, i) => !i || text).join(" · ") : "");
 		ahead += item.ipus;
