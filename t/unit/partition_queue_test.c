@@ -426,6 +426,54 @@ static void test_words(void)
 	end();
 }
 
+static void two_controllers(struct vipu_sim *other, struct vipu_address_list lists[2],
+			    struct vipu_fleet_entry entries[2])
+{
+	for (unsigned i = 0; i < 2; i++) {
+		CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u",
+						    vipu_sim_port(i == 0 ? sim : other));
+
+		vipu_address_parse(str_of(text), &lists[i]);
+		entries[i].address = &lists[i].items[0];
+	}
+	vipu_fleet_configure(fleet, entries, 2);
+}
+
+static void end_two(struct vipu_sim *other, struct vipu_address_list lists[2])
+{
+	partitions_free(parts);
+	vipu_fleet_free(fleet);
+	vipu_sim_free(other);
+	process_begin(true);
+	for (unsigned i = 0; i < 2; i++)
+		vipu_address_list_done(&lists[i]);
+	end();
+}
+
+/* What one that doesn't answer has, it has said; and nobody has said more of it. */
+static void test_too_large_while_away(void)
+{
+	struct vipu_sim_config small = {.agents = 2, .create_ms = 10};
+	struct vipu_address_list lists[2];
+	struct vipu_fleet_entry entries[2] = {{0}};
+	struct vipu_sim *other;
+	struct err err = ERR_INIT;
+
+	row_begin("too large, while one is away");
+	begin();
+	if (vipu_sim_new(net, &small, &other, &err) < 0)
+		bail_out(err.msg);
+	two_controllers(other, lists, entries);
+	want_run("u", 128, 1);
+	ok(WITHIN(5000, has_message("u", "the largest V-IPU controller has 64")), "both answer");
+	vipu_sim_go_down(sim);
+	ok(WITHIN(60000, vipu_fleet_at(fleet, 0)->reach == VIPU_REACH_NO), "one is away");
+	turns(500, 10);
+	ok(has_message("u", "the largest V-IPU controller has 64"), "it fits on none: %s",
+	   seen("u").message);
+	end_two(other, lists);
+}
+
 /* Whoever moves away from a controller that is drained gives back, and asks again. */
 static void test_drain(void)
 {
@@ -439,14 +487,7 @@ static void test_drain(void)
 	begin();
 	if (vipu_sim_new(net, &small, &other, &err) < 0)
 		bail_out(err.msg);
-	for (unsigned i = 0; i < 2; i++) {
-		CLEANUP_FREE char *text = xasprintf("127.0.0.1:%u",
-						    vipu_sim_port(i == 0 ? sim : other));
-
-		vipu_address_parse(str_of(text), &lists[i]);
-		entries[i].address = &lists[i].items[0];
-	}
-	vipu_fleet_configure(fleet, entries, 2);
+	two_controllers(other, lists, entries);
 	want_run("u", 8, 1);
 	want_run("v", 8, 1);
 	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE) && is("v", PARTITION_STATE_ACTIVE)),
@@ -474,13 +515,7 @@ static void test_drain(void)
 	ok(WITHIN(70000, has_message("v", "takes new partitions")), "nobody takes it");
 	ok(has_message("v", "and 1 more are cordoned or drained"), "how many: %s",
 	   seen("v").message);
-	partitions_free(parts);
-	vipu_fleet_free(fleet);
-	vipu_sim_free(other);
-	process_begin(true);
-	for (unsigned i = 0; i < 2; i++)
-		vipu_address_list_done(&lists[i]);
-	end();
+	end_two(other, lists);
 }
 
 static void test_cordon(void)
@@ -755,6 +790,7 @@ int main(void)
 	test_cordon();
 	test_no_node();
 	test_nodes_unknown();
+	test_too_large_while_away();
 	test_drain();
 	test_many();
 	test_speed();

@@ -492,7 +492,7 @@ function showDetails() {
 	const [dl, title, ul] = $("#details [aria-live]").children;
 	keep(dl, rows, (row) => row[0], (row) => make("div", {}, make("dt", {}, row[0]), make("dd")), (node, row) => say(node.lastChild, row[1]));
 	title.hidden = ul.hidden = p.external === true || !p.places;
-	const words = pods.length ? pods : [{name: pod.mode === "full" || names.size ? "none that is known here" : "ipuctl ui shows them"}];
+	const words = pods.length ? pods : [{name: kind === "Pod" ? "the Pod itself" : pod.mode === "full" || names.size ? "none that is known here" : "ipuctl ui shows them"}];
 	keep(ul, words, (one) => one.name, () => make("li"), (node, one) => say(node, [one.name, one.phase, one.node && `on ${one.node}`].filter(Boolean).join(" · ")));
 }
 

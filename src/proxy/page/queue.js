@@ -10,7 +10,7 @@ const reasonOf = (word) => REASONS[word] ?? word.replace(/\B[A-Z](?=[a-z])/g, (l
 function turnOf({reason, quota, startsBy, ipus: size}, isKept, place) {
 	const over = quota && Math.max(0, quota.used + size - quota.limit);
 	if (!startsBy) return reason === "TooLarge" || over && size > quota.limit ? `never, with ${over ? "this quota" : "these controllers"}`
-		: over ? `when its namespace gives back ${ipus(over)}` : isKept ? "when its block is free: not all in it name an end" : place ? "behind those ahead, or in a gap" : "not known";
+		: over ? `when its namespace gives back ${ipus(over)}` : isKept ? "when its block is free" : place ? "behind those ahead, or in a gap" : "not known";
 	const at = new Date(startsBy);
 	return at <= now() ? "any minute now" : `by ${clock(at)}${at - now() > 864e5 ? ` on ${at.toLocaleDateString()}` : ""} at the latest`;
 }
@@ -52,7 +52,7 @@ function keptBlocks() {
 	const kept = new Map();
 	for (const c of racksInOrder()) for (const r of c.reserved ?? []) {
 		const size = bits(r.mask).filter(Boolean).length + (kept.get(r.for)?.size ?? 0), free = Math.min(size, c.reservedIPUs);
-		kept.set(r.for, {size, where: `${size} kept for it on ${numberOf(c)}: ${free} free, ${size - free} in use`});
+		kept.set(r.for, {size, where: `${size} kept on ${numberOf(c)}, ${free} free`});
 	}
 	return kept;
 }
