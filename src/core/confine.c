@@ -6,6 +6,7 @@
 #include "core/confine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -106,9 +107,7 @@ static const unsigned allowed[] = {
 	CALL(inotify_init1),
 	CALL(inotify_add_watch),
 	CALL(inotify_rm_watch),
-	/* Files. */
-	CALL(openat),
-	CALL(openat2),
+	/* Files; how they are opened is below. */
 	CALL(newfstatat),
 	CALL(fstat),
 	CALL(statx),
@@ -124,9 +123,6 @@ static const unsigned allowed[] = {
 	CALL(fcntl),
 	CALL(dup),
 	CALL(ioctl),
-	CALL(unlinkat),
-	CALL(renameat),
-	CALL(renameat2),
 	CALL(ftruncate),
 	/* Memory; mmap and mprotect themselves are below. */
 	CALL(munmap),
@@ -175,13 +171,10 @@ static const unsigned allowed[] = {
 	CALL(epoll_wait),
 	CALL(poll),
 	CALL(select),
-	CALL(open),
 	CALL(stat),
 	CALL(lstat),
 	CALL(access),
 	CALL(readlink),
-	CALL(unlink),
-	CALL(rename),
 	CALL(getrlimit),
 	CALL(time),
 #endif
@@ -204,6 +197,13 @@ static const unsigned allowed[] = {
 	CALL(arch_prctl),
 	CALL(getdents),
 #endif
+#endif
+};
+
+static const unsigned renaming[] = {
+	CALL(unlinkat), CALL(renameat), CALL(renameat2),
+#ifdef __x86_64__
+	CALL(unlink),   CALL(rename),
 #endif
 };
 
@@ -235,8 +235,9 @@ static int catch_refusals(struct err *err)
 	return 0;
 }
 
-#define N_ALLOWED (sizeof(allowed) / sizeof(allowed[0]))
-#define MOST      (2 * N_ALLOWED + 32)
+#define N_ALLOWED  (sizeof(allowed) / sizeof(allowed[0]))
+#define N_RENAMING (sizeof(renaming) / sizeof(renaming[0]))
+#define MOST       (2 * (N_ALLOWED + N_RENAMING) + 48)
 
 struct program {
 	struct sock_filter at[MOST];
@@ -265,21 +266,56 @@ static size_t argument(unsigned n)
 	return offsetof(struct seccomp_data, args) + n * sizeof(__u64);
 }
 
+static const unsigned equal = BPF_JMP | BPF_JEQ | BPF_K, any = BPF_JMP | BPF_JSET | BPF_K;
+
+static void allow(struct program *p, unsigned call)
+{
+	add(p, equal, call, 0, 1);
+	end(p, SECCOMP_RET_ALLOW);
+}
+
+/* Files are read. Devices are also written, but nothing is made or cut. */
+static void allow_open(struct program *p, unsigned call, unsigned n_flags, bool uses_devices,
+		       unsigned refusal)
+{
+	unsigned bad = O_CREAT | O_TRUNC | (uses_devices ? 0 : O_ACCMODE);
+
+#ifdef WITH_COVERAGE
+	bad = 0; /* its counts are written at the end */
+#endif
+	add(p, equal, call, 0, 4);
+	load(p, argument(n_flags));
+	add(p, any, bad, 0, 1);
+	end(p, refusal);
+	end(p, SECCOMP_RET_ALLOW);
+}
+
+static void make_files(struct program *p, const struct confine_opts *opts, unsigned refusal)
+{
+	for (size_t i = 0; opts->renames && i < N_RENAMING; i++)
+		allow(p, renaming[i]);
+	allow_open(p, CALL(openat), 2, opts->uses_devices, refusal);
+#ifdef __x86_64__
+	allow_open(p, CALL(open), 1, opts->uses_devices, refusal);
+#endif
+	/* Its flags are in memory, where no filter looks. */
+	if (opts->uses_devices)
+		allow(p, CALL(openat2));
+}
+
 /* Each part that looks at arguments ends with a verdict, so the parts may come in any order. */
-static void make(struct program *p, unsigned refusal)
+static void make(struct program *p, const struct confine_opts *opts, unsigned refusal)
 {
 	static const unsigned families[] = {AF_INET, AF_INET6, AF_UNIX, AF_NETLINK};
 	const unsigned n_families = sizeof(families) / sizeof(families[0]);
-	const unsigned equal = BPF_JMP | BPF_JEQ | BPF_K, any = BPF_JMP | BPF_JSET | BPF_K;
 
 	load(p, offsetof(struct seccomp_data, arch));
 	add(p, equal, ARCH, 1, 0);
 	end(p, SECCOMP_RET_KILL_PROCESS);
 	load(p, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < N_ALLOWED; i++) {
-		add(p, equal, allowed[i], 0, 1);
-		end(p, SECCOMP_RET_ALLOW);
-	}
+	for (size_t i = 0; i < N_ALLOWED; i++)
+		allow(p, allowed[i]);
+	make_files(p, opts, refusal);
 	add(p, equal, CALL(socket), 0, n_families + 3);
 	load(p, argument(0));
 	for (unsigned i = 0; i < n_families; i++)
@@ -304,17 +340,17 @@ static void make(struct program *p, unsigned refusal)
 	end(p, refusal);
 }
 
-int confine_start(enum confine_mode mode, confine_heard_fn *heard, void *arg, struct err *err)
+int confine_start(const struct confine_opts *opts, struct err *err)
 {
 	struct program p = {.n = 0};
 	struct sock_fprog prog;
 
-	if (mode == CONFINE_OFF)
+	if (opts->mode == CONFINE_OFF)
 		return 0;
-	make(&p, mode == CONFINE_LOG ? SECCOMP_RET_LOG : SECCOMP_RET_TRAP);
+	make(&p, opts, opts->mode == CONFINE_LOG ? SECCOMP_RET_LOG : SECCOMP_RET_TRAP);
 	prog = (struct sock_fprog){p.n, p.at};
-	on_refused = heard;
-	on_refused_arg = arg;
+	on_refused = opts->heard;
+	on_refused_arg = opts->arg;
 	if (catch_refusals(err) < 0)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -327,11 +363,9 @@ int confine_start(enum confine_mode mode, confine_heard_fn *heard, void *arg, st
 
 #else
 
-int confine_start(enum confine_mode mode, confine_heard_fn *heard, void *arg, struct err *err)
+int confine_start(const struct confine_opts *opts, struct err *err)
 {
-	(void)heard;
-	(void)arg;
-	if (mode == CONFINE_OFF)
+	if (opts->mode == CONFINE_OFF)
 		return 0;
 	return err_set(err, ERR_UNSUPPORTED, 0, "seccomp: not on this kind of processor");
 }

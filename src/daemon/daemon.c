@@ -313,12 +313,42 @@ static int make_listeners(struct daemon *d, struct err *err)
 	return listen_metrics(d, err);
 }
 
+static char *ports_temporary(const struct daemon *d)
+{
+	return xasprintf("%s.new", d->ports_file);
+}
+
+/* Before the process confines itself: then it opens nothing for writing any more. */
+static int open_ports(struct daemon *d, const char *path, struct err *err)
+{
+	CLEANUP_FREE char *temporary = NULL;
+
+	if (!path)
+		return 0;
+	d->ports_file = path;
+	temporary = ports_temporary(d);
+	d->ports_out = fopen(temporary, "we");
+	return d->ports_out ? 0 : err_errno(err, errno, "%s", path);
+}
+
+/* What was never written. */
+static void drop_ports(struct daemon *d)
+{
+	CLEANUP_FREE char *temporary = NULL;
+
+	if (!d->ports_out)
+		return;
+	temporary = ports_temporary(d);
+	(void)fclose(d->ports_out);
+	(void)unlink(temporary);
+}
+
 /* A line for each listener that is open. Whole or not at all: who waits for the file never reads
  * half of it. */
 int daemon_write_ports(struct daemon *d, struct err *err)
 {
-	const char *path = d->ports_file;
-	CLEANUP_FREE char *temporary = xasprintf("%s.new", path);
+	CLEANUP_FREE char *temporary = NULL;
+	FILE *f = d->ports_out;
 	const struct {
 		const char *name;
 		unsigned port;
@@ -330,19 +360,17 @@ int daemon_write_ports(struct daemon *d, struct err *err)
 		{"metrics", d->metrics_port},
 		{"scheduler", advert_port(d)},
 	};
-	FILE *f;
 
-	if (!path)
-		return 0;
-	f = fopen(temporary, "we");
 	if (!f)
-		return err_errno(err, errno, "%s", path);
+		return 0;
+	d->ports_out = NULL;
+	temporary = ports_temporary(d);
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
 		if (ports[i].port)
 			fprintf(f, "%s %u\n", ports[i].name, ports[i].port);
 	}
-	if (fclose(f) != 0 || rename(temporary, path) != 0) {
-		err_errno(err, errno, "%s", path);
+	if (fclose(f) != 0 || rename(temporary, d->ports_file) != 0) {
+		err_errno(err, errno, "%s", d->ports_file);
 		(void)unlink(temporary);
 		return -1;
 	}
@@ -457,7 +485,8 @@ int daemon_new(struct config *config, const struct config_source *source,
 		goto fail;
 	observe_start(d);
 	health_start(d);
-	d->ports_file = ports_file;
+	if (open_ports(d, ports_file, err) < 0)
+		goto fail;
 	if (daemon_wants_authority(config) && authority_start(d, err) < 0)
 		goto fail;
 	/* Where a certificate is awaited, the last listener isn't open yet. */
@@ -469,7 +498,7 @@ int daemon_new(struct config *config, const struct config_source *source,
 	loop_set_slow_turn_ms(d->loop, (unsigned)config->slow_turn_ms);
 	reload_start(d);
 	notify_start(d->notify);
-	d->guard = guard_new(d->loop, config);
+	d->guard = guard_new(d->loop, config, d->ports_out != NULL);
 	*ret = d;
 	return 0;
 fail:
@@ -502,6 +531,7 @@ void daemon_free(struct daemon *d)
 		loop_signal_stop(&d->sighup);
 	if (d->stop_timer.loop)
 		loop_timer_stop(&d->stop_timer);
+	drop_ports(d);
 	guard_free(d->guard);
 	notify_free(d->notify);
 	observe_stop(d);

@@ -89,9 +89,10 @@ static enum confine_mode mode_of(const struct config *c)
 	return strcmp(c->seccomp, "log") == 0 ? CONFINE_LOG : CONFINE_ENFORCE;
 }
 
-struct guard *guard_new(struct loop *loop, const struct config *c)
+struct guard *guard_new(struct loop *loop, const struct config *c, bool awaits_ports)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
+	struct confine_opts opts;
 	struct err err;
 
 	g->loop = loop;
@@ -104,7 +105,12 @@ struct guard *guard_new(struct loop *loop, const struct config *c)
 				NULL, 0);
 	metrics_on_collect(collect, g);
 	/* A kernel without it, or a sandbox around us that has its own: the others hold. */
-	if (confine_start(mode_of(c), wake, g, &err) < 0)
+	opts = (struct confine_opts){.mode = mode_of(c),
+				     .uses_devices = c->roles & ROLE_NODE,
+				     .renames = awaits_ports,
+				     .heard = wake,
+				     .arg = g};
+	if (confine_start(&opts, &err) < 0)
 		log_warn("daemon", NULL, "goes on without a seccomp filter of its own: %s",
 			 err.msg);
 	return g;

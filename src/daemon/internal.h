@@ -5,6 +5,8 @@
 #ifndef IPU_DAEMON_INTERNAL_H
 #define IPU_DAEMON_INTERNAL_H
 
+#include <stdio.h>
+
 #include "admission/registration.h"
 #include "cert/cert.h"
 #include "daemon/daemon.h"
@@ -109,6 +111,7 @@ struct daemon {
 	struct cert *cert;              /* the operator's own; NULL: it isn't needed */
 	struct tls_config *own_tls;     /* of it, as it's served */
 	const char *ports_file;         /* to be written once all listeners are open; NULL */
+	FILE *ports_out;                /* what becomes it; NULL: not open any more, or none */
 	struct webhook *webhook;        /* NULL without the role */
 	struct certfile *webhook_files; /* NULL: the operator's own certificate */
 	struct admission_registration *registration;
@@ -260,7 +263,7 @@ void tell_stop(struct daemon *d);
 /* ---- guard.c ---- */
 
 /* From now on the process is confined (core/confine.h), as the configuration says. */
-struct guard *guard_new(struct loop *loop, const struct config *c);
+struct guard *guard_new(struct loop *loop, const struct config *c, bool awaits_ports);
 void guard_free(struct guard *g); /* the confinement stays; NULL is fine */
 
 /* ---- reload.c ---- */

@@ -65,7 +65,7 @@ int main(void)
 	from_log = fds[0];
 	log_init(LOG_INFO, LOG_TEXT, fds[1]);
 	clock_freeze(1000, 1000);
-	g = guard_new(loop, &c);
+	g = guard_new(loop, &c, false);
 	turn(loop, 3);
 	is_str(hear(), "", "nothing is said of nothing");
 	ok(counted() == 0, "and nothing counted");
