@@ -7,6 +7,7 @@
 
 #include "node/extender.h"
 
+#include "core/fault.h"
 #include "core/map.h"
 #include "loop/loop.h"
 #include "net/net.h"
@@ -319,6 +320,35 @@ static void has_limit(const char *what, const char *pod, bool whole, enum extend
 	}
 }
 
+/* Each allocation whose size the scheduler decides fails once: an error, and the next one is
+ * answered as ever. */
+static void test_memory(enum extender_verb verb, const char *body)
+{
+	const struct extender_view view = {.nodes = nodes, .n = 3, .controller = fill};
+	CLEANUP_FREE char *want = NULL;
+	unsigned wrong = 0;
+	unsigned long n;
+	bool whole = false;
+
+	set_table();
+	want = answer(verb, body);
+	for (n = 1; !whole && n < 100; n++) {
+		struct buf out;
+		struct err err = ERR_INIT;
+		int rc;
+
+		buf_init(&out, extender_limit(str_of(body)));
+		fault_alloc_fail_at(n);
+		rc = extender_answer(&view, verb, str_of(body), &out, &err);
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		wrong += whole ? rc != 0 || !str_eqz(buf_str(&out), want) : rc == 0 || !err.msg[0];
+		buf_done(&out);
+	}
+	ok(n > 2 && whole, "it takes %lu allocations", n - 2);
+	is_uint(wrong, 0, "without memory for one of them: an error");
+}
+
 static void test_limits(void)
 {
 	has_limit("filter by name", "{" ANNOTATED("4") "}", false, EXTENDER_FILTER);
@@ -435,6 +465,8 @@ int main(void)
 	test_filter();
 	test_prioritize();
 	test_bad();
+	test_memory(EXTENDER_FILTER, "{" POD("4") ",\"NodeNames\":[\"b1\",\"a1\",\"bc\",\"new\"]}");
+	test_memory(EXTENDER_PRIORITIZE, "{" POD("4") ",\"NodeNames\":[\"b1\",\"a1\",\"bc\"]}");
 	test_limits();
 	test_list_changes();
 	test_scores();

@@ -226,33 +226,43 @@ static void test_views(void)
 
 /* Each allocation on the way of a question and its answer, and whose size one of the two decides,
  * fails once: there's an answer, or the connection ends, and the next one is answered. */
-static void test_memory(void)
+static void lose_memory(const struct replica *r, const char *what, bool secure,
+			enum http_method method, const char *target, const char *body)
 {
-	struct replica r = {0};
-	unsigned stuck = 0, lost = 0;
+	unsigned port = secure ? r->secure : r->open, stuck = 0, lost = 0;
 	unsigned long n;
 	bool whole = false;
 
-	rest_begin();
-	replica_begin(&r);
-	for (n = 1; !whole && n < 200; n++) {
+	for (n = 1; !whole && n < 400; n++) {
 		struct reply reply = {0};
 
 		turns(2, 1500); /* so that the answer is made anew */
 		fault_alloc_fail_at(n);
-		send_to(r.open, false, HTTP_METHOD_GET, "/stats", NULL, NULL, &reply);
+		send_to(port, secure, method, target, body, NULL, &reply);
 		stuck += !WITHIN(5000, reply.status);
 		whole = fault_alloc_count() < n;
 		fault_alloc_fail_at(0);
 		free(reply.body);
 		reply.body = NULL;
-		send_to(r.open, false, HTTP_METHOD_GET, "/stats", NULL, NULL, &reply);
-		lost += !WITHIN(5000, reply.status == 200);
+		send_to(port, secure, method, target, body, NULL, &reply);
+		lost += !WITHIN(5000, reply.status / 100 == 2);
 		free(reply.body);
 	}
-	ok(n > 5 && whole, "it takes %lu allocations", n - 2);
+	ok(n > 5 && whole, "%s: it takes %lu allocations", what, n - 2);
 	is_uint(stuck, 0, "none leaves the one who asked without an end");
 	is_uint(lost, 0, "nor the next one without an answer");
+}
+
+static void test_memory(void)
+{
+	struct replica r = {0};
+
+	rest_begin();
+	replica_begin(&r);
+	lose_memory(&r, "sums", false, HTTP_METHOD_GET, "/stats", NULL);
+	lose_memory(&r, "asking for a partition", true, HTTP_METHOD_POST, "/v1/partitions",
+		    BODY("u", "4"));
+	lose_memory(&r, "looking at it", true, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL);
 	replica_end(&r);
 	rest_end();
 }
