@@ -88,7 +88,8 @@ sub new ($class, $plan, %option) {
 	local $ENV{IPU_CLOCK_PAGE} = $self->{clock}->path;
 	my $s = $self->{s} = Scenario->new(Scenario::Sim->new);
 	$s->start_controllers(controllers => $controllers, agents => $agents, create_ms => 500, remove_ms => 300,
-		sim => [ '--reset-ms', 300 ]);
+		# Workers of gangs that have ended go on, by the default cleanPodPolicy, and a node has room for 110 Pods.
+		sim => [ '--reset-ms', 300, '--nodes', 1 + int(@{ $plan->{jobs} } / 50) ]);
 	push @{ $self->{replicas} }, $self->replica($_) for 0 .. $plan->{replicas} - 1;
 	return $self;
 }
@@ -97,7 +98,8 @@ sub replica ($self, $number) {
 	my $r = { name => "replica-$number", clock => ClockPage->new(test_dir() . "/clock-$number"), skew_ms => 0 };
 	my ($seed, $kinds) = split /:/, $self->{faults} // '';
 	my $first = $self->{replicas}[0] // $r;
-	$r->{proxy} = Faults->before($self->{s}->sim, seed => 1 + ($seed // 0) * 10 + $number, kinds => $kinds, controllers => $controllers);
+	$r->{proxy} = Faults->before($self->{s}->sim, seed => 1 + ($seed // 0) * 10 + $number, kinds => $kinds, controllers => $controllers,
+		gap => max(1, int @{ $self->{plan}{jobs} } / 40));
 	$r->{proxy}->calm if !defined $self->{faults};
 	$r->{kubeconfig} = $r->{proxy}->kubeconfig($self->{s}->back->kubeconfig, test_dir() . "/kubeconfig-$number");
 	# A controller has one address, wherever it's asked from.

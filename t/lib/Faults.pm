@@ -26,10 +26,10 @@ sub refusal ($text) {
 }
 
 # Starts it between the daemon and an ipu-sim. Options: seed; kinds, names with commas between; controllers, how many;
-# secure, they speak TLS; hold, most milliseconds of a silence; env.
+# secure, they speak TLS; hold, most milliseconds of a silence; gap, so many times as many bytes between two faults of a connection; env.
 sub before ($class, $sim, %option) {
 	my $link = $option{secure} ? 'secure' : 'plain';
-	my @sets = ("seed=$option{seed}", $option{kinds} ? "kinds=$option{kinds}" : (), $option{hold} ? "hold=$option{hold}" : (),
+	my @sets = ("seed=$option{seed}", $option{kinds} ? "kinds=$option{kinds}" : (), $option{hold} ? "hold=$option{hold}" : (), $option{gap} ? "gap=$option{gap}" : (),
 		'api=' . $sim->port('api-plain'), map { "$link=vipu$_:" . $sim->port("vipu$_") } 0 .. $option{controllers} - 1);
 	my $self = bless {}, $class;
 	$self->{program} = start('fault-proxy', path => program('t/tools/fault-proxy'), env => $option{env} // {},

@@ -63,6 +63,7 @@ int fault_plan_init(struct fault_plan *p, uint64_t seed, struct str kinds, struc
 	*p = (struct fault_plan){
 		.seed = seed,
 		.kinds = wanted ? wanted : BIT(FAULT_KINDS) - 1,
+		.gap = 1,
 		.asked = map_new(),
 	};
 	return 0;
@@ -105,7 +106,8 @@ enum fault_kind fault_of_bytes(const struct fault_plan *p, struct str link, bool
 			       uint64_t m, uint64_t *ret_bytes)
 {
 	uint64_t lot = fault_draw(p, link, n, 2 * m);
-	unsigned set = p->kinds & OF_BYTES, least = secure ? 4000 : 400, most = 40 * least;
+	unsigned set = p->kinds & OF_BYTES;
+	uint64_t least = (secure ? 4000 : 400) * (uint64_t)p->gap, most = 40 * least;
 
 	if (!set || p->calm)
 		return FAULT_NONE;

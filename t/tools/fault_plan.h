@@ -36,6 +36,7 @@ struct fault_plan {
 	uint64_t seed;
 	unsigned kinds; /* 1 << FAULT_… of those that are allowed */
 	bool calm;      /* no more faults */
+	unsigned gap;   /* so many times as many bytes between two faults of a connection */
 	struct map *asked;
 };
 

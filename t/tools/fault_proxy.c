@@ -166,7 +166,7 @@ static int add_api(struct program *p, uint16_t port, struct err *err)
 	return add_link(p, "api", true, fault_http_port(p->api), err);
 }
 
-/* One of --set: seed=N, kinds=KIND[,KIND…], hold=MS, and then api=PORT, plain=NAME:PORT and
+/* One of --set: seed=N, kinds=KIND[,KIND…], hold=MS, gap=N, and then api=PORT, plain=NAME:PORT and
  * secure=NAME:PORT. */
 static int take(struct program *p, const char *set, struct err *err)
 {
@@ -176,9 +176,13 @@ static int take(struct program *p, const char *set, struct err *err)
 	str_cut(str_of(set), '=', &key, &value);
 	if (str_eqz(key, "kinds")) {
 		uint64_t seed = p->plan.seed;
+		unsigned gap = p->plan.gap;
 
 		fault_plan_done(&p->plan);
-		return fault_plan_init(&p->plan, seed, value, err);
+		if (fault_plan_init(&p->plan, seed, value, err) < 0)
+			return -1;
+		p->plan.gap = gap;
+		return 0;
 	}
 	port = value;
 	name = STR_NULL;
@@ -191,6 +195,8 @@ static int take(struct program *p, const char *set, struct err *err)
 		p->plan.seed = (uint64_t)n;
 	else if (str_eqz(key, "hold"))
 		p->hold_ms = (unsigned)n;
+	else if (str_eqz(key, "gap"))
+		p->plan.gap = (unsigned)n;
 	else if (str_eqz(key, "api"))
 		return add_api(p, (uint16_t)n, err);
 	else if (name.len > 0)
