@@ -33,6 +33,9 @@ subtest 'each role' => sub {
 	for my $roles (qw(controller proxy webhook node), 'controller,proxy,webhook,node') {
 		my $daemon = operator(@kubeconfig, '--roles', $roles);
 		is(of_daemon($daemon), '2 1', $roles);
+		# Without root nobody else reads it.
+		my $maps = slurp('/proc/' . $daemon->pid . '/maps');
+		unlike($maps, qr/^\S+ .wx/m, '... no memory is written and executed') if length($maps // '');
 		my $metrics = http('GET', $daemon->url('metrics', '/metrics'))->{content};
 		like($metrics, qr/^ipu_operator_refused_calls_total 0$/m, '... and nothing was refused');
 		$daemon->stop;
