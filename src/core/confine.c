@@ -146,7 +146,6 @@ static const unsigned allowed[] = {
 	CALL(sigaltstack),
 	CALL(restart_syscall),
 	CALL(futex),
-	CALL(tgkill),
 	CALL(wait4),
 	CALL(waitid),
 	CALL(exit),
@@ -164,7 +163,6 @@ static const unsigned allowed[] = {
 	CALL(sysinfo),
 	CALL(getrusage),
 	CALL(times),
-	CALL(prlimit64),
 	CALL(sched_yield),
 	CALL(sched_getaffinity),
 #ifdef __x86_64__ /* which has older forms too; aarch64 never had them */
@@ -237,7 +235,7 @@ static int catch_refusals(struct err *err)
 
 #define N_ALLOWED  (sizeof(allowed) / sizeof(allowed[0]))
 #define N_RENAMING (sizeof(renaming) / sizeof(renaming[0]))
-#define MOST       (2 * (N_ALLOWED + N_RENAMING) + 48)
+#define MOST       (2 * (N_ALLOWED + N_RENAMING) + 64)
 
 struct program {
 	struct sock_filter at[MOST];
@@ -271,6 +269,16 @@ static const unsigned equal = BPF_JMP | BPF_JEQ | BPF_K, any = BPF_JMP | BPF_JSE
 static void allow(struct program *p, unsigned call)
 {
 	add(p, equal, call, 0, 1);
+	end(p, SECCOMP_RET_ALLOW);
+}
+
+/* Where its first argument is that. */
+static void allow_for(struct program *p, unsigned call, unsigned first, unsigned refusal)
+{
+	add(p, equal, call, 0, 4);
+	load(p, argument(0));
+	add(p, equal, first, 1, 0);
+	end(p, refusal);
 	end(p, SECCOMP_RET_ALLOW);
 }
 
@@ -316,6 +324,9 @@ static void make(struct program *p, const struct confine_opts *opts, unsigned re
 	for (size_t i = 0; i < N_ALLOWED; i++)
 		allow(p, allowed[i]);
 	make_files(p, opts, refusal);
+	/* Signals and limits are its own: other processes of its user are left alone. */
+	allow_for(p, CALL(tgkill), (unsigned)getpid(), refusal);
+	allow_for(p, CALL(prlimit64), 0, refusal);
 	add(p, equal, CALL(socket), 0, n_families + 3);
 	load(p, argument(0));
 	for (unsigned i = 0; i < n_families; i++)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -67,6 +68,27 @@ static long call_make_nameless(void)
 static long call_open_by_struct(void)
 {
 	return syscall(SYS_openat2, -1, NULL, NULL, 0);
+}
+
+/* A process that there is, and that this one could kill. */
+static long call_signal_to_parent(void)
+{
+	return syscall(SYS_tgkill, getppid(), getppid(), 0);
+}
+
+static long call_signal_to_itself(void)
+{
+	return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), 0);
+}
+
+static long call_limit(void)
+{
+	return getrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
+}
+
+static long call_limit_of_parent(void)
+{
+	return syscall(SYS_prlimit64, getppid(), RLIMIT_NOFILE, NULL, &(struct rlimit){0, 0});
 }
 
 static long call_rename(void)
@@ -209,6 +231,10 @@ static const struct {
 	{"a file, by arguments in memory", call_open_by_struct, SYS_openat2},
 	{"another name for a file", call_rename, SYS_renameat},
 	{"a file's end", call_remove, SYS_unlinkat},
+	{"a signal to itself", call_signal_to_itself, 0},
+	{"a signal to another process", call_signal_to_parent, SYS_tgkill},
+	{"its limits", call_limit, 0},
+	{"another process's limits", call_limit_of_parent, SYS_prlimit64},
 	{"a TCP socket", call_tcp, 0},
 	{"a netlink socket", call_netlink, 0},
 	{"a socket for packets", call_packets, SYS_socket},
