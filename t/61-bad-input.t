@@ -161,6 +161,18 @@ refused('ipu-operator', 'a variable that stands for no key', env => { IPUOPERATO
 refused('ipu-operator', 'a variable with a bad value', env => { IPUOPERATOR_LOG_LEVEL => 'loud' },
 	says => qr/environment: IPUOPERATOR_LOG_LEVEL: log\.level: .*/);
 
+{
+	spit("$dir/conf", "log: {level: 9}\nhealth: {lisen: ''}\n");
+	my $all = run([ program('ipu-operator'), '--check-config', '-c', "$dir/conf", '--set', 'seccomp=maybe' ]);
+	is($all->{status}, 2, '--check-config of what is wrong in three places');
+	is($all->{err}, <<"END", '... tells each, with its place');
+ipu-operator: $dir/conf:1:14: log.level: must be from 1 to 6
+ipu-operator: $dir/conf:2:10: health.lisen: there is no such key: did you mean health.listen?
+ipu-operator: --set seccomp=maybe: seccomp: must be one of enforce, log, off
+END
+	unlink("$dir/conf");
+}
+
 # ---- the command line ----
 
 my @lines = (
@@ -169,7 +181,7 @@ my @lines = (
 	[ ['word'], qr/word: not an option; see --help/ ],
 	[ ['--set'], qr/--set: needs a value; see --help/ ],
 	[ [ '--set', 'log.level' ], qr/--set log\.level: must be KEY=VALUE/ ],
-	[ [ '--set', 'log.levle=3' ], qr/--set log\.levle=3: there is no such key/ ],
+	[ [ '--set', 'log.levle=3' ], qr/--set log\.levle=3: there is no such key: did you mean log\.level\?/ ],
 	[ [ '--set', 'log.level=none' ], qr/--set log\.level=none: .*/ ],
 	[ [ '--set', 'controllers=a:b:c:d:e' ], qr/--set controllers=.*/ ],
 	[ [ '--roles', 'king' ], qr/--set roles=king: .*/ ],

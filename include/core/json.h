@@ -145,6 +145,9 @@ struct jmut *jmut_merge_patch(struct jmut_doc *doc, struct jmut *target, const s
 
 /* ---- writing ---- */
 
+/* Appends "/" and the key as a reference token of a JSON pointer (RFC 6901). */
+int json_pointer_append(struct buf *pointer, struct str key, struct err *err);
+
 enum json_write_flags { JSON_COMPACT = 0, JSON_PRETTY = 1 };
 int json_write(const struct json *v, enum json_write_flags flags, struct buf *out, struct err *err);
 int jmut_write(const struct jmut *v, enum json_write_flags flags, struct buf *out, struct err *err);

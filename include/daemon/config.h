@@ -93,19 +93,21 @@ struct config {
 	char *node_root, *node_cni; /* "": as the machine has it */
 };
 
-/* path NULL: CONFIG_PATH, which may be absent. sets: "KEY=VALUE" of flags, in order. environ_: as
- * the process's environ. Errors: ERR_INVALID that says where and what would be right. */
-int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
+/* Where a configuration comes from. Borrowed. */
+struct config_source {
+	const char *path;        /* NULL: CONFIG_PATH, which may be absent */
+	const char *const *sets; /* "KEY=VALUE" of flags, in order */
+	size_t n_sets;
+	char *const *environ_; /* as the process's environ */
+};
+/* Says where and what would be right. */
+typedef void config_fault_fn(void *arg, const char *fault);
+/* tell (NULL: nobody) is called for each fault, one behind the other as they stand: of the file,
+ * the environment, the flags; of keys that don't go together only where each is good by itself.
+ * Errors: ERR_INVALID, ERR_NOT_FOUND, ERR_IO, which are the first of them. */
+int config_load(const struct config_source *source, config_fault_fn *tell, void *arg,
 		struct config *ret, struct err *err);
 void config_done(struct config *c);
-
-/* What config_load is called with, to do it again. Borrowed. */
-struct config_source {
-	const char *path;
-	const char *const *sets;
-	size_t n_sets;
-	char *const *environ_;
-};
 
 /* Names of keys, with ", " between: what has changed and counts now, and from the next start on. */
 struct config_changes {

@@ -30,20 +30,6 @@ static int diff(struct maker *m, const struct json *before, const struct json *a
 
 /* ---- pointers and operations ---- */
 
-static int push_key(struct maker *m, struct str key, struct err *err)
-{
-	if (buf_append(&m->path, "/", 1, err) < 0)
-		return -1;
-	for (size_t i = 0; i < key.len; i++) {
-		const char *p = &key.p[i];
-		struct str s = *p == '~' ? STR("~0") : *p == '/' ? STR("~1") : (struct str){p, 1};
-
-		if (buf_append_str(&m->path, s, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int push_index(struct maker *m, size_t i, struct err *err)
 {
 	return buf_printf(&m->path, err, "/%zu", i);
@@ -117,7 +103,7 @@ static int diff_member(struct maker *m, struct str key, const struct json *befor
 	size_t len = m->path.len;
 	int rc;
 
-	if (push_key(m, key, err) < 0)
+	if (json_pointer_append(&m->path, key, err) < 0)
 		return -1;
 	if (!after)
 		rc = emit(m, "remove", NULL, err);

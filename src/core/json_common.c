@@ -363,6 +363,22 @@ int jmut_write(const struct jmut *v, enum json_write_flags flags, struct buf *ou
 	return json_write(jmut_view(v), flags, out, err);
 }
 
+int json_pointer_append(struct buf *pointer, struct str key, struct err *err)
+{
+	size_t before = pointer->len;
+	int rc = buf_append(pointer, "/", 1, err);
+
+	for (size_t i = 0; rc == 0 && i < key.len; i++) {
+		const char *p = &key.p[i];
+		struct str s = *p == '~' ? STR("~0") : *p == '/' ? STR("~1") : (struct str){p, 1};
+
+		rc = buf_append_str(pointer, s, err);
+	}
+	if (rc < 0)
+		pointer->len = before;
+	return rc;
+}
+
 /* What stands for a byte that can't stand for itself in a string; NULL if it can. */
 static const char *escape_of(unsigned char c, char room[8])
 {

@@ -127,21 +127,6 @@ int ctl_manifests_each(const struct ctl_options *o, ctl_object_fn *fn, ctl_broke
 
 /* ---- places ---- */
 
-/* One token of a JSON pointer (RFC 6901). */
-static void add_token(struct buf *pointer, struct str token)
-{
-	(void)buf_append_str(pointer, STR("/"), NULL);
-	for (size_t i = 0; i < token.len; i++) {
-		struct str one = {token.p + i, 1};
-
-		(void)buf_append_str(pointer,
-				     token.p[i] == '~'   ? STR("~0")
-				     : token.p[i] == '/' ? STR("~1")
-							 : one,
-				     NULL);
-	}
-}
-
 /* "spec.containers[0].name" as "/spec/containers/0/name", behind where the object is. What is
  * between brackets may have dots. */
 static void place_of(struct buf *pointer, struct str path)
@@ -154,12 +139,14 @@ static void place_of(struct buf *pointer, struct str path)
 		if (i < path.len && path.p[i] != '.' && !bracket)
 			continue;
 		if (i > begin)
-			add_token(pointer, (struct str){path.p + begin, i - begin});
+			(void)json_pointer_append(pointer, (struct str){path.p + begin, i - begin},
+						  NULL);
 		if (bracket) {
 			const char *end = memchr(path.p + i, ']', path.len - i);
 			size_t last = end ? (size_t)(end - path.p) : path.len;
 
-			add_token(pointer, (struct str){path.p + i + 1, last - i - 1});
+			(void)json_pointer_append(pointer,
+						  (struct str){path.p + i + 1, last - i - 1}, NULL);
 			i = last;
 		}
 		begin = i + 1;

@@ -153,6 +153,49 @@ const struct key config_keys[] = {
 #define N_KEYS (sizeof(config_keys) / sizeof(config_keys[0]))
 const size_t config_n_keys = N_KEYS;
 
+/* ---- what is wrong ---- */
+
+struct reader {
+	struct config *c;
+	const struct yaml *y; /* the file; NULL: not there, or behind it */
+	config_fault_fn *tell;
+	void *arg;
+	struct err *err; /* the first fault */
+	size_t n_faults;
+};
+
+static void fault(struct reader *r, const struct err *why)
+{
+	if (r->n_faults++ == 0)
+		err_copy(r->err, why);
+	if (r->tell)
+		r->tell(r->arg, why->msg);
+}
+
+/* The same of a value in the file. */
+static void fault_at(struct reader *r, const char *pointer, const struct err *why)
+{
+	struct err err = *why;
+
+	yaml_error(r->y, 0, pointer, &err, "%s", why->msg);
+	fault(r, &err);
+}
+
+/* The place in the file of a member or an element. */
+static char *place_in(const char *pointer, struct str key)
+{
+	struct buf b = BUF_INIT(SIZE_MAX);
+
+	buf_append_str(&b, str_of(pointer), NULL);
+	json_pointer_append(&b, key, NULL);
+	return buf_steal(&b, NULL);
+}
+
+static char *place_of(const char *pointer, size_t index)
+{
+	return xasprintf("%s/%zu", pointer, index);
+}
+
 static const struct key *find_key(struct str name)
 {
 	for (size_t i = 0; i < N_KEYS; i++) {
@@ -160,6 +203,26 @@ static const struct key *find_key(struct str name)
 			return &config_keys[i];
 	}
 	return NULL;
+}
+
+/* What stands behind the name of a key that there isn't: which was meant, or which section. */
+static int no_such_key(struct err *err, struct str name)
+{
+	size_t least = STR_MISSPELT + 1;
+	struct str near = STR_NULL, rest;
+
+	for (size_t i = 0; i < 2 * N_KEYS; i++) {
+		struct str one = str_of(config_keys[i / 2].name);
+
+		if (i % 2)
+			str_cut(one, '.', &one, &rest);
+		if (str_distance(name, one) < least) {
+			least = str_distance(name, one);
+			near = one;
+		}
+	}
+	return err_set(err, ERR_INVALID, 0, "there is no such key%s%.*s%s",
+		       near.len ? ": did you mean " : "", STR_ARG(near), near.len ? "?" : "");
 }
 
 /* ---- one value, as text ---- */
@@ -261,14 +324,23 @@ static int set_roles(struct config *c, struct str text, struct err *err)
 	return 0;
 }
 
+static int controllers_problem(const struct vipu_address_problem *p, struct err *err)
+{
+	return err_set(err, ERR_INVALID, 0, "controllers: \"%s\": %s", p->text, p->reason);
+}
+
+static int check_controller(const struct vipu_address *a, struct err *err)
+{
+	return controllers_check_entry(a, err) < 0 ? err_wrap(err, "controllers: %s", a->name) : 0;
+}
+
 static int check_controllers(const struct vipu_address_list *list, struct err *err)
 {
 	if (list->n_problems > 0)
-		return err_set(err, ERR_INVALID, 0, "controllers: \"%s\": %s",
-			       list->problems[0].text, list->problems[0].reason);
+		return controllers_problem(&list->problems[0], err);
 	for (size_t i = 0; i < list->n; i++) {
-		if (controllers_check_entry(&list->items[i], err) < 0)
-			return err_wrap(err, "controllers: %s", list->items[i].name);
+		if (check_controller(&list->items[i], err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -328,37 +400,43 @@ static int set_by_text(struct config *c, const struct key *key, struct str text,
 
 /* ---- the file ---- */
 
-/* Which entry of a list a message is about, as the end of a JSON pointer. */
-#define PLACE_SIZE 128
-
-static void set_place(char ret_place[PLACE_SIZE], size_t index)
-{
-	snprintf(ret_place, PLACE_SIZE, "/%zu", index);
-}
-
-static int set_roles_list(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
-			  struct err *err)
+/* Each is told at its own place. */
+static void read_roles(struct reader *r, const struct json *v, const char *at)
 {
 	struct json_iter it = json_iter(v);
+	struct err err = ERR_INIT;
 
-	c->roles = 0;
+	r->c->roles = 0;
 	while (json_next(&it)) {
-		if (add_role(c, json_str(it.value), err) < 0) {
-			set_place(ret_place, it.index);
-			return -1;
-		}
+		CLEANUP_FREE char *place = place_of(at, it.index);
+
+		if (add_role(r->c, json_str(it.value), &err) < 0)
+			fault_at(r, place, &err);
 	}
-	return c->roles ? 0 : err_set(err, ERR_INVALID, 0, "roles: must name at least one role");
+	if (json_len(v) == 0) {
+		err_set(&err, ERR_INVALID, 0, "roles: must name at least one role");
+		fault_at(r, at, &err);
+	}
 }
 
-static int set_controllers_list(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
-				struct err *err)
+static void read_controllers(struct reader *r, const struct json *v, const char *at)
 {
-	vipu_address_list_done(&c->controllers);
-	vipu_address_from_json(v, &c->controllers);
-	if (c->controllers.n_problems > 0 && c->controllers.problems[0].entry > 0)
-		set_place(ret_place, c->controllers.problems[0].entry - 1);
-	return check_controllers(&c->controllers, err);
+	struct vipu_address_list *list = &r->c->controllers;
+	struct err err = ERR_INIT;
+
+	vipu_address_list_done(list);
+	vipu_address_from_json(v, list);
+	for (size_t i = 0; i < list->n_problems; i++) {
+		size_t entry = list->problems[i].entry; /* 0: in no list */
+		CLEANUP_FREE char *place = entry ? place_of(at, entry - 1) : xstrdup(at);
+
+		controllers_problem(&list->problems[i], &err);
+		fault_at(r, place, &err);
+	}
+	for (size_t i = 0; i < list->n; i++) {
+		if (check_controller(&list->items[i], &err) < 0)
+			fault_at(r, at, &err);
+	}
 }
 
 static int set_limit(struct partition_policy *p, struct str name, const struct json *v,
@@ -381,51 +459,53 @@ static int set_limit(struct partition_policy *p, struct str name, const struct j
 	return 0;
 }
 
-static int set_policies(struct config *c, const struct json *v, char ret_place[PLACE_SIZE],
-			struct err *err)
+static void read_policy(struct reader *r, struct str ns, const struct json *limits, const char *at)
+{
+	struct partition_rules *rules = &r->c->policy;
+	struct json_iter it = json_iter(limits);
+	struct err err = ERR_INIT;
+
+	if (kube_check_name("policy.namespaces", ns, false, &err) < 0) {
+		fault_at(r, at, &err);
+		return;
+	}
+	if (json_type(limits) != JSON_OBJECT) {
+		err_set(&err, ERR_INVALID, 0, "policy.namespaces: must be a map of limits, not %s",
+			json_type_name(json_type(limits)));
+		fault_at(r, at, &err);
+		return;
+	}
+	rules->named[rules->n] = (struct partition_policy_of_ns){.ns = str_dup(ns),
+								 .policy = partition_policy_unset};
+	while (json_next(&it)) {
+		CLEANUP_FREE char *place = place_in(at, it.key);
+
+		if (set_limit(&rules->named[rules->n].policy, it.key, it.value, &err) < 0)
+			fault_at(r, place, &err);
+	}
+	rules->n++;
+}
+
+static void read_policies(struct reader *r, const struct json *v, const char *at)
 {
 	struct json_iter it = json_iter(v);
 
-	partition_rules_done(&c->policy);
-	c->policy.named = xcalloc(json_len(v) + 1, sizeof(*c->policy.named));
+	partition_rules_done(&r->c->policy);
+	r->c->policy.named = xcalloc(json_len(v) + 1, sizeof(*r->c->policy.named));
 	while (json_next(&it)) {
-		struct partition_policy_of_ns *at = &c->policy.named[c->policy.n];
-		struct json_iter limits = json_iter(it.value);
+		CLEANUP_FREE char *place = place_in(at, it.key);
 
-		snprintf(ret_place, PLACE_SIZE, "/%.*s", STR_ARG(it.key));
-		if (kube_check_name("policy.namespaces", it.key, false, err) < 0)
-			return -1;
-		if (json_type(it.value) != JSON_OBJECT)
-			return err_set(err, ERR_INVALID, 0,
-				       "policy.namespaces: must be a map of limits, not %s",
-				       json_type_name(json_type(it.value)));
-		at->ns = str_dup(it.key);
-		at->policy = partition_policy_unset;
-		c->policy.n++;
-		while (json_next(&limits)) {
-			if (set_limit(&at->policy, limits.key, limits.value, err) == 0)
-				continue;
-			snprintf(ret_place, PLACE_SIZE, "/%.*s/%.*s", STR_ARG(it.key),
-				 STR_ARG(limits.key));
-			return -1;
-		}
+		read_policy(r, it.key, it.value, place);
 	}
-	return 0;
 }
 
 /* The value of a key as the file has it: its type counts, a quoted number is no number. */
 static int set_by_json(struct config *c, const struct key *key, const struct json *v,
-		       char ret_place[PLACE_SIZE], struct err *err)
+		       struct err *err)
 {
 	enum json_type type = json_type(v);
 	char z[32];
 
-	if (key->type == KEY_CONTROLLERS)
-		return set_controllers_list(c, v, ret_place, err);
-	if (key->type == KEY_POLICIES && type == JSON_OBJECT)
-		return set_policies(c, v, ret_place, err);
-	if (key->type == KEY_ROLES && type == JSON_ARRAY)
-		return set_roles_list(c, v, ret_place, err);
 	if (key->type == KEY_NUMBER && type == JSON_INT) {
 		snprintf(z, sizeof(z), "%" PRId64, json_int(v, 0));
 		return set_by_text(c, key, str_of(z), err);
@@ -443,6 +523,20 @@ static int set_by_json(struct config *c, const struct key *key, const struct jso
 		       type == JSON_REAL ? "one with a fraction" : json_type_name(type));
 }
 
+static void read_key(struct reader *r, const struct key *key, const struct json *v, const char *at)
+{
+	struct err err = ERR_INIT;
+
+	if (key->type == KEY_CONTROLLERS)
+		read_controllers(r, v, at);
+	else if (key->type == KEY_POLICIES && json_type(v) == JSON_OBJECT)
+		read_policies(r, v, at);
+	else if (key->type == KEY_ROLES && json_type(v) == JSON_ARRAY)
+		read_roles(r, v, at);
+	else if (set_by_json(r->c, key, v, &err) < 0)
+		fault_at(r, at, &err);
+}
+
 static bool is_section(const char *name)
 {
 	size_t len = strlen(name);
@@ -454,64 +548,67 @@ static bool is_section(const char *name)
 	return false;
 }
 
-/* Puts the place in the file before the message that is in err. */
-static int at_place(const struct yaml *y, const char *pointer, struct err *err)
-{
-	struct err what = *err;
-
-	return yaml_error(y, 0, pointer, err, "%s", what.msg);
-}
-
-static int read_object(struct config *c, const struct yaml *y, const struct json *obj,
-		       const char *prefix, const char *pointer, struct err *err)
+static void read_object(struct reader *r, const struct json *obj, const char *prefix,
+			const char *pointer)
 {
 	struct json_iter it = json_iter(obj);
+	struct err err = ERR_INIT;
 
 	while (json_next(&it)) {
 		CLEANUP_FREE char *name = xasprintf("%s%.*s", prefix, STR_ARG(it.key));
-		CLEANUP_FREE char *at = xasprintf("%s/%.*s", pointer, STR_ARG(it.key));
+		CLEANUP_FREE char *at = place_in(pointer, it.key);
 		CLEANUP_FREE char *inner = xasprintf("%s.", name);
 		const struct key *key = find_key(str_of(name));
-		char place[PLACE_SIZE] = "";
+		enum json_type type = json_type(it.value);
 
-		if (!key && !is_section(name))
-			return yaml_key_error(y, 0, at, err, "%s: there is no such key", name);
-		if (key && set_by_json(c, key, it.value, place, err) < 0) {
-			CLEANUP_FREE char *whole = xasprintf("%s%s", at, place);
+		if (key) {
+			read_key(r, key, it.value, at);
+		} else if (!is_section(name)) {
+			struct err why = ERR_INIT;
 
-			return at_place(y, whole, err);
+			no_such_key(&why, str_of(name));
+			yaml_key_error(r->y, 0, at, &err, "%s: %s", name, why.msg);
+			fault(r, &err);
+		} else if (type == JSON_OBJECT || type == JSON_NULL) {
+			read_object(r, it.value, inner, at);
+		} else {
+			err_set(&err, ERR_INVALID, 0, "%s: must be a map of keys, not %s", name,
+				json_type_name(type));
+			fault_at(r, at, &err);
 		}
-		if (key)
-			continue;
-		if (json_type(it.value) != JSON_OBJECT && json_type(it.value) != JSON_NULL)
-			return yaml_error(y, 0, at, err, "%s: must be a map of keys, not %s", name,
-					  json_type_name(json_type(it.value)));
-		if (read_object(c, y, it.value, inner, at, err) < 0)
-			return -1;
 	}
-	return 0;
 }
 
-static int read_file(struct config *c, const char *path, bool may_be_absent, struct err *err)
+static void read_documents(struct reader *r)
+{
+	const struct json *root = yaml_doc(r->y, 0);
+	struct err err = ERR_INIT;
+
+	if (yaml_len(r->y) > 1) {
+		yaml_error(r->y, 1, "", &err, "the configuration is one document, not several");
+		fault(r, &err);
+	} else if (root && json_type(root) != JSON_OBJECT) {
+		yaml_error(r->y, 0, "", &err, "the configuration must be a map of keys, not %s",
+			   json_type_name(json_type(root)));
+		fault(r, &err);
+	} else {
+		read_object(r, root, "", "");
+	}
+}
+
+static void read_file(struct reader *r, const char *path, bool may_be_absent)
 {
 	CLEANUP_YAML struct yaml *y = NULL;
-	const struct json *root;
-	struct err why;
+	struct err err = ERR_INIT;
 
-	if (yaml_load(path, &y, &why) < 0) {
-		if (may_be_absent && why.kind == ERR_NOT_FOUND)
-			return 0;
-		return err_copy(err, &why);
+	if (yaml_load(path, &y, &err) < 0) {
+		if (!may_be_absent || err.kind != ERR_NOT_FOUND)
+			fault(r, &err);
+		return;
 	}
-	if (yaml_len(y) == 0)
-		return 0;
-	if (yaml_len(y) > 1)
-		return yaml_error(y, 1, "", err, "the configuration is one document, not several");
-	root = yaml_doc(y, 0);
-	if (json_type(root) != JSON_OBJECT)
-		return yaml_error(y, 0, "", err, "the configuration must be a map of keys, not %s",
-				  json_type_name(json_type(root)));
-	return read_object(c, y, root, "", "", err);
+	r->y = y;
+	read_documents(r);
+	r->y = NULL;
 }
 
 /* ---- environment and flags ---- */
@@ -535,137 +632,63 @@ static void env_name(const char *name, char ret_z[64])
 	ret_z[len] = '\0';
 }
 
-static int read_environment(struct config *c, char *const *environ_, struct err *err)
+static const struct key *key_of_variable(struct str name)
+{
+	for (size_t i = 0; i < N_KEYS; i++) {
+		char z[64];
+
+		env_name(config_keys[i].name, z);
+		if (str_eqz(name, z))
+			return &config_keys[i];
+	}
+	return NULL;
+}
+
+static void read_environment(struct reader *r, char *const *environ_)
 {
 	for (; environ_ && *environ_; environ_++) {
+		struct err err = ERR_INIT;
 		struct str name, value;
-		const struct key *key = NULL;
+		const struct key *key;
 
 		if (strncmp(*environ_, ENV_PREFIX, strlen(ENV_PREFIX)) != 0)
 			continue;
 		str_cut(str_of(*environ_ + strlen(ENV_PREFIX)), '=', &name, &value);
-		for (size_t i = 0; i < N_KEYS && !key; i++) {
-			char z[64];
-
-			env_name(config_keys[i].name, z);
-			if (str_eqz(name, z))
-				key = &config_keys[i];
-		}
+		key = key_of_variable(name);
 		if (!key)
-			return err_set(err, ERR_INVALID, 0,
-				       "environment: " ENV_PREFIX "%.*s stands for no key",
-				       STR_ARG(name));
-		if (set_by_text(c, key, value, err) < 0)
-			return err_wrap(err, "environment: " ENV_PREFIX "%.*s", STR_ARG(name));
+			err_set(&err, ERR_INVALID, 0,
+				"environment: " ENV_PREFIX "%.*s stands for no key", STR_ARG(name));
+		else if (set_by_text(r->c, key, value, &err) < 0)
+			err_wrap(&err, "environment: " ENV_PREFIX "%.*s", STR_ARG(name));
+		if (err.kind != ERR_NONE)
+			fault(r, &err);
 	}
-	return 0;
 }
 
-static int read_flags(struct config *c, const char *const *sets, size_t n, struct err *err)
+static int set_by_flag(struct config *c, const char *set, struct err *err)
+{
+	struct str name, value;
+	const struct key *key;
+
+	if (!str_cut(str_of(set), '=', &name, &value))
+		return err_set(err, ERR_INVALID, 0, "must be KEY=VALUE");
+	key = find_key(name);
+	return key ? set_by_text(c, key, value, err) : no_such_key(err, name);
+}
+
+static void read_flags(struct reader *r, const char *const *sets, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct str name, value;
-		const struct key *key;
+		struct err err = ERR_INIT;
 
-		if (!str_cut(str_of(sets[i]), '=', &name, &value))
-			return err_set(err, ERR_INVALID, 0, "--set %s: must be KEY=VALUE", sets[i]);
-		key = find_key(name);
-		if (!key)
-			return err_set(err, ERR_INVALID, 0, "--set %s: there is no such key",
-				       sets[i]);
-		if (set_by_text(c, key, value, err) < 0)
-			return err_wrap(err, "--set %s", sets[i]);
+		if (set_by_flag(r->c, sets[i], &err) == 0)
+			continue;
+		err_wrap(&err, "--set %s", sets[i]);
+		fault(r, &err);
 	}
-	return 0;
 }
 
-/* vipu.serverAddr, vipu.serverPort and vipu.clusterName are one more entry. */
-static int make_server(struct config *c, struct err *err)
-{
-	const char *addr = c->server_addr;
-	bool bare_v6 = addr[0] != '[' && strchr(addr, ':');
-	CLEANUP_FREE char *text = xasprintf(bare_v6 ? "[%s]:%ld" : "%s:%ld", addr, c->server_port);
-	struct vipu_address *a;
-
-	if (!addr[0] && c->cluster_name[0])
-		return err_set(
-			err, ERR_INVALID, 0,
-			"vipu.clusterName: says something of vipu.serverAddr, which is empty");
-	if (!addr[0])
-		return 0;
-	if (strpbrk(addr, ",="))
-		return err_set(err, ERR_INVALID, 0,
-			       "vipu.serverAddr: must be one host name or address; lists stand in "
-			       "controllers");
-	vipu_address_parse(str_of(text), &c->server);
-	if (c->server.n != 1)
-		return err_set(err, ERR_INVALID, 0, "vipu.serverAddr: \"%.100s\": %s", addr,
-			       c->server.n_problems ? c->server.problems[0].reason
-						    : "must be a host name or address");
-	a = &c->server.items[0];
-	free(a->cluster);
-	a->cluster = xstrdup(c->cluster_name);
-	return 0;
-}
-
-/* What the Pods' own init container needs to know. */
-static int check_pods(const struct config *c, struct err *err)
-{
-	if (!(c->roles & ROLE_WEBHOOK) || strcmp(c->pods_mode, "init") != 0)
-		return 0;
-	if (!c->launcher_image[0])
-		return err_set(err, ERR_INVALID, 0,
-			       "pods.mode: init needs launcher.image, which holds ipu-launcher");
-	if (c->proxy_cert[0] && !c->proxy_ca[0])
-		return err_set(err, ERR_INVALID, 0,
-			       "pods.mode: init needs proxy.caFile beside proxy.tlsCertFile: Pods "
-			       "must know whom to trust");
-	return 0;
-}
-
-/* A certificate and its key come together. */
-static int check_files(const struct config *c, struct err *err)
-{
-	if (!c->proxy_cert[0] != !c->proxy_key[0])
-		return err_set(err, ERR_INVALID, 0,
-			       "proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither");
-	if (!c->webhook_cert[0] != !c->webhook_key[0] || (c->webhook_ca[0] && !c->webhook_cert[0]))
-		return err_set(err, ERR_INVALID, 0,
-			       "webhook.certFile and webhook.keyFile: give both, or neither; "
-			       "webhook.caFile only with them");
-	if (!c->metrics_cert[0] != !c->metrics_key[0] || (c->metrics_cert[0] && !c->metrics_secure))
-		return err_set(err, ERR_INVALID, 0,
-			       "metrics.certFile and metrics.keyFile: give both, or neither, and "
-			       "only with metrics.secure");
-	return 0;
-}
-
-/* Nobody is to believe that the port is guarded where it isn't. */
-static int check_scheduler(const struct config *c, struct err *err)
-{
-	if (c->scheduler_client_names[0] && !c->scheduler_client_ca[0])
-		return err_set(err, ERR_INVALID, 0,
-			       "scheduler.clientNames: are of certificates: give "
-			       "scheduler.clientCAFile, which they must be signed by");
-	if (c->scheduler_client_names[0] &&
-	    strspn(c->scheduler_client_names, ", \t") == strlen(c->scheduler_client_names))
-		return err_set(err, ERR_INVALID, 0,
-			       "scheduler.clientNames: must be names with commas between them");
-	return 0;
-}
-
-static int check_node(const struct config *c, struct err *err)
-{
-	if (!(c->roles & ROLE_NODE))
-		return 0;
-	if (c->node_root[0] && c->node_root[0] != '/')
-		return err_set(err, ERR_INVALID, 0,
-			       "node.root: must be an absolute path, or \"\" for none");
-	if (c->node_cni[0] && c->node_cni[0] != '/')
-		return err_set(err, ERR_INVALID, 0,
-			       "node.cniFolder: must be an absolute path, or \"\": it's found");
-	return 0;
-}
+/* ---- all of it ---- */
 
 void config_make_fallback(struct config *c)
 {
@@ -674,33 +697,38 @@ void config_make_fallback(struct config *c)
 						       c->max_interactive_s};
 }
 
-int config_load(const char *path, const char *const *sets, size_t n_sets, char *const *environ_,
+static void read_all(struct reader *r, const struct config_source *s)
+{
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		if (set_by_text(r->c, &config_keys[i], str_of(config_keys[i].text), &err) < 0)
+			fault(r, &err); /* the table's */
+	}
+	read_file(r, s->path ? s->path : CONFIG_PATH, !s->path);
+	read_environment(r, s->environ_);
+	read_flags(r, s->sets, s->n_sets);
+	/* What is said of keys that are wrong themselves would only confuse. */
+	for (size_t i = 0, n = r->n_faults; n == 0 && i < config_n_checks; i++) {
+		if (config_checks[i](r->c, &err) < 0)
+			fault(r, &err);
+	}
+}
+
+int config_load(const struct config_source *source, config_fault_fn *tell, void *arg,
 		struct config *ret, struct err *err)
 {
 	struct config c = {0};
+	struct reader r = {.c = &c, .tell = tell, .arg = arg, .err = err};
 
-	for (size_t i = 0; i < N_KEYS; i++) {
-		if (set_by_text(&c, &config_keys[i], str_of(config_keys[i].text), err) < 0)
-			goto fail;
-	}
-	if (read_file(&c, path ? path : CONFIG_PATH, !path, err) < 0 ||
-	    read_environment(&c, environ_, err) < 0 || read_flags(&c, sets, n_sets, err) < 0 ||
-	    make_server(&c, err) < 0 || check_pods(&c, err) < 0)
-		goto fail;
-	if (check_files(&c, err) < 0 || check_scheduler(&c, err) < 0 || check_node(&c, err) < 0)
-		goto fail;
-	if (c.backoff_max_s < c.backoff_s) {
-		err_set(err, ERR_INVALID, 0,
-			"jobs.restartBackoffMaxSeconds: must not be below "
-			"jobs.restartBackoffSeconds");
-		goto fail;
+	read_all(&r, source);
+	if (r.n_faults > 0) {
+		config_done(&c);
+		return -1;
 	}
 	config_make_fallback(&c);
 	*ret = c;
 	return 0;
-fail:
-	config_done(&c);
-	return -1;
 }
 
 void config_done(struct config *c)

@@ -53,6 +53,11 @@ static inline void *config_field(struct config *c, const struct key *key)
 /* config_text.c: ERR_INVALID. */
 int config_check_text(const struct key *key, struct str text, struct err *err);
 
+/* config_checks.c: of keys that don't go together, ERR_INVALID. */
+typedef int config_check_fn(struct config *c, struct err *err);
+extern config_check_fn *const config_checks[];
+extern const size_t config_n_checks;
+
 #define CONFIG_PEER_PORT 8445 /* proxy.tlsListen's */
 
 /* The policy for all namespaces, of policy.maxIpus and its like. */

@@ -13,6 +13,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/certfile.c \
 	src/daemon/authority.c \
 	src/daemon/config.c \
+	src/daemon/config_checks.c \
 	src/daemon/config_text.c \
 	src/daemon/options.c \
 	src/daemon/daemon.c \

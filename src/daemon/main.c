@@ -38,14 +38,9 @@ static int check_namespace(const struct config *c, const struct kube_config *kc,
 		       "operator's own objects, such as --set operatorNamespace=ipu-operator");
 }
 
-static int run(const struct options *o, struct config *c, struct kube_config *kc)
+static int run(const struct options *o, const struct config_source *source, struct config *c,
+	       struct kube_config *kc)
 {
-	const struct config_source source = {
-		.path = o->config_path,
-		.sets = (const char *const *)o->sets,
-		.n_sets = o->n_sets,
-		.environ_ = environ,
-	};
 	struct daemon *d;
 	struct err err;
 	int status;
@@ -53,7 +48,7 @@ static int run(const struct options *o, struct config *c, struct kube_config *kc
 	if (kube_config_is_insecure(kc))
 		log_warn("daemon", NULL, "%s: the API server's certificate isn't checked",
 			 kube_config_source(kc));
-	if (daemon_new(c, &source, kc, o->ports_file, &d, &err) < 0)
+	if (daemon_new(c, source, kc, o->ports_file, &d, &err) < 0)
 		return complain(err.kind == ERR_INVALID ? EXIT_BAD_INPUT : EXIT_CANT_GO_ON, &err);
 	status = daemon_run(d);
 	daemon_free(d);
@@ -75,7 +70,8 @@ static char *credential(const struct config *c)
 	return NULL;
 }
 
-static int with_config(const struct options *o, struct config *c)
+static int with_config(const struct options *o, const struct config_source *source,
+		       struct config *c)
 {
 	CLEANUP_FREE char *given = credential(c);
 	struct kube_config *kc;
@@ -94,8 +90,32 @@ static int with_config(const struct options *o, struct config *c)
 	else if (o->check_config)
 		printf("ipu-operator: the configuration is good\n");
 	else
-		status = run(o, c, kc);
+		status = run(o, source, c, kc);
 	kube_config_free(kc);
+	return status;
+}
+
+static void print_fault(void *arg, const char *fault)
+{
+	(void)arg;
+	fprintf(stderr, "ipu-operator: %s\n", fault);
+}
+
+static int start(const struct options *o)
+{
+	const struct config_source source = {
+		.path = o->config_path,
+		.sets = (const char *const *)o->sets,
+		.n_sets = o->n_sets,
+		.environ_ = environ,
+	};
+	struct config c;
+	int status;
+
+	if (config_load(&source, print_fault, NULL, &c, NULL) < 0)
+		return EXIT_BAD_INPUT;
+	status = with_config(o, &source, &c);
+	config_done(&c);
 	return status;
 }
 
@@ -111,7 +131,6 @@ int main(int argc, char **argv)
 {
 	const char *page = getenv("IPU_CLOCK_PAGE");
 	struct options o;
-	struct config c;
 	struct err err;
 	int status = 0;
 
@@ -125,12 +144,8 @@ int main(int argc, char **argv)
 		printf("ipu-operator %s\n", PACKAGE_VERSION);
 	} else if (page && clock_use_page(page, &err) < 0) {
 		status = complain(EXIT_BAD_INPUT, &err);
-	} else if (config_load(o.config_path, (const char *const *)o.sets, o.n_sets, environ, &c,
-			       &err) < 0) {
-		status = complain(EXIT_BAD_INPUT, &err);
 	} else {
-		status = with_config(&o, &c);
-		config_done(&c);
+		status = start(&o);
 	}
 	options_done(&o);
 	return status;

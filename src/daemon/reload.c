@@ -183,11 +183,10 @@ static void look_at_files(struct daemon *d)
 /* *err says what of it counts. */
 static int reload(struct daemon *d, struct err *err)
 {
-	const struct config_source *s = &d->source;
 	struct config_changes changes;
 	struct config fresh;
 
-	if (config_load(s->path, s->sets, s->n_sets, s->environ_, &fresh, err) < 0)
+	if (config_load(&d->source, NULL, NULL, &fresh, err) < 0)
 		return err_wrap(err, "the configuration stays as it was");
 	config_take_on(d->config, &fresh, &changes);
 	tell_parts(d, &changes);

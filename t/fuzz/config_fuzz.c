@@ -9,12 +9,18 @@
 
 #define MAX_SETTINGS 8
 
+static void count(void *arg, const char *fault)
+{
+	MUST(fault[0]);
+	++*(size_t *)arg;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 {
 	struct str s = fuzz_str(p, len), text, one;
 	const char *sets[MAX_SETTINGS];
 	char *env[MAX_SETTINGS + 1] = {NULL}, *all[MAX_SETTINGS];
-	size_t n = 0, n_sets = 0, n_env = 0;
+	size_t n = 0, n_sets = 0, n_env = 0, n_told = 0;
 	struct fuzz_file file;
 	struct config config;
 	struct err err = ERR_INIT;
@@ -30,10 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 		n++;
 	}
 	fuzz_file_open(&file, text);
-	if (config_load(file.path, sets, n_sets, env, &config, &err) < 0) {
-		MUST(err.msg[0]);
+	const struct config_source source = {file.path, sets, n_sets, env};
+	if (config_load(&source, count, &n_told, &config, &err) < 0) {
+		MUST(err.msg[0] && n_told > 0);
 	} else {
-		MUST(config.roles && config.call_s >= 1 && config.connections >= 1);
+		MUST(n_told == 0 && config.roles && config.call_s >= 1 && config.connections >= 1);
 		MUST(config.privileged && config.dns_policy && config.tracker[0]);
 		MUST(config.controllers.n_problems == 0);
 		config_done(&config);

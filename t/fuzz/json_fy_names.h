@@ -69,6 +69,7 @@
 #define json_next fy_json_next
 #define json_parse fy_json_parse
 #define json_parse_secret fy_json_parse_secret
+#define json_pointer_append fy_json_pointer_append
 #define json_real fy_json_real
 #define json_root fy_json_root
 #define json_str fy_json_str

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/buf.h"
 #include "core/str.h"
 #include "core/yaml.h"
 #include "daemon/config.h"
@@ -23,10 +24,18 @@ static void write_file(const char *text)
 		bail_out("the test's file can't be written");
 }
 
+static int load_from(const char *path, const char *const *sets, size_t n_sets,
+		     char *const *environ_, struct config *ret, struct err *err)
+{
+	const struct config_source source = {path, sets, n_sets, environ_};
+
+	return config_load(&source, NULL, NULL, ret, err);
+}
+
 static int load(const char *text, struct config *ret, struct err *err)
 {
 	write_file(text);
-	return config_load(file, NULL, 0, no_environ, ret, err);
+	return load_from(file, NULL, 0, no_environ, ret, err);
 }
 
 #define MUTATING   "ipu-operator-mutating-webhook-configuration"
@@ -97,7 +106,7 @@ static void test_shipped_file(void)
 	ok(load("# nothing\n", &c, &err) == 0, "an empty file is complete");
 	defaults = describe(&c);
 	config_done(&c);
-	ok(config_load(path, NULL, 0, no_environ, &c, &err) == 0, "etc/operator.yaml: %s", err.msg);
+	ok(load_from(path, NULL, 0, no_environ, &c, &err) == 0, "etc/operator.yaml: %s", err.msg);
 	as_shipped = describe(&c);
 	config_done(&c);
 	is_str(as_shipped, defaults, "it holds the defaults");
@@ -315,8 +324,7 @@ static void has_value(const struct value *v, const char *yaml, const char *env, 
 	char *text;
 
 	write_file(yaml);
-	if (!ok(config_load(file, &set, set ? 1 : 0, environ_, &c, &err) == 0, "%s: %s", by,
-		err.msg))
+	if (!ok(load_from(file, &set, set ? 1 : 0, environ_, &c, &err) == 0, "%s: %s", by, err.msg))
 		return;
 	text = describe(&c);
 	has_str(text, v->want, "%s", by);
@@ -349,7 +357,7 @@ static void test_precedence(void)
 	struct err err = ERR_INIT;
 
 	write_file("log: {level: 2, format: json}\nlimits: {connections: 9}\n");
-	ok(config_load(file, sets, 2, environ_, &c, &err) == 0, "all three");
+	ok(load_from(file, sets, 2, environ_, &c, &err) == 0, "all three");
 	is_int(c.log_level, 6, "the last flag wins");
 	is_int(c.connections, 7, "then the environment");
 	is_str(c.log_format, "json", "then the file");
@@ -458,6 +466,82 @@ static void test_errors_in_file(void)
 	row_end();
 }
 
+static void add_line(void *arg, const char *fault)
+{
+	const char *at = strstr(fault, file);
+
+	buf_printf(arg, NULL, "%s\n", at == fault ? fault + strlen(file) : fault);
+}
+
+/* Whoever mends one needn't start again to hear of the next. */
+static void test_all_errors(void)
+{
+	static const char text[] = "log:\n"
+				   "  level: 9\n"
+				   "  format: json\n"
+				   "a/b~c: 1\n"
+				   "healht: {listen: ''}\n"
+				   "health: {lisen: ''}\n"
+				   "roles: [king, proxy, queen]\n"
+				   "controllers:\n"
+				   "- a:0\n"
+				   "- b:8090\n"
+				   "- {address: c, secretName: s, tls: false}\n"
+				   "- {adress: d}\n"
+				   "policy:\n"
+				   "  namespaces:\n"
+				   "    A_b: {}\n"
+				   "    c: {maxIpus: x, maxJobIpus: 3, most: 1}\n"
+				   "webhook: {certFile: /c}\n";
+	static const char together[] = "webhook: {certFile: /c}\nproxy: {tlsKeyFile: /k}\n"
+				       "jobs: {restartBackoffMaxSeconds: 1}\n";
+	static const char *const sets[] = {"log.level=many", "log.levle=1", "log.format=text"};
+	char *environ_[] = {(char *)(uintptr_t)"IPUOPERATOR_LOG_LEVEL=0", NULL};
+	struct config_source source = {file, sets, 3, environ_};
+	struct buf all = BUF_INIT(8192);
+	struct config c;
+	struct err err = ERR_INIT;
+	char *lines;
+
+	write_file(text);
+	ok(config_load(&source, add_line, &all, &c, &err) < 0, "refused");
+	lines = buf_steal(&all, NULL);
+	is_str(lines,
+	       ":2:10: log.level: must be from 1 to 6\n"
+	       ":4:1: a/b~c: there is no such key\n"
+	       ":5:1: healht: there is no such key: did you mean health?\n"
+	       ":6:10: health.lisen: there is no such key: did you mean health.listen?\n"
+	       ":7:9: roles: \"king\" isn't a role, only controller, proxy, webhook and node are\n"
+	       ":7:22: roles: \"queen\" isn't a role, only controller, proxy, webhook and node "
+	       "are\n"
+	       ":9:3: controllers: \"a:0\": port \"0\" isn't a number from 1 to 65535\n"
+	       ":12:3: controllers: \"entry 4 of the list\": there is no key \"adress\"\n"
+	       ":9:1: controllers: c:8090: with tls: false, the keys of Secret s would go over the "
+	       "network for all to read; leave tls out\n"
+	       ":15:10: policy.namespaces \"A_b\" isn't a valid name: lower-case letters, digits "
+	       "and '-' are allowed, with a letter or digit at both ends\n"
+	       ":16:18: maxIpus: must be from -1 to 1000000000\n"
+	       ":16:42: policy.namespaces: there is no such key\n"
+	       "environment: IPUOPERATOR_LOG_LEVEL: log.level: must be from 1 to 6\n"
+	       "--set log.level=many: log.level: must be from 1 to 6\n"
+	       "--set log.levle=1: there is no such key: did you mean log.level?\n",
+	       "all that is wrong, where it stands");
+	has_str(err.msg, ":2:10: log.level: must be", "the error is the first");
+	free(lines);
+
+	source = (struct config_source){file, NULL, 0, no_environ};
+	write_file(together);
+	ok(config_load(&source, add_line, &all, &c, NULL) < 0, "refused");
+	lines = buf_steal(&all, NULL);
+	is_str(lines,
+	       "proxy.tlsCertFile and proxy.tlsKeyFile: give both, or neither\n"
+	       "webhook.certFile and webhook.keyFile: give both, or neither; webhook.caFile only "
+	       "with them\n"
+	       "jobs.restartBackoffMaxSeconds: must not be below jobs.restartBackoffSeconds\n",
+	       "keys that don't go together, once each is good by itself");
+	free(lines);
+}
+
 static void test_other_errors(void)
 {
 	static const struct {
@@ -501,7 +585,7 @@ static void test_other_errors(void)
 
 		row_begin("%s", rows[i].env ? rows[i].env : rows[i].set);
 		write_file("");
-		ok(config_load(file, &rows[i].set, rows[i].set ? 1 : 0, environ_, &c, &err) < 0,
+		ok(load_from(file, &rows[i].set, rows[i].set ? 1 : 0, environ_, &c, &err) < 0,
 		   "refused");
 		is_int(err.kind, ERR_INVALID, "kind");
 		has_str(err.msg, rows[i].says, "in words");
@@ -528,7 +612,7 @@ static void test_no_file(void)
 	struct config c;
 	struct err err = ERR_INIT;
 
-	ok(config_load("/nowhere/operator.yaml", NULL, 0, no_environ, &c, &err) < 0,
+	ok(load_from("/nowhere/operator.yaml", NULL, 0, no_environ, &c, &err) < 0,
 	   "a file that was named must be there");
 	has_str(err.msg, "/nowhere/operator.yaml", "and is named");
 }
@@ -633,6 +717,7 @@ int main(void)
 	test_values();
 	test_precedence();
 	test_errors_in_file();
+	test_all_errors();
 	test_other_errors();
 	test_init_mode();
 	test_no_file();

@@ -603,7 +603,7 @@ static bool half_takes_large(struct half *h)
 	return stream && h2_session_message(h->session, stream)->body.len == LARGE_BYTES;
 }
 
-static void test_ends(void)
+static void test_stops(void)
 {
 	CLEANUP_FREE char *body = pattern(20000);
 	unsigned stopped = 0;
@@ -652,6 +652,12 @@ static void test_ends(void)
 	half_send(&h, 0);
 	ok(PUMP(stopped == 3), "and not any more");
 	half_close(&h);
+	row_end();
+}
+
+static void test_idle(void)
+{
+	struct half h;
 
 	row_begin("idle connections are dropped");
 	begin(true, NULL, NULL);
@@ -741,7 +747,8 @@ int main(void)
 	test_stop_under_load();
 	test_unfinished_requests();
 	test_many_bodies();
-	test_ends();
+	test_stops();
+	test_idle();
 	test_failing_allocations();
 	row_end();
 	tls_config_unref(h2_server);
