@@ -77,14 +77,21 @@ static uint64_t block_mask(unsigned size, unsigned at)
 	return (size >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << size) - 1) << at;
 }
 
-/* Puts size IPUs into the first aligned place. */
-static void place(struct vipu_layout *l, size_t partition, unsigned size)
+/* Where a block of one size fits next: blocks of that size alone, which take and never give back,
+ * find nothing before it. */
+struct cursor {
+	size_t domain;
+	unsigned at;
+};
+
+/* Puts size IPUs into the first aligned place; where there is none, nowhere. */
+static void place(struct vipu_layout *l, size_t partition, unsigned size, struct cursor *from)
 {
-	for (size_t d = 0; d < l->n_domains; d++) {
-		for (unsigned at = 0; at < VIPU_DOMAIN_IPUS; at += size) {
-			uint64_t mask = block_mask(size, at);
-			if (!(l->taken[d] & mask)) {
-				take(l, partition, l->n_places, d, mask);
+	for (; from->domain < l->n_domains; from->domain++, from->at = 0) {
+		for (; from->at < VIPU_DOMAIN_IPUS; from->at += size) {
+			uint64_t mask = block_mask(size, from->at);
+			if (!(l->taken[from->domain] & mask)) {
+				take(l, partition, l->n_places, from->domain, mask);
 				return;
 			}
 		}
@@ -104,18 +111,21 @@ static unsigned level_of(size_t n_ipus)
  * Sizes that are no powers of two are rounded up. */
 static void fill_by_size(struct vipu_layout *l, const struct vipu_partitions *parts)
 {
+	struct cursor domains = {0};
+
 	for (size_t i = 0; i < parts->n; i++) {
 		const struct vipu_partition *p = &parts->items[i];
 		size_t whole = holds_ipus(p) ? p->n_ipus / VIPU_DOMAIN_IPUS : 0;
-		for (size_t k = 0; k < whole && k < l->n_domains; k++)
-			place(l, i, VIPU_DOMAIN_IPUS);
+		for (size_t k = 0; k < whole && domains.domain < l->n_domains; k++)
+			place(l, i, VIPU_DOMAIN_IPUS, &domains);
 	}
 	for (unsigned level = LEVELS; level-- > 0;) {
+		struct cursor from = {0};
 		for (size_t i = 0; i < parts->n; i++) {
 			const struct vipu_partition *p = &parts->items[i];
 			size_t rest = holds_ipus(p) ? p->n_ipus % VIPU_DOMAIN_IPUS : 0;
 			if (rest > 0 && level_of(rest) == level)
-				place(l, i, 1U << level);
+				place(l, i, 1U << level, &from);
 		}
 	}
 }

@@ -4,6 +4,7 @@
  */
 #include "tap.h"
 
+#include "core/clock.h"
 #include "core/str.h"
 #include "vipu/capacity.h"
 
@@ -130,9 +131,31 @@ static void test_extremes(void)
 	   "powers of two");
 }
 
+/* As many as one answer can name, all at one place: nobody waits while they are counted. */
+static void test_many(void)
+{
+	const size_t n = 300000;
+	struct vipu_agents agents = {.n_ipus = 65536};
+	struct vipu_ipu same = {0};
+	struct vipu_partitions parts = {.items = xcalloc(n, sizeof(*parts.items)), .n = n};
+	struct vipu_capacity c;
+	int64_t began_us = clock_mono_us();
+
+	for (size_t i = 0; i < n; i++)
+		parts.items[i] = (struct vipu_partition){
+			.ready = VIPU_PS_ACTIVE, .ipus = &same, .n_ipus = 1};
+	vipu_capacity_compute(&agents, &parts, &c);
+	diag("%zu partitions: %lld ms", n, (long long)(clock_mono_us() - began_us) / 1000);
+	is_uint(c.taken_ipus, n, "all are taken");
+	is_uint(c.free_ipus, 0, "none is free");
+	is_uint(c.blocks[0] + c.blocks[1] + c.largest, 0, "and none fits");
+	free(parts.items);
+}
+
 int main(void)
 {
 	test_table();
+	test_many();
 	test_extremes();
 	return done_testing();
 }
