@@ -82,11 +82,11 @@ void cleanup_freep(void *p);
 /* Wipes memory in a way that the compiler keeps: keys, tokens. */
 void str_wipe(void *p, size_t len);
 
-/* 64-bit and hex: SHA-256 of the parts one after the other, for identifiers (by mbedTLS). */
 /* FNV-1a, 64 bits: goes on from h, which begins as HASH_FNV. The same in every process and release;
  * for what no peer gains by guessing. */
 #define HASH_FNV UINT64_C(0xcbf29ce484222325)
 uint64_t hash_fnv(uint64_t h, struct str s);
+/* SHA-256 of the parts one after the other (by mbedTLS). */
 void hash_sha256(const struct str *parts, size_t n_parts, uint8_t ret_digest[32]);
 /* SHA-1, for what a protocol prescribes (RFC 6455's handshake), and nothing that must be safe. */
 void hash_sha1(const struct str *parts, size_t n_parts, uint8_t ret_digest[20]);

@@ -43,7 +43,6 @@ void vipu_client_free(struct vipu_client *c); /* cancels its calls; NULL is fine
  * stay). The connection is only made anew if it has to be. */
 void vipu_client_set_auth(struct vipu_client *c, const struct vipu_client_config *config);
 struct grpc_channel *vipu_client_channel(struct vipu_client *c);
-const char *vipu_client_name(const struct vipu_client *c); /* "host:port", "[v6]:port" */
 
 /* err is NULL on success. Results are borrowed until the callback returns; one that wants to keep
  * them takes them (*mine = *got; memset(got, 0, sizeof(*got))). They are NULL on error. */

@@ -31,7 +31,6 @@ enum vipu_reach {
 	VIPU_REACH_YES,
 	VIPU_REACH_NO,
 };
-const char *vipu_reach_name(enum vipu_reach reach); /* "unknown", "reachable", "unreachable" */
 
 /* What is known of one controller. Read only for users; the pointer lives until the controller
  * goes, that is, at most until control returns to the loop: keep the name instead. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/rand.h"
+#include "core/str.h"
 
 #define STATE_MAX 512 /* W3C Trace Context 3.3.1.5: so much should be passed on at least */
 #define VERSION_0 55  /* characters: 2 + 1 + 32 + 1 + 16 + 1 + 2 */
@@ -41,11 +42,6 @@ static bool is_zero(const char *p, size_t n)
 			return false;
 	}
 	return true;
-}
-
-static unsigned value_of(char c)
-{
-	return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
 /* 3.2.2: lower-case hex; neither id all zero; version ff is none, and those to come may have more
@@ -85,7 +81,7 @@ struct trace *trace_parse(struct str parent, struct str state)
 	t = xcalloc(1, sizeof(*t) + state.len + 1);
 	t->refs = 1;
 	memcpy(t->id, parent.p + 3, 32);
-	t->flags = (value_of(parent.p[53]) << 4 | value_of(parent.p[54])) & FLAGS_KNOWN;
+	t->flags = (unsigned)(hex_digit(parent.p[53]) << 4 | hex_digit(parent.p[54])) & FLAGS_KNOWN;
 	do
 		span = rand_u64();
 	while (span == 0);

@@ -14,7 +14,7 @@
 int h2_fields_add(struct h2_fields *f, struct str name, struct str value)
 {
 	if (f->text.limit == 0)
-		buf_init(&f->text, (size_t)1 << 20); /* the session's own limit is below */
+		buf_init_secret(&f->text, (size_t)1 << 20); /* the session's own limit is below */
 	if (f->n == f->cap) {
 		size_t cap = f->cap ? f->cap * 2 : 16;
 		struct h2_header *items = fault_realloc(f->items, cap * sizeof(*items));

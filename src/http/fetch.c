@@ -129,7 +129,7 @@ int http_response_check(const struct http_response *response, enum http_method m
 	err_set(err, http_status_kind(status), status, "%s %.*s: %d %s%s%.*s",
 		http_method_name(method), (int)(path.len > 100 ? 100 : path.len), path.p, status,
 		http_status_reason(status), body.len > 0 ? ": " : "",
-		(int)(body.len > SHOWN_BYTES ? SHOWN_BYTES : body.len), body.p ? body.p : "");
+		(int)str_utf8_cut(body, SHOWN_BYTES), body.p ? body.p : "");
 	if (err)
 		err->retry_after_ms = http_headers_retry_after_ms(&response->head->headers);
 	return -1;

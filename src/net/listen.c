@@ -106,7 +106,7 @@ static void on_conn_closed(void *arg)
 {
 	struct net_listener *l = arg;
 	l->n_conns--;
-	if (!l->closed && l->fd >= 0)
+	if (l->fd >= 0)
 		watch(l);
 	else if (l->closed && l->n_conns == 0)
 		loop_reap(l->net->loop, l, free_listener);
@@ -167,10 +167,10 @@ static bool is_transient(int errnum)
 	}
 }
 
-/* So many at most. True: none waits. */
+/* So many at most; until one of them has it closed or left. True: none waits. */
 static bool accept_some(struct net_listener *l, int budget)
 {
-	for (int i = 0; i < budget && !l->closed && l->n_conns < l->max_conns; i++) {
+	for (int i = 0; i < budget && l->fd >= 0 && l->n_conns < l->max_conns; i++) {
 		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			accepted(l, fd);
@@ -194,7 +194,7 @@ static void on_acceptable(struct loop_io *io, int revents, void *arg)
 	struct net_listener *l = arg;
 	(void)io, (void)revents;
 	accept_some(l, ACCEPT_BUDGET);
-	if (!l->closed)
+	if (l->fd >= 0)
 		watch(l);
 }
 
@@ -205,7 +205,7 @@ static void on_leave(struct loop_timer *timer, void *arg)
 	(void)timer;
 	l->overdue = true;
 	bool none_waits = accept_some(l, 2 * BACKLOG);
-	if (l->closed)
+	if (l->fd < 0)
 		return;
 	if (none_waits || !l->is_shut)
 		end_accepting(l);

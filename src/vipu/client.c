@@ -377,8 +377,3 @@ struct grpc_channel *vipu_client_channel(struct vipu_client *c)
 {
 	return c->channel;
 }
-
-const char *vipu_client_name(const struct vipu_client *c)
-{
-	return c->name;
-}

@@ -452,16 +452,3 @@ void vipu_fleet_free(struct vipu_fleet *fleet)
 	loop_work_cancel(&fleet->change_work);
 	loop_reap(fleet->loop, fleet, free);
 }
-
-const char *vipu_reach_name(enum vipu_reach reach)
-{
-	switch (reach) {
-	case VIPU_REACH_UNKNOWN:
-		return "unknown";
-	case VIPU_REACH_YES:
-		return "reachable";
-	case VIPU_REACH_NO:
-		return "unreachable";
-	}
-	return "?";
-}

@@ -386,11 +386,30 @@ static void test_fetch(void)
 	}
 	end();
 
+	/* 118 letters, then one of three bytes, of which two would be shown. */
+	char letters[119], response[400], msg[200];
+	struct got long_one = {0};
+	begin(NULL, NULL);
+	struct http_request req = request(HTTP_METHOD_GET);
+	memset(letters, 'a', 118);
+	letters[118] = '\0';
+	snprintf(response, sizeof(response),
+		 "HTTP/1.1 409 C\r\nContent-Type: text/plain\r\nContent-Length: 123\r\n\r\n%s€??",
+		 letters);
+	snprintf(msg, sizeof(msg), "GET /x: 409 Conflict: %s", letters);
+	http_fetch_start(client, &req, on_fetched, &long_one, NULL);
+	got_request(0);
+	answer(0, response);
+	PUMP(long_one.calls);
+	is_str(long_one.err.msg, msg, "no character is cut in two");
+	free(long_one.body);
+	end();
+
 	struct got g = {0};
 	struct scope scope;
 	begin(NULL, NULL);
 	scope_init(&scope);
-	struct http_request req = request(HTTP_METHOD_GET);
+	req = request(HTTP_METHOD_GET);
 	http_fetch_start(client, &req, on_fetched, &g, &scope);
 	got_request(0);
 	raw_send(&ends[0], "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na");

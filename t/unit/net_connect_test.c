@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "core/log.h"
 #include "net_dns.h"
 
 static const struct dns_name zone[] = {
@@ -494,6 +495,58 @@ static void test_listen_errors(void)
 	drop_all();
 }
 
+static void on_gone(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+static unsigned left;
+
+static void leave_at_once(struct net_listener *l, struct net_conn *conn, void *arg)
+{
+	end_accepted(l, conn, arg);
+	net_listener_leave(l, on_gone, &left);
+}
+
+/* Whoever is accepted may make the listener go, which leaves a socket that is others', too, at
+ * once: what waits in it is theirs. */
+static void test_left_within(void)
+{
+	struct net_addr addr;
+	struct err err = ERR_INIT;
+	uint16_t port;
+	char said[400];
+	int peers[2], log[2];
+	struct net_listen_opts given = {.use_fd = true, .fd = reserve("127.0.0.1", 0, &port)};
+
+	b = (struct end)END_INIT;
+	if (listen(given.fd, 4) < 0 || pipe2(log, O_NONBLOCK | O_CLOEXEC) < 0)
+		bail_out("no sockets");
+	int others = dup(given.fd);
+	net_addr_parse("127.0.0.1", port, &addr);
+	for (size_t i = 0; i < 2; i++) {
+		peers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (connect(peers[i], &addr.sa, addr.len) < 0)
+			bail_out("no connection");
+	}
+	if (net_listener_new(net, &given, leave_at_once, &b, &listener, &err) < 0)
+		bail_out(err.msg);
+	log_init(LOG_WARN, LOG_TEXT, log[1]);
+	ok(PUMP(left), "it's told that the listener has left");
+	settle();
+	log_init(LOG_INFO, LOG_TEXT, STDERR_FILENO);
+	ssize_t n = read(log[0], said, sizeof(said) - 1);
+	said[n > 0 ? n : 0] = '\0';
+	is_str(said, "", "nothing is wrong");
+	is_uint(b.called_back, 1, "one was accepted");
+	int fd = accept(others, NULL, NULL);
+	ok(fd >= 0, "the other one is there for who listens, too");
+	drop_all();
+	int fds[] = {fd, others, peers[0], peers[1], log[0], log[1]};
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 	test_begin();
@@ -507,6 +560,7 @@ int main(void)
 	test_limits();
 	test_no_descriptors();
 	test_listen_errors();
+	test_left_within();
 	dns_stop();
 	test_end();
 	return done_testing();
