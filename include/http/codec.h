@@ -83,6 +83,9 @@ const struct http_head *http_codec_head(const struct http_codec *c);
 /* Moves the head's fields out, for those who need them for longer; the head has none afterwards. */
 void http_codec_take_headers(struct http_codec *c, struct http_headers *ret_headers);
 bool http_codec_idle(const struct http_codec *c); /* not a byte of a next message has come */
+/* What is wrong with a request's target or Host, in any version; NULL: nothing. */
+const char *http_request_check(struct str target, const struct http_headers *headers,
+			       bool needs_host);
 
 /* ---- writing ---- */
 

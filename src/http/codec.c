@@ -153,24 +153,35 @@ static bool is_good_host(struct str host)
 	return true;
 }
 
+const char *http_request_check(struct str target, const struct http_headers *headers,
+			       bool needs_host)
+{
+	size_t hosts = http_headers_count(headers, "host");
+
+	for (size_t i = 0; i < target.len; i++) {
+		unsigned char b = (unsigned char)target.p[i];
+		if (b <= 0x20 || b >= 0x7f || b == '#')
+			return "bad character in the request's target";
+	}
+	if (hosts > 1 || (hosts == 0 && needs_host))
+		return "not exactly one Host field";
+	if (hosts == 1 && !is_good_host(http_headers_get(headers, "host")))
+		return "bad Host field";
+	return NULL;
+}
+
 static int check_request(struct http_codec *c)
 {
 	struct http_head *h = &c->head;
-	size_t hosts = http_headers_count(&h->headers, "host");
+	const char *wrong;
 	struct str expect = http_headers_get(&h->headers, "expect");
 
 	h->method = http_method_of(
 		str_of(llhttp_method_name((llhttp_method_t)llhttp_get_method(&c->parser))));
 	h->target = buf_str(&c->line);
-	for (size_t i = 0; i < h->target.len; i++) {
-		unsigned char b = (unsigned char)h->target.p[i];
-		if (b <= 0x20 || b >= 0x7f || b == '#')
-			return fail(c, ERR_PROTOCOL, 400, "bad character in the request's target");
-	}
-	if (hosts > 1 || (hosts == 0 && h->minor >= 1))
-		return fail(c, ERR_PROTOCOL, 400, "not exactly one Host field");
-	if (hosts == 1 && !is_good_host(http_headers_get(&h->headers, "host")))
-		return fail(c, ERR_PROTOCOL, 400, "bad Host field");
+	wrong = http_request_check(h->target, &h->headers, h->minor >= 1);
+	if (wrong)
+		return fail(c, ERR_PROTOCOL, 400, wrong);
 	if (expect.p && h->minor >= 1) {
 		if (!str_ieqz(expect, "100-continue"))
 			return fail(c, ERR_UNSUPPORTED, 417,

@@ -55,8 +55,11 @@ static void count(struct sconn *conn)
 
 /* ---- requests ---- */
 
+/* A Host that says what :authority does says nothing (RFC 9113, 8.3.1). */
 static int take_fields(struct exchange *ex, const struct h2_message *m, struct str *ret_target)
 {
+	struct str authority = h2_header_get(m->headers, m->n_headers, ":authority");
+
 	*ret_target = STR_NULL;
 	for (size_t i = 0; i < m->n_headers; i++) {
 		struct str name = m->headers[i].name, value = m->headers[i].value;
@@ -68,6 +71,8 @@ static int take_fields(struct exchange *ex, const struct h2_message *m, struct s
 			*ret_target = value;
 			continue;
 		}
+		if (str_eqz(name, "host") && str_eq(value, authority))
+			continue;
 		if (str_eqz(name, ":authority"))
 			name = STR("Host");
 		if (name.p[0] != ':' && http_headers_add(&ex->headers, name, value, NULL) < 0)
@@ -110,6 +115,8 @@ static void on_request(struct sconn *conn, int32_t stream, enum h2_event_type wh
 		exchange_refuse(ex, 431, "too many fields");
 	else if ((detail = exchange_check(ex, target, &status)))
 		exchange_refuse(ex, status, detail);
+	else if ((detail = http_request_check(target, &ex->headers, true)))
+		exchange_refuse(ex, 400, detail);
 	else if (what == H2_EVENT_LATE)
 		exchange_refuse(ex, 408, "the request's body didn't arrive in time");
 	else if (what == H2_EVENT_NO_ROOM)

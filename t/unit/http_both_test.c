@@ -555,6 +555,45 @@ static void test_unfinished_requests(void)
 	row_end();
 }
 
+/* What HTTP/1.1 refuses (http_codec_test), and nghttp2 lets through. */
+static void test_bad_requests(void)
+{
+	static const struct {
+		const char *path, *authority, *host, *status, *body;
+	} rows[] = {
+		{"/hello#part", "localhost", NULL, "400", "bad character in the request's target"},
+		{"/h\xc3\xa9llo", "localhost", NULL, "400",
+		 "bad character in the request's target"},
+		{"/hello", "localhost", "elsewhere", "400", "not exactly one Host field"},
+		{"/hello", "localhost", "localhost", "200", "secure"},
+		{"/hello", "a,b", NULL, "400", "bad Host field"},
+	};
+	struct half h;
+
+	begin(true, NULL, NULL);
+	half_open(&h);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct h2_header headers[] = {
+			{STR(":method"), STR("GET")},
+			{STR(":scheme"), STR("https")},
+			{STR(":path"), str_of(rows[i].path)},
+			{STR(":authority"), str_of(rows[i].authority)},
+			{STR("host"), str_of(rows[i].host)},
+		};
+		int32_t stream;
+		row_begin("%s %s %s", rows[i].path, rows[i].authority,
+			  rows[i].host ? rows[i].host : "alone");
+		if (h2_session_request(h.session, headers, rows[i].host ? 5 : 4, STR_NULL, &stream,
+				       NULL) < 0)
+			bail_out("no request");
+		half_send(&h, 0);
+		is_int(half_hears(&h, H2_EVENT_MESSAGE), stream, "answered");
+		half_is(&h, stream, rows[i].status, rows[i].body);
+	}
+	row_end();
+	half_close(&h);
+}
+
 /* What all requests of all connections together may hold. */
 static void test_many_bodies(void)
 {
@@ -746,6 +785,7 @@ int main(void)
 	test_many();
 	test_stop_under_load();
 	test_unfinished_requests();
+	test_bad_requests();
 	test_many_bodies();
 	test_stops();
 	test_idle();
