@@ -81,6 +81,7 @@ struct job_instance {
 };
 
 struct job_condition {
+	enum job_condition_type type;
 	bool present;                     /* in the status at all */
 	bool on;                          /* "True" */
 	const char *reason, *message;     /* interned; NULL: "" */
@@ -90,7 +91,8 @@ struct job_condition {
 /* The status as it is stored, and as the planner wants it. Its words are interned, NULL: "" or
  * absent. */
 struct job_status {
-	struct job_condition conditions[JOB_CONDITIONS];
+	struct job_condition *conditions; /* those that are present, in the order of their types */
+	unsigned n_conditions;
 	const char *launcher_status; /* Pending, Running, Completed, Failed */
 	const char *last_message;
 	char *selector; /* owned */
@@ -182,6 +184,15 @@ bool job_status_equal(const struct job_status *a, const struct job_status *b);
 /* The body of a merge patch of the status subresource: {"status": {…}}. */
 struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s);
 const char *job_condition_name(enum job_condition_type type); /* "Pending", … */
+/* One that isn't in the status is neither present nor on, and has no words. Borrowed until the next
+ * one is added. */
+const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type);
+static inline bool job_condition_on(const struct job_status *s, enum job_condition_type type)
+{
+	return job_condition(s, type)->on;
+}
+/* The same as job_condition, added where it isn't there yet. */
+struct job_condition *job_condition_need(struct job_status *s, enum job_condition_type type);
 
 /* "NAME-worker-N", N counted through all instances. */
 char *job_worker_name(const struct job *job, uint32_t instance, uint32_t worker);

@@ -285,8 +285,11 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	job_status_copy(&like_sent, want);
 	like_sent.start_ms = sent->start_ms;
 	like_sent.completion_ms = sent->completion_ms;
-	for (int i = 0; i < JOB_CONDITIONS; i++)
-		like_sent.conditions[i].transition_ms = sent->conditions[i].transition_ms;
+	for (unsigned i = 0; i < like_sent.n_conditions; i++) {
+		struct job_condition *c = &like_sent.conditions[i];
+
+		c->transition_ms = job_condition(sent, c->type)->transition_ms;
+	}
 	for (size_t i = 0; i < like_sent.n_instances && i < sent->n_instances; i++) {
 		struct job_instance *mem = &like_sent.instances[i];
 

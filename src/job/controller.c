@@ -625,7 +625,7 @@ void job_controller_count(const struct job_controller *c, size_t ret[JOB_STAGES]
 		int at = JOB_PENDING;
 
 		for (int i = 0; i < JOB_STAGES; i++) {
-			if (item->job->status.conditions[i].on)
+			if (job_condition_on(&item->job->status, i))
 				at = i;
 		}
 		ret[at]++;

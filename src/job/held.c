@@ -9,7 +9,7 @@
 static enum job_condition_type stage_of(const struct job *job)
 {
 	for (int i = 0; i < JOB_STAGES; i++)
-		if (job->status.conditions[i].on)
+		if (job_condition_on(&job->status, i))
 			return (enum job_condition_type)i;
 	return JOB_PENDING;
 }
@@ -26,7 +26,7 @@ bool job_is_held(const struct job *job, int64_t now_ms, struct job_held *ret)
 {
 	enum job_condition_type stage = stage_of(job);
 	const char *words = job->status.last_message;
-	int64_t since_ms = job->status.conditions[stage].transition_ms;
+	int64_t since_ms = job_condition(&job->status, stage)->transition_ms;
 
 	ret->due_ms = 0;
 	if (job->deleting ||

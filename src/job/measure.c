@@ -44,7 +44,7 @@ void job_measure_open(void)
  * second only. */
 static void observe(struct metric *metric, const struct job *job, const struct job_status *s)
 {
-	bool resumed = s->conditions[JOB_SUSPENDED].present && s->start_ms;
+	bool resumed = job_condition(s, JOB_SUSPENDED)->present && s->start_ms;
 	int64_t from_ms = resumed ? s->start_ms : job->created_ms;
 	int64_t took_ms = clock_wall_ms() - from_ms;
 
@@ -55,8 +55,8 @@ static void observe(struct metric *metric, const struct job *job, const struct j
 /* Also of jobs that Graphcore's operator began. */
 static bool has_run(const struct job_status *s)
 {
-	return s->conditions[JOB_RUNNING].present || s->conditions[JOB_RESTARTING].present ||
-	       s->completion_ms;
+	return job_condition(s, JOB_RUNNING)->present ||
+	       job_condition(s, JOB_RESTARTING)->present || s->completion_ms;
 }
 
 /* Some instance is in another run than its first, whether that one has got anywhere or not. */
@@ -81,18 +81,17 @@ static bool had_partition(const struct job_status *s)
 void job_measure_status(const struct job *job, const struct job_status *before,
 			const struct job_status *stored)
 {
-	const struct job_condition *was = before->conditions, *is = stored->conditions;
 	static const char *const completed = "Completed", *const failed = "Failed";
 
 	if (!had_partition(before) && stored->partition_created)
 		observe(m.partition, job, stored);
-	if (!has_run(before) && is[JOB_RUNNING].on)
+	if (!has_run(before) && job_condition_on(stored, JOB_RUNNING))
 		observe(m.running, job, stored);
 	if (stored->restart_count > before->restart_count)
 		metric_add(m.restarts, NULL, stored->restart_count - before->restart_count);
-	if (is[JOB_SUCCEEDED].on && !was[JOB_SUCCEEDED].on)
+	if (job_condition_on(stored, JOB_SUCCEEDED) && !job_condition_on(before, JOB_SUCCEEDED))
 		metric_add(m.ended, &completed, 1);
-	if (is[JOB_FAILED].on && !was[JOB_FAILED].on)
+	if (job_condition_on(stored, JOB_FAILED) && !job_condition_on(before, JOB_FAILED))
 		metric_add(m.ended, &failed, 1);
 }
 

@@ -37,11 +37,11 @@ static int64_t time_of(const struct json *v)
 static void decode_condition(struct job_status *s, const struct json *v)
 {
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
-		struct job_condition *c = &s->conditions[i];
-
-		if (!str_eqz(json_str(json_get(v, "type")), job_condition_name(i)) || c->present)
+		if (!str_eqz(json_str(json_get(v, "type")), job_condition_name(i)) ||
+		    job_condition(s, i)->present)
 			continue;
-		*c = (struct job_condition){
+		*job_condition_need(s, i) = (struct job_condition){
+			.type = i,
 			.present = true,
 			.on = str_eqz(json_str(json_get(v, "status")), "True"),
 			.reason = word_of(json_get(v, "reason")),

@@ -263,8 +263,8 @@ static bool ranks_may_run(struct work *w)
 /* Nothing is held any more, and nothing delays that. */
 static void say_released(struct work *w)
 {
-	const struct job_condition *stalled = &w->job->status.conditions[JOB_STALLED];
-	const struct job_condition *failed = &w->job->status.conditions[JOB_FAILED];
+	const struct job_condition *stalled = job_condition(&w->job->status, JOB_STALLED);
+	const struct job_condition *failed = job_condition(&w->job->status, JOB_FAILED);
 	bool delayed = stalled->on && str_eqz(str_of(stalled->reason), RELEASE_DELAYED);
 
 	if (!w->job->status.partition_created && !delayed)
@@ -359,8 +359,8 @@ static void plan_unsupported(struct work *w)
 
 static bool has_ended(const struct job *job)
 {
-	return job->status.completion_ms != 0 &&
-	       (job->status.conditions[JOB_SUCCEEDED].on || job->status.conditions[JOB_FAILED].on);
+	return job->status.completion_ms != 0 && (job_condition_on(&job->status, JOB_SUCCEEDED) ||
+						  job_condition_on(&job->status, JOB_FAILED));
 }
 
 /* Its partitions, taken over, stay until it has ended or is deleted. */

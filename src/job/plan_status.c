@@ -60,7 +60,7 @@ struct job_status *job_plan_begin_status(struct work *w)
 {
 	struct job_status *s = &w->out->status;
 	const struct job *job = w->job;
-	bool resumes = !job->suspend && job->status.conditions[JOB_SUSPENDED].on;
+	bool resumes = !job->suspend && job_condition_on(&job->status, JOB_SUSPENDED);
 
 	job_status_copy(s, &job->status);
 	w->out->has_status = true;
@@ -71,7 +71,7 @@ struct job_status *job_plan_begin_status(struct work *w)
 	s->selector = job_selector(job);
 	if (!job->suspend && (!s->start_ms || resumes))
 		s->start_ms = w->v->now_ms;
-	if (!s->conditions[JOB_CREATED].present)
+	if (!job_condition(s, JOB_CREATED)->present)
 		job_status_mark(s, JOB_CREATED, true, w->v->now_ms, "IPUJobCreated",
 				"IPUJob %s/%s is created.", job->ns, job->name);
 	if (w->n)
@@ -96,7 +96,7 @@ static void mark_progress(struct work *w, enum job_condition_type stage, const c
 	struct job_status *s = &w->out->status;
 	bool going = stage == JOB_PENDING || stage == JOB_RESTARTING || w->rolling;
 	bool stalled = stage == JOB_FAILED || w->unwell;
-	const char *reason = s->conditions[stage].reason;
+	const char *reason = job_condition(s, stage)->reason;
 
 	job_status_mark(s, JOB_RECONCILING, going && !stalled, w->v->now_ms, reason, "%s", message);
 	job_status_mark(s, JOB_STALLED, stalled, w->v->now_ms,

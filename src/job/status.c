@@ -29,6 +29,33 @@ const char *job_condition_name(enum job_condition_type type)
 	return condition_names[type];
 }
 
+const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type)
+{
+	static const struct job_condition none;
+
+	for (unsigned i = 0; i < s->n_conditions; i++) {
+		if (s->conditions[i].type == type)
+			return &s->conditions[i];
+	}
+	return &none;
+}
+
+struct job_condition *job_condition_need(struct job_status *s, enum job_condition_type type)
+{
+	unsigned at = 0;
+
+	while (at < s->n_conditions && s->conditions[at].type < type)
+		at++;
+	if (at < s->n_conditions && s->conditions[at].type == type)
+		return &s->conditions[at];
+	s->conditions = xrealloc(s->conditions, (s->n_conditions + 1) * sizeof(*s->conditions));
+	memmove(&s->conditions[at + 1], &s->conditions[at],
+		(s->n_conditions - at) * sizeof(*s->conditions));
+	s->n_conditions++;
+	s->conditions[at] = (struct job_condition){.type = type, .present = true};
+	return &s->conditions[at];
+}
+
 static void replace(const char **field, const char *z)
 {
 	const char *word = intern_z(z); /* it may be the field's own */
@@ -64,12 +91,14 @@ void job_status_clean(char *z, size_t max)
 }
 
 /* Times move only with what they are the times of. */
-static void set_condition(struct job_condition *c, bool on, int64_t now_ms, const char *reason,
-			  const char *message)
+static void set_condition(struct job_status *s, enum job_condition_type type, bool on,
+			  int64_t now_ms, const char *reason, const char *message)
 {
-	if (!c->present || c->on != on) {
+	bool is_new = !job_condition(s, type)->present;
+	struct job_condition *c = job_condition_need(s, type);
+
+	if (is_new || c->on != on) {
 		c->transition_ms = c->update_ms = now_ms;
-		c->present = true;
 		c->on = on;
 	}
 	if (on && (!str_same(c->reason, reason) || !str_same(c->message, message))) {
@@ -92,25 +121,24 @@ void job_status_set(struct job_status *s, enum job_condition_type on, int64_t no
 	for (int i = 0; i < JOB_STAGES; i++) {
 		bool is_on = i == (int)on;
 
-		if (is_on || s->conditions[i].present)
-			set_condition(&s->conditions[i], is_on, now_ms, reason, message);
+		if (is_on || job_condition(s, i)->present)
+			set_condition(s, i, is_on, now_ms, reason, message);
 	}
 }
 
 void job_status_mark(struct job_status *s, enum job_condition_type type, bool on, int64_t now_ms,
 		     const char *reason, const char *fmt, ...)
 {
-	struct job_condition *c = &s->conditions[type];
 	char message[MESSAGE_MAX + 64]; /* what is too long is cut at a character */
 	va_list ap;
 
-	if (!on && !c->present)
+	if (!on && !job_condition(s, type)->present)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	job_status_clean(message, MESSAGE_MAX - 1);
-	set_condition(c, on, now_ms, reason, message);
+	set_condition(s, type, on, now_ms, reason, message);
 }
 
 void job_status_say(struct job_status *s, const char *launcher_status, const char *fmt, ...)
@@ -183,10 +211,11 @@ void job_status_bound(struct job_status *s)
 
 void job_status_done(struct job_status *s)
 {
-	for (int i = 0; i < JOB_CONDITIONS; i++) {
+	for (unsigned i = 0; i < s->n_conditions; i++) {
 		intern_drop(s->conditions[i].reason);
 		intern_drop(s->conditions[i].message);
 	}
+	free(s->conditions);
 	for (size_t i = 0; i < s->n_instances; i++)
 		intern_drop(s->instances[i].message);
 	free(s->instances);
@@ -211,9 +240,11 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 {
 	struct job_status copy = *from;
 
-	for (int i = 0; i < JOB_CONDITIONS; i++) {
-		copy.conditions[i].reason = intern_ref(from->conditions[i].reason);
-		copy.conditions[i].message = intern_ref(from->conditions[i].message);
+	copy.conditions = xcalloc(from->n_conditions, sizeof(*copy.conditions));
+	for (unsigned i = 0; i < from->n_conditions; i++) {
+		copy.conditions[i] = from->conditions[i];
+		intern_ref(copy.conditions[i].reason);
+		intern_ref(copy.conditions[i].message);
 	}
 	copy.instances = NULL;
 	job_status_copy_memory(&copy, from);
@@ -225,11 +256,9 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 
 static bool conditions_equal(const struct job_condition *a, const struct job_condition *b)
 {
-	if (a->present != b->present)
-		return false;
-	return !a->present ||
-	       (a->on == b->on && a->transition_ms / 1000 == b->transition_ms / 1000 &&
-		str_same(a->reason, b->reason) && str_same(a->message, b->message));
+	return a->type == b->type && a->on == b->on &&
+	       a->transition_ms / 1000 == b->transition_ms / 1000 &&
+	       str_same(a->reason, b->reason) && str_same(a->message, b->message);
 }
 
 static bool same_second(int64_t a_ms, int64_t b_ms)
@@ -263,7 +292,9 @@ static bool instances_equal(const struct job_status *a, const struct job_status 
 
 bool job_status_equal(const struct job_status *a, const struct job_status *b)
 {
-	for (int i = 0; i < JOB_CONDITIONS; i++) {
+	if (a->n_conditions != b->n_conditions)
+		return false;
+	for (unsigned i = 0; i < a->n_conditions; i++) {
 		if (!conditions_equal(&a->conditions[i], &b->conditions[i]))
 			return false;
 	}
@@ -294,14 +325,11 @@ static struct jmut *encode_conditions(struct jmut_doc *doc, const struct job_sta
 {
 	struct jmut *arr = jmut_array(doc);
 
-	for (int i = 0; i < JOB_CONDITIONS; i++) {
+	for (unsigned i = 0; i < s->n_conditions; i++) {
 		const struct job_condition *c = &s->conditions[i];
-		struct jmut *obj;
+		struct jmut *obj = jmut_object(doc);
 
-		if (!c->present)
-			continue;
-		obj = jmut_object(doc);
-		jmut_set_str(doc, obj, "type", condition_names[i]);
+		jmut_set_str(doc, obj, "type", condition_names[c->type]);
 		jmut_set_str(doc, obj, "status", c->on ? "True" : "False");
 		jmut_set_str(doc, obj, "reason", c->reason ? c->reason : "");
 		jmut_set_str(doc, obj, "message", c->message ? c->message : "");

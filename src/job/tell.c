@@ -251,25 +251,26 @@ static void tell_failed_pods(struct job_ctx *ctx, const struct job *job)
 void job_tell_status(struct job_ctx *ctx, const struct job *job, const struct job_status *before,
 		     const struct job_status *stored)
 {
-	const struct job_condition *was = before->conditions, *is = stored->conditions;
-	const struct job_condition *failed = &is[JOB_FAILED];
+	const struct job_condition *failed = job_condition(stored, JOB_FAILED);
 	bool invalid = str_eqz(str_of(failed->reason), "InvalidSpec");
 
 	tell_failed_pods(ctx, job); /* first the cause, then what came of it */
-	if (is[JOB_RUNNING].on && !was[JOB_RUNNING].on)
-		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobRunning", "%s", is[JOB_RUNNING].message);
+	if (job_condition_on(stored, JOB_RUNNING) && !job_condition_on(before, JOB_RUNNING))
+		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobRunning", "%s",
+			 job_condition(stored, JOB_RUNNING)->message);
 	tell_instances(ctx, job, before, stored);
-	if (is[JOB_SUSPENDED].on && !was[JOB_SUSPENDED].on)
+	if (job_condition_on(stored, JOB_SUSPENDED) && !job_condition_on(before, JOB_SUSPENDED))
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobSuspended", "%s",
-			 is[JOB_SUSPENDED].message);
-	if (!is[JOB_SUSPENDED].on && was[JOB_SUSPENDED].on)
+			 job_condition(stored, JOB_SUSPENDED)->message);
+	if (!job_condition_on(stored, JOB_SUSPENDED) && job_condition_on(before, JOB_SUSPENDED))
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobResumed", "IPUJob %s/%s is resumed.",
 			 job->ns, job->name);
-	if (is[JOB_SUCCEEDED].on && !was[JOB_SUCCEEDED].on)
+	if (job_condition_on(stored, JOB_SUCCEEDED) && !job_condition_on(before, JOB_SUCCEEDED))
 		job_tell(ctx, job, KUBE_EVENT_NORMAL, "JobCompleted", "%s",
-			 is[JOB_SUCCEEDED].message);
-	if (failed->on && (!was[JOB_FAILED].on ||
-			   !str_eq(str_of(failed->message), str_of(was[JOB_FAILED].message))))
+			 job_condition(stored, JOB_SUCCEEDED)->message);
+	if (failed->on &&
+	    (!job_condition_on(before, JOB_FAILED) ||
+	     !str_eq(str_of(failed->message), str_of(job_condition(before, JOB_FAILED)->message))))
 		job_tell(ctx, job, KUBE_EVENT_WARNING, invalid ? "InvalidSpec" : "JobFailed", "%s",
 			 failed->message);
 }

@@ -12,12 +12,10 @@
 /* Nothing is done about it once it's stored, but that people read it. */
 static bool is_only_news(const struct job *job, const struct job_status *want)
 {
-	const struct job_condition *have = job->status.conditions;
-
-	if (!want->conditions[JOB_PENDING].on)
+	if (!job_condition_on(want, JOB_PENDING))
 		return false;
 	for (int stage = JOB_PENDING + 1; stage < JOB_STAGES; stage++) {
-		if (have[stage].on)
+		if (job_condition_on(&job->status, stage))
 			return false;
 	}
 	for (size_t i = 0; i < want->n_instances; i++) {

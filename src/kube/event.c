@@ -140,7 +140,7 @@ static bool take_token(struct kube_recorder *r, const uint8_t id[ID_SIZE])
 		memcpy(b->id, id, ID_SIZE);
 		b->tokens = KUBE_EVENT_BURST;
 		b->refilled_ms = now;
-		map_put(r->buckets, key_of(id), b);
+		map_put_borrowed(r->buckets, key_of(b->id), b);
 	} else {
 		list_unlink(&b->link);
 	}
@@ -358,7 +358,7 @@ static struct series *series_new(struct kube_recorder *r, const struct kube_ref 
 	s->first_ms = clock_wall_ms();
 	list_init(&s->queue);
 	list_append(&r->series, &s->link);
-	map_put(r->by_id, key_of(id), s);
+	map_put_borrowed(r->by_id, key_of(s->id), s);
 	if (!loop_timer_active(&r->sweep))
 		loop_timer_start_in(&r->sweep, SWEEP_MS);
 	return s;

@@ -376,8 +376,8 @@ static void look(struct sight *s, const struct row *row)
 	};
 	s->job.status.instances = s->memory;
 	s->job.status.n_instances = 1;
-	s->job.status.conditions[JOB_SUCCEEDED] = (struct job_condition){.present = done,
-									 .on = done};
+	if (done)
+		job_condition_need(&s->job.status, JOB_SUCCEEDED)->on = true;
 	s->job.status.completion_ms = done ? 1 : 0;
 	s->ask = job_ask(&s->job, 0);
 	s->part = (struct partition_status){

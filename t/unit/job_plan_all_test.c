@@ -115,7 +115,7 @@ static bool may_have_ranks(const struct world *w, unsigned instance)
 						 : NULL;
 	bool ended = w->status.completion_ms != 0;
 
-	if (!has_launcher(w) || !mem || (ended && !w->status.conditions[JOB_FAILED].on) ||
+	if (!has_launcher(w) || !mem || (ended && !job_condition_on(&w->status, JOB_FAILED)) ||
 	    mem->phase != JOB_INSTANCE_FAILED ||
 	    (mem->release_ms && NOW + w->later_ms >= mem->release_ms))
 		return false;
@@ -203,7 +203,7 @@ static const char *wrong_status(const struct world *w, const struct job_plan *pl
 	if (!plan->has_status)
 		return NULL;
 	for (int i = 0; i < JOB_STAGES; i++)
-		on += plan->status.conditions[i].on;
+		on += job_condition_on(&plan->status, i);
 	if (on != 1 && !w->deleting) /* of a job that nobody has seen, none is */
 		return "not one condition is True";
 	if (w->status.completion_ms) {
@@ -220,7 +220,7 @@ static const char *wrong_status(const struct world *w, const struct job_plan *pl
 		if (plan->status.instances[i].restarts > w->limit)
 			return "more restarts than it may have";
 	}
-	if (!plan->status.conditions[JOB_SUCCEEDED].on)
+	if (!job_condition_on(&plan->status, JOB_SUCCEEDED))
 		return NULL;
 	for (unsigned n = has_launcher(w) ? MAX_WORKERS : 0;
 	     n < (has_launcher(w) ? MAX_WORKERS + w->instances : w->instances * w->workers); n++) {

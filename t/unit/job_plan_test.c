@@ -322,7 +322,6 @@ static void test_delayed(void)
 	struct world w = {0};
 	struct sight s;
 	struct job_plan plan;
-	const struct job_condition *stalled = &w.status.conditions[JOB_STALLED];
 
 	row_begin("a job that has ended, whose partition can't go");
 	read_job(&w, "1x1");
@@ -333,15 +332,16 @@ static void test_delayed(void)
 	job_plan(&s.view, &plan);
 	is_str(plan.status.last_message, "done", "its last word stays");
 	take_status(&w, &plan);
-	ok(stalled->on, "it's stalled");
-	has_str(stalled->message, "no link", "in the controller's words");
+	ok(job_condition_on(&w.status, JOB_STALLED), "it's stalled");
+	has_str(job_condition(&w.status, JOB_STALLED)->message, "no link",
+		"in the controller's words");
 	job_plan_done(&plan);
 	row_begin("and then it has gone");
 	read_parts(&w, "none");
 	look(&w, &s);
 	job_plan(&s.view, &plan);
 	take_status(&w, &plan);
-	ok(!stalled->on, "it's not stalled any more");
+	ok(!job_condition_on(&w.status, JOB_STALLED), "it's not stalled any more");
 	job_plan_done(&plan);
 	look(&w, &s);
 	job_plan(&s.view, &plan);
@@ -366,10 +366,10 @@ static void test_status(void)
 	is_int(s->completion_ms, 0, "and not ended");
 	is_int(s->observed_generation, 1, "generation");
 	is_str(s->selector, "graphcore.ai/job=j,graphcore.ai/role=worker", "selector");
-	is_str(s->conditions[JOB_PENDING].reason, "IPUJobPending", "reason");
-	is_str(s->conditions[JOB_PENDING].message,
+	is_str(job_condition(s, JOB_PENDING)->reason, "IPUJobPending", "reason");
+	is_str(job_condition(s, JOB_PENDING)->message,
 	       "IPUJob ns/j is waiting for resources to be ready.", "message");
-	is_int(s->conditions[JOB_PENDING].transition_ms, NOW, "since now");
+	is_int(job_condition(s, JOB_PENDING)->transition_ms, NOW, "since now");
 	job_plan_done(&plan);
 
 	row_begin("lost ones are counted as failed, cleared ones as succeeded");
@@ -387,8 +387,8 @@ static void test_status(void)
 	row_begin("an end");
 	plan_of("1x1", "rct", "active", "0:failed", &plan);
 	is_int(s->completion_ms, NOW, "completionTime");
-	ok(s->conditions[JOB_FAILED].on, "Failed is True");
-	is_str(s->conditions[JOB_FAILED].reason, "IPUJobFailed", "its reason");
+	ok(job_condition_on(s, JOB_FAILED), "Failed is True");
+	is_str(job_condition(s, JOB_FAILED)->reason, "IPUJobFailed", "its reason");
 	ok(s->partition_created, "its partition is still there");
 	job_plan_done(&plan);
 
@@ -405,8 +405,8 @@ static void test_status(void)
 
 	row_begin("a name that is taken");
 	plan_of("1x1 taken", "", "active", "", &plan);
-	ok(s->conditions[JOB_STALLED].on, "it won't go on by itself");
-	is_str(s->conditions[JOB_STALLED].reason, "NameConflict", "and why");
+	ok(job_condition_on(s, JOB_STALLED), "it won't go on by itself");
+	is_str(job_condition(s, JOB_STALLED)->reason, "NameConflict", "and why");
 	ok(plan.next_ms > NOW && plan.next_ms <= NOW + 60000, "it's looked at again soon");
 	job_plan_done(&plan);
 
@@ -417,7 +417,7 @@ static void test_status(void)
 
 	row_begin("a broken one");
 	plan_of("1x1 broken", "rct", "active", "0:running", &plan);
-	is_str(s->conditions[JOB_FAILED].reason, "InvalidSpec", "reason");
+	is_str(job_condition(s, JOB_FAILED)->reason, "InvalidSpec", "reason");
 	is_int(s->completion_ms, 0, "it hasn't ended");
 	job_plan_done(&plan);
 	row_end();
@@ -429,7 +429,6 @@ static void test_condition_times(void)
 	struct world w = {0};
 	struct sight s;
 	struct job_plan plan;
-	const struct job_condition *c = w.status.conditions;
 
 	read_job(&w, "1x1");
 	read_parts(&w, "waiting");
@@ -450,11 +449,12 @@ static void test_condition_times(void)
 	job_plan(&s.view, &plan);
 	take_status(&w, &plan);
 	job_plan_done(&plan);
-	ok(c[JOB_RUNNING].on && !c[JOB_PENDING].on && c[JOB_PENDING].present,
+	ok(job_condition_on(&w.status, JOB_RUNNING) && !job_condition_on(&w.status, JOB_PENDING) &&
+		   job_condition(&w.status, JOB_PENDING)->present,
 	   "from one to the other");
-	is_int(c[JOB_RUNNING].transition_ms, NOW, "one began");
-	is_int(c[JOB_PENDING].transition_ms, NOW, "when the other ended");
-	has_str(c[JOB_PENDING].message, "no room", "which keeps its words");
+	is_int(job_condition(&w.status, JOB_RUNNING)->transition_ms, NOW, "one began");
+	is_int(job_condition(&w.status, JOB_PENDING)->transition_ms, NOW, "when the other ended");
+	has_str(job_condition(&w.status, JOB_PENDING)->message, "no room", "which keeps its words");
 	is_int(w.status.start_ms, NOW - 60000, "the start stays");
 	job_status_done(&w.status);
 }
@@ -481,7 +481,7 @@ static void test_words(void)
 		job_status_say(&s, "Pending", "%s", rows[i].message);
 		is_str(s.last_message, rows[i].want, "lastMessage");
 		job_status_set(&s, JOB_PENDING, NOW, "X", "%s", rows[i].message);
-		is_str(s.conditions[JOB_PENDING].message, rows[i].want, "condition");
+		is_str(job_condition(&s, JOB_PENDING)->message, rows[i].want, "condition");
 		job_status_done(&s);
 	}
 	row_end();

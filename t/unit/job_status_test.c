@@ -80,10 +80,12 @@ static void test_status(void)
 	struct job *job = decode_status(text), *again;
 	const struct job_status *s = &job->status;
 
-	ok(s->conditions[JOB_PENDING].present && !s->conditions[JOB_PENDING].on, "Pending: False");
-	is_str(s->conditions[JOB_PENDING].message, "M", "its message");
-	is_int(s->conditions[JOB_PENDING].transition_ms, INT64_C(1717200001000), "since when");
-	ok(s->conditions[JOB_RUNNING].on && !s->conditions[JOB_FAILED].present, "Running: True");
+	ok(job_condition(s, JOB_PENDING)->present && !job_condition_on(s, JOB_PENDING),
+	   "Pending: False");
+	is_str(job_condition(s, JOB_PENDING)->message, "M", "its message");
+	is_int(job_condition(s, JOB_PENDING)->transition_ms, INT64_C(1717200001000), "since when");
+	ok(job_condition_on(s, JOB_RUNNING) && !job_condition(s, JOB_FAILED)->present,
+	   "Running: True");
 	ok(s->partition_created, "a partition");
 	is_int(s->completion_ms, INT64_C(1717200009000), "completionTime");
 	is_int(s->active * 100 + s->succeeded * 10 + s->failed, 123, "workers");
