@@ -50,6 +50,9 @@ void buf_commit(struct buf *b, size_t len);
 
 void buf_consume(struct buf *b, size_t len); /* drops from the front, O(1) amortised */
 
+/* Gives back what isn't used, where that's possible: of what is kept and doesn't grow any more. */
+void buf_fit(struct buf *b);
+
 /* Hands the bytes out, terminated by a NUL that isn't counted; the caller frees. The buffer is
  * empty afterwards. Never NULL. */
 char *buf_steal(struct buf *b, size_t *ret_len);

@@ -159,6 +159,19 @@ void buf_consume(struct buf *b, size_t len)
 	b->len -= len;
 }
 
+void buf_fit(struct buf *b)
+{
+	char *base = b->len && b->len < b->cap ? malloc(b->len) : NULL;
+
+	if (!base)
+		return;
+	memcpy(base, b->p, b->len);
+	wipe(b); /* realloc could leave a copy behind */
+	free(b->base);
+	b->base = b->p = base;
+	b->cap = b->dirty = b->len;
+}
+
 char *buf_steal(struct buf *b, size_t *ret_len)
 {
 	size_t len = b->len;

@@ -213,6 +213,7 @@ static int write_request(struct call *call, const struct http_request *req, stru
 	call->head_bytes = call->request.len;
 	if (rc == 0)
 		rc = buf_append_str(&call->request, req->body, err);
+	buf_fit(&call->request); /* hundreds of them may wait for their answers */
 	free(headers);
 	return rc;
 }

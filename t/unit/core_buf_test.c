@@ -40,6 +40,17 @@ static void test_basics(void)
 	is_str(p, "", "stolen when empty");
 	free(p);
 
+	buf_fit(&b);
+	ok(b.p == NULL, "nothing to give back");
+	buf_append_str(&b, STR("abcdef"), NULL);
+	buf_consume(&b, 2);
+	buf_fit(&b);
+	is_mem(b.p, b.len, "cdef", 4, "kept when the rest is given back");
+	is_uint(b.cap, 4, "and no more than that");
+	is_int(buf_append_str(&b, STR("gh"), &e), 0, "it grows again");
+	is_mem(b.p, b.len, "cdefgh", 6, "behind what it had");
+	buf_done(&b);
+
 	buf_append_str(&b, STR("abc"), NULL);
 	buf_consume(&b, 3);
 	is_uint(b.len, 0, "all consumed");
