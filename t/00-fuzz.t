@@ -17,6 +17,7 @@ my %answered = (
 	ctl_options_parse => 'the command line of who starts the program',
 	ctl_settings_load => 'a file whose text is yaml and config',
 	job_decode_spec => 'a part of job_decode',
+	job_hash_parse => 'a word of job_pod_decode and of a PodGroup',
 	json_parse_secret => 'json_parse, wiped afterwards',
 	kube_config_load_in_cluster => 'files of a token and an authority, whole',
 	kube_kubeconfig_load => 'what kube_config_load has of files, in kubeconfig',
