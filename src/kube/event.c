@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The recorder of Events: counts repeats, limits what one object may say, and sends one at a time.
- * Owns its series (what was said of whom) and buckets, both bounded. Uses core/, loop/,
- * kube/client.h.
+ * Owns its series (what was said of whom) and buckets, both bounded; of what is sent it keeps no
+ * words, since who says it again says them again. Uses core/, loop/, kube/client.h.
  */
 #include "kube/event.h"
 
@@ -28,21 +28,25 @@
 #define MESSAGE_MAX 1024
 #define ID_SIZE     32
 
+struct words { /* NULL: not given */
+	const char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
+	const char *reason, *message;
+	char text[]; /* all of them */
+};
+
 /* The same object, level, reason and message: one Event. */
 struct series {
 	struct list link;    /* in recorder->series, least recently used first */
 	struct list queue;   /* in recorder->queue, or alone */
 	uint8_t id[ID_SIZE]; /* its key in the map */
-	const char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
-	const char *reason, *message;
-	const char *event; /* the Event's name */
+	struct words *words; /* as long as it's in the queue or being sent */
 	enum kube_event_level level;
-	int64_t first_ms;     /* wall clock */
-	int64_t last_ms;      /* wall clock */
-	int64_t last_mono_ms; /* for the aggregation's end */
-	unsigned count, sent; /* sent: the count that the server has; 0: not created yet */
+	uint16_t number, salt; /* of the Event's name */
+	int64_t first_ms;      /* wall clock */
+	int64_t last_ms;       /* wall clock */
+	int64_t last_mono_ms;  /* for the aggregation's end */
+	unsigned count, sent;  /* sent: the count that the server has; 0: not created yet */
 	unsigned tries;
-	char text[]; /* all of the strings */
 };
 
 struct bucket { /* what one object may still say */
@@ -88,6 +92,7 @@ static void series_free(struct kube_recorder *r, struct series *s)
 	if (!list_empty(&s->queue))
 		r->queued--;
 	list_unlink(&s->queue);
+	free(s->words);
 	free(s);
 }
 
@@ -160,9 +165,25 @@ static bool take_token(struct kube_recorder *r, const uint8_t id[ID_SIZE])
 
 /* ---- sending ---- */
 
-static const char *event_ns(const struct series *s)
+static const char *event_ns(const struct words *w)
 {
-	return s->ns && s->ns[0] ? s->ns : "default";
+	return w->ns && w->ns[0] ? w->ns : "default";
+}
+
+#define EVENT_NAME_SIZE 254
+
+/* By time, and in the order of their making within it: lists come sorted by name, so that people
+ * read what happened in its order. The end keeps two replicas apart. The same for each repeat. */
+static void name_event(const struct series *s, char name_z[EVENT_NAME_SIZE])
+{
+	const char *name = s->words->name;
+	char base[201];
+	size_t len;
+	snprintf(base, sizeof(base), "%s", name && name[0] ? name : "ipu-operator");
+	for (len = strlen(base); len > 1 && (base[len - 1] == '.' || base[len - 1] == '-'); len--)
+		base[len - 1] = '\0';
+	snprintf(name_z, EVENT_NAME_SIZE, "%s.%012llx%04x%04x", base,
+		 (unsigned long long)s->first_ms, s->number, s->salt);
 }
 
 static void set_opt(struct jmut_doc *doc, struct jmut *to, const char *key, const char *z)
@@ -172,8 +193,9 @@ static void set_opt(struct jmut_doc *doc, struct jmut *to, const char *key, cons
 }
 
 static struct jmut *make_event(const struct kube_recorder *r, const struct series *s,
-			       struct jmut_doc *doc)
+			       const char *name, struct jmut_doc *doc)
 {
+	const struct words *w = s->words;
 	char first[CLOCK_RFC3339_SIZE], last[CLOCK_RFC3339_SIZE];
 	struct jmut *root = jmut_object(doc);
 	clock_format(s->first_ms, first);
@@ -181,19 +203,19 @@ static struct jmut *make_event(const struct kube_recorder *r, const struct serie
 	jmut_set_str(doc, root, "apiVersion", "v1");
 	jmut_set_str(doc, root, "kind", "Event");
 	struct jmut *meta = jmut_need_object(doc, root, "metadata");
-	jmut_set_str(doc, meta, "name", s->event);
-	jmut_set_str(doc, meta, "namespace", event_ns(s));
+	jmut_set_str(doc, meta, "name", name);
+	jmut_set_str(doc, meta, "namespace", event_ns(w));
 	struct jmut *about = jmut_need_object(doc, root, "involvedObject");
-	set_opt(doc, about, "apiVersion", s->api_version);
-	set_opt(doc, about, "kind", s->kind);
-	set_opt(doc, about, "namespace", s->ns);
-	set_opt(doc, about, "name", s->name);
-	set_opt(doc, about, "uid", s->uid);
-	set_opt(doc, about, "resourceVersion", s->version);
-	set_opt(doc, about, "fieldPath", s->field_path);
+	set_opt(doc, about, "apiVersion", w->api_version);
+	set_opt(doc, about, "kind", w->kind);
+	set_opt(doc, about, "namespace", w->ns);
+	set_opt(doc, about, "name", w->name);
+	set_opt(doc, about, "uid", w->uid);
+	set_opt(doc, about, "resourceVersion", w->version);
+	set_opt(doc, about, "fieldPath", w->field_path);
 	jmut_set_str(doc, root, "type", s->level == KUBE_EVENT_WARNING ? "Warning" : "Normal");
-	jmut_set_str(doc, root, "reason", s->reason);
-	jmut_set_str(doc, root, "message", s->message);
+	jmut_set_str(doc, root, "reason", w->reason);
+	jmut_set_str(doc, root, "message", w->message);
 	jmut_set_str(doc, root, "firstTimestamp", first);
 	jmut_set_str(doc, root, "lastTimestamp", last);
 	jmut_set_int(doc, root, "count", s->count);
@@ -237,8 +259,8 @@ static void on_sent(void *arg, const struct err *err, const struct kube_response
 	} else if (err) {
 		count_dropped("refused");
 		if (log_limit_ok(&r->quiet, 60000))
-			log_warn("kube", s->name, "an Event wasn't taken: %s reason=%s", err->msg,
-				 s->reason);
+			log_warn("kube", s->words->name, "an Event wasn't taken: %s reason=%s",
+				 err->msg, s->words->reason);
 		s->sent = r->sending_count; /* so that repeats are tried as repeats */
 	} else {
 		const char *const values[] = {s->sent == 0 ? "create" : "patch"};
@@ -250,6 +272,10 @@ static void on_sent(void *arg, const struct err *err, const struct kube_response
 	backoff_reset(&r->backoff);
 	if (s->sent == 0 && s->tries < MAX_TRIES && list_empty(&s->queue))
 		enqueue(r, s);
+	if (list_empty(&s->queue)) {
+		free(s->words);
+		s->words = NULL;
+	}
 	loop_work_post(&r->work);
 }
 
@@ -257,17 +283,19 @@ static void send_one(struct kube_recorder *r)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct series *s = r->sending;
+	char name[EVENT_NAME_SIZE];
 	struct kube_request req = {
 		.verb = s->sent == 0 ? KUBE_CREATE : KUBE_PATCH,
 		.resource = &KUBE_EVENTS,
-		.ns = event_ns(s),
+		.ns = event_ns(s->words),
 		.deadline_ms = CALL_MS,
 	};
 	r->sending_count = s->count;
+	name_event(s, name);
 	if (s->sent == 0) {
-		req.json = make_event(r, s, doc);
+		req.json = make_event(r, s, name, doc);
 	} else {
-		req.name = s->event;
+		req.name = name;
 		req.json = make_patch(s, doc);
 		req.patch = KUBE_PATCH_MERGE;
 	}
@@ -294,40 +322,20 @@ static void on_work(struct loop_work *work, void *arg)
 
 /* ---- recording ---- */
 
-#define EVENT_NAME_SIZE 254
-
-/* By time, and in the order of their making within it: lists come sorted by name, so that people
- * read what happened in its order. The end keeps two replicas apart. */
-static void name_event(const struct kube_ref *about, char name_z[EVENT_NAME_SIZE])
+/* All in one piece. */
+static struct words *words_new(const struct kube_ref *about, const char *reason,
+			       const char *message)
 {
-	static uint16_t count;
-	char base[201];
-	size_t len;
-	snprintf(base, sizeof(base), "%s",
-		 about->name && about->name[0] ? about->name : "ipu-operator");
-	for (len = strlen(base); len > 1 && (base[len - 1] == '.' || base[len - 1] == '-'); len--)
-		base[len - 1] = '\0';
-	snprintf(name_z, EVENT_NAME_SIZE, "%s.%012llx%04x%04x", base,
-		 (unsigned long long)clock_wall_ms(), count++, (unsigned)(rand_u64() & 0xffff));
-}
-
-/* All in one piece, so that ten thousand of them cost little more than their text. */
-static struct series *series_alloc(const struct kube_ref *about, const char *reason,
-				   const char *message)
-{
-	char event[EVENT_NAME_SIZE];
-	name_event(about, event);
-	const char *const from[] = {
-		about->api_version, about->kind,       about->ns, about->name, about->uid,
-		about->version,     about->field_path, reason,    message,     event};
+	const char *const from[] = {about->api_version, about->kind, about->ns,
+				    about->name,        about->uid,  about->version,
+				    about->field_path,  reason,      message};
 	size_t size = 0;
 	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++)
 		size += from[i] ? strlen(from[i]) + 1 : 0;
-	struct series *s = xcalloc(1, sizeof(*s) + size);
-	const char **const to[] = {&s->api_version, &s->kind,    &s->ns,         &s->name,
-				   &s->uid,         &s->version, &s->field_path, &s->reason,
-				   &s->message,     &s->event};
-	char *at = s->text;
+	struct words *w = xcalloc(1, sizeof(*w) + size);
+	const char **const to[] = {&w->api_version, &w->kind,       &w->ns,     &w->name,   &w->uid,
+				   &w->version,     &w->field_path, &w->reason, &w->message};
+	char *at = w->text;
 	for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
 		if (!from[i])
 			continue;
@@ -335,13 +343,14 @@ static struct series *series_alloc(const struct kube_ref *about, const char *rea
 		*to[i] = memcpy(at, from[i], len);
 		at += len;
 	}
-	return s;
+	return w;
 }
 
-static struct series *series_new(struct kube_recorder *r, const struct kube_ref *about,
-				 enum kube_event_level level, const char *reason,
-				 const char *message, const uint8_t id[ID_SIZE])
+static struct series *series_new(struct kube_recorder *r, enum kube_event_level level,
+				 const uint8_t id[ID_SIZE])
 {
+	static uint16_t count;
+
 	if (map_len(r->by_id) >= KUBE_EVENT_SERIES) {
 		/* The oldest that isn't about to be sent. The queue is shorter than this list. */
 		LIST_FOREACH(pos, tmp, &r->series) {
@@ -352,9 +361,11 @@ static struct series *series_new(struct kube_recorder *r, const struct kube_ref 
 			break;
 		}
 	}
-	struct series *s = series_alloc(about, reason, message);
+	struct series *s = xcalloc(1, sizeof(*s));
 	memcpy(s->id, id, ID_SIZE);
 	s->level = level;
+	s->number = count++;
+	s->salt = (uint16_t)rand_u64();
 	s->first_ms = clock_wall_ms();
 	list_init(&s->queue);
 	list_append(&r->series, &s->link);
@@ -424,13 +435,15 @@ void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube
 		return;
 	}
 	if (!s)
-		s = series_new(r, about, level, reason, message, id);
+		s = series_new(r, level, id);
 	s->count++;
 	s->last_ms = clock_wall_ms();
 	s->last_mono_ms = clock_mono_ms();
 	/* While it waits in the queue, the count just grows. */
 	if (list_empty(&s->queue) && allowed && r->queued < KUBE_EVENT_QUEUE) {
 		s->tries = 0;
+		if (!s->words)
+			s->words = words_new(about, reason, message);
 		enqueue(r, s);
 	}
 }
