@@ -95,7 +95,7 @@ struct job_status {
 	unsigned n_conditions;
 	const char *launcher_status; /* Pending, Running, Completed, Failed */
 	const char *last_message;
-	char *selector; /* owned */
+	bool selects; /* its selector is the job's (job_selector) */
 	bool partition_created;
 	int64_t start_ms, completion_ms, reconcile_ms; /* wall; 0: not set */
 	int32_t restart_count;
@@ -111,7 +111,7 @@ struct job {
 	int64_t generation, created_ms;
 	int64_t deletion_ms; /* deleting: since when; 0: unknown */
 	bool deleting, has_finalizer;
-	const char **finalizers; /* all of them, ours and others' */
+	const char **finalizers; /* others'; NULL: none */
 	size_t n_finalizers;
 
 	bool first_generation;             /* sized by modelReplicas (1.0) */
@@ -182,7 +182,8 @@ void job_status_copy_memory(struct job_status *to, const struct job_status *from
 /* Equal but for lastReconcileTime and the conditions' lastUpdateTime. */
 bool job_status_equal(const struct job_status *a, const struct job_status *b);
 /* The body of a merge patch of the status subresource: {"status": {…}}. */
-struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s);
+struct jmut *job_status_encode(struct jmut_doc *doc, const struct job *job,
+			       const struct job_status *s);
 const char *job_condition_name(enum job_condition_type type); /* "Pending", … */
 /* One that isn't in the status is neither present nor on, and has no words. Borrowed until the next
  * one is added. */

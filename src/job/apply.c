@@ -374,10 +374,8 @@ static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bo
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *meta = jmut_object(doc), *arr = jmut_array(doc);
 
-	for (size_t i = 0; i < item->job->n_finalizers; i++) {
-		if (strcmp(item->job->finalizers[i], JOB_FINALIZER) != 0)
-			jmut_push(doc, arr, jmut_strz(doc, item->job->finalizers[i]));
-	}
+	for (size_t i = 0; i < item->job->n_finalizers; i++)
+		jmut_push(doc, arr, jmut_strz(doc, item->job->finalizers[i]));
 	if (add)
 		jmut_push(doc, arr, jmut_strz(doc, JOB_FINALIZER));
 	jmut_set_str(doc, meta, "uid", item->job->uid);
@@ -399,7 +397,7 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 	call->has_status = true;
 	ctx->c->n_statuses++;
 	call->status.reconcile_ms = clock_wall_ms();
-	root = job_status_encode(doc, &call->status);
+	root = job_status_encode(doc, job, &call->status);
 	/* Only of this very job, not of another one that has its name by now. */
 	jmut_set_str(doc, meta, "uid", job->uid);
 	jmut_set(doc, root, "metadata", meta);

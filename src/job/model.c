@@ -108,8 +108,10 @@ static void decode_instance(struct job_status *s, const struct json *v)
 	};
 }
 
-static void decode_status(struct job_status *s, const struct json *st)
+static void decode_status(struct job *job, const struct json *st)
 {
+	CLEANUP_FREE char *selector = job_selector(job);
+	struct job_status *s = &job->status;
 	const struct json *workers = json_get(st, "workersStatus");
 	struct json_iter it = json_iter(json_get(st, "conditions"));
 
@@ -120,7 +122,7 @@ static void decode_status(struct job_status *s, const struct json *st)
 		decode_instance(s, it.value);
 	s->launcher_status = word_of(json_get(st, "launcherStatus"));
 	s->last_message = word_of(json_get(st, "lastMessage"));
-	s->selector = str_dup_or_null(json_str(json_get(st, "selector")));
+	s->selects = str_eqz(json_str(json_get(st, "selector")), selector);
 	s->partition_created = json_bool(json_get(st, "iPUPartitionCreated"), false);
 	s->start_ms = time_of(json_get(st, "startTime"));
 	s->completion_ms = time_of(json_get(st, "completionTime"));
@@ -157,10 +159,16 @@ static void decode_finalizers(struct job *job, const struct json *list)
 {
 	struct json_iter it = json_iter(list);
 
-	job->finalizers = xcalloc(json_len(list) + 1, sizeof(*job->finalizers));
 	while (json_next(&it)) {
-		if (json_cstr(it.value))
-			job->finalizers[job->n_finalizers++] = intern(json_str(it.value));
+		if (!json_cstr(it.value))
+			continue;
+		if (str_eqz(json_str(it.value), JOB_FINALIZER)) {
+			job->has_finalizer = true;
+			continue;
+		}
+		if (!job->finalizers)
+			job->finalizers = xcalloc(json_len(list), sizeof(*job->finalizers));
+		job->finalizers[job->n_finalizers++] = intern(json_str(it.value));
 	}
 }
 
@@ -177,7 +185,6 @@ static struct job *decode(const struct json *object)
 	job->created_ms = kube_creation_ms(object);
 	job->deleting = kube_is_deleting(object);
 	job->deletion_ms = time_of(json_at(object, "metadata", "deletionTimestamp", NULL));
-	job->has_finalizer = kube_has_finalizer(object, JOB_FINALIZER);
 	decode_finalizers(job, json_at(object, "metadata", "finalizers", NULL));
 	job_decode_spec(job, object);
 	return job;
@@ -192,7 +199,7 @@ int job_decode(const struct json *object, struct job **ret, struct err *err)
 			       "an IPUJob without metadata.name, namespace or uid");
 	job = decode(object);
 	job_validate(object, add_problem, job);
-	decode_status(&job->status, json_get(object, "status"));
+	decode_status(job, json_get(object, "status"));
 	*ret = job;
 	return 0;
 }

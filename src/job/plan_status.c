@@ -67,8 +67,7 @@ struct job_status *job_plan_begin_status(struct work *w)
 	s->observed_generation = job->generation;
 	if (!job->problem) /* else nobody knows */
 		s->desired_replicas = (int32_t)job->instances;
-	free(s->selector);
-	s->selector = job_selector(job);
+	s->selects = true; /* from the next write on */
 	if (!job->suspend && (!s->start_ms || resumes))
 		s->start_ms = w->v->now_ms;
 	if (!job_condition(s, JOB_CREATED)->present)

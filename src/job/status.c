@@ -221,7 +221,6 @@ void job_status_done(struct job_status *s)
 	free(s->instances);
 	intern_drop(s->launcher_status);
 	intern_drop(s->last_message);
-	free(s->selector);
 	*s = (struct job_status){0};
 }
 
@@ -250,7 +249,6 @@ void job_status_copy(struct job_status *to, const struct job_status *from)
 	job_status_copy_memory(&copy, from);
 	copy.launcher_status = intern_ref(from->launcher_status);
 	copy.last_message = intern_ref(from->last_message);
-	copy.selector = xstrdup(from->selector);
 	*to = copy;
 }
 
@@ -300,7 +298,7 @@ bool job_status_equal(const struct job_status *a, const struct job_status *b)
 	}
 	/* The API keeps whole seconds. */
 	return instances_equal(a, b) && str_same(a->launcher_status, b->launcher_status) &&
-	       str_same(a->last_message, b->last_message) && str_same(a->selector, b->selector) &&
+	       str_same(a->last_message, b->last_message) && a->selects == b->selects &&
 	       a->partition_created == b->partition_created &&
 	       a->start_ms / 1000 == b->start_ms / 1000 &&
 	       a->completion_ms / 1000 == b->completion_ms / 1000 &&
@@ -392,8 +390,10 @@ static struct jmut *encode_instances(struct jmut_doc *doc, const struct job_stat
 	return arr;
 }
 
-struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
+struct jmut *job_status_encode(struct jmut_doc *doc, const struct job *job,
+			       const struct job_status *s)
 {
+	CLEANUP_FREE char *selector = job_selector(job);
 	struct jmut *root = jmut_object(doc), *st = jmut_object(doc), *workers = jmut_object(doc);
 
 	jmut_set(doc, st, "conditions", encode_conditions(doc, s));
@@ -411,7 +411,7 @@ struct jmut *job_status_encode(struct jmut_doc *doc, const struct job_status *s)
 	jmut_set_int(doc, st, "currentReplicas", s->current_replicas);
 	jmut_set_int(doc, st, "desiredReplicas", s->desired_replicas);
 	jmut_set_str(doc, st, "lastMessage", s->last_message ? s->last_message : "");
-	jmut_set_str(doc, st, "selector", s->selector ? s->selector : "");
+	jmut_set_str(doc, st, "selector", selector);
 	jmut_set_int(doc, st, "observedGeneration", s->observed_generation);
 	jmut_set(doc, st, "instances", encode_instances(doc, s));
 	jmut_set(doc, root, "status", st);

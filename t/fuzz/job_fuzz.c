@@ -23,13 +23,13 @@ static void try_status(const struct job *job, const struct json *object)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct job *again = NULL;
-	struct jmut *patch = job_status_encode(doc, &job->status);
+	struct jmut *patch = job_status_encode(doc, job, &job->status);
 	struct jmut *copy = jmut_copy(doc, object);
 
 	copy = jmut_merge_patch(doc, copy, jmut_view(patch));
 	MUST(job_decode(jmut_view(copy), &again, NULL) == 0);
 	struct job *twice = NULL;
-	patch = job_status_encode(doc, &again->status);
+	patch = job_status_encode(doc, again, &again->status);
 	copy = jmut_merge_patch(doc, copy, jmut_view(patch));
 	MUST(job_decode(jmut_view(copy), &twice, NULL) == 0);
 	MUST(job_status_equal(&again->status, &twice->status));

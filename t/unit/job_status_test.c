@@ -51,12 +51,14 @@ static struct job *decode_status(const char *status)
 	return decode(json_root(doc));
 }
 
+static const struct job named = {.name = "j"};
+
 static struct job *round_trip(const struct job_status *s)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct buf out = BUF_INIT(4 * 1024 * 1024);
 	CLEANUP_FREE char *text = NULL;
-	struct jmut *root = job_status_encode(doc, s);
+	struct jmut *root = job_status_encode(doc, &named, s);
 
 	if (jmut_write(jmut_get(root, "status"), JSON_COMPACT, &out, NULL) < 0)
 		bail_out("a status can't be written");
@@ -75,7 +77,8 @@ static void test_status(void)
 		"\"launcherStatus\":\"Running\",\"iPUPartitionCreated\":true,\"restartCount\":2,"
 		"\"startTime\":\"2024-06-01T00:00:00Z\",\"completionTime\":\"2024-06-01T00:00:09Z\","
 		"\"workersStatus\":{\"active\":1,\"succeeded\":2,\"failed\":3},\"currentReplicas\":4,"
-		"\"desiredReplicas\":5,\"lastMessage\":\"hello\",\"selector\":\"s\","
+		"\"desiredReplicas\":5,\"lastMessage\":\"hello\","
+		"\"selector\":\"graphcore.ai/job=j,graphcore.ai/role=worker\","
 		"\"observedGeneration\":6}";
 	struct job *job = decode_status(text), *again;
 	const struct job_status *s = &job->status;
@@ -92,6 +95,7 @@ static void test_status(void)
 	is_int(s->restart_count, 2, "restarts");
 	is_int(s->current_replicas * 10 + s->desired_replicas, 45, "replicas");
 	is_int(s->observed_generation, 6, "generation");
+	ok(s->selects, "the job's selector");
 	again = round_trip(s);
 	ok(job_status_equal(s, &again->status), "there and back");
 	again->status.active++;
@@ -107,6 +111,7 @@ static void test_odd_statuses(void)
 		"[]",
 		"{}",
 		"{\"conditions\":[1,{},{\"type\":7}],\"startTime\":\"yesterday\"}",
+		"{\"selector\":\"graphcore.ai/job=another,graphcore.ai/role=worker\"}",
 		"{\"workersStatus\":{\"active\":-1,\"failed\":99999999999}}",
 	};
 
@@ -116,6 +121,7 @@ static void test_odd_statuses(void)
 		row_begin("%s", odd[i]);
 		is_int(job->status.active + job->status.failed + job->status.start_ms, 0,
 		       "nothing");
+		ok(!job->status.selects, "nor its selector");
 		ok(job_status_equal(&job->status, &again->status) || !job->status.launcher_status,
 		   "there and back");
 		job_free(again);
@@ -149,7 +155,7 @@ static void test_seconds(void)
 		.message = intern_z("how it ended"),
 	};
 	s.start_ms = INT64_C(1717200000500);
-	s.selector = xstrdup("x");
+	s.selects = true;
 	again = round_trip(&s);
 	ok(job_status_equal(&s, &again->status), "equal");
 	job_free(again);
@@ -212,7 +218,7 @@ static size_t stored_bytes(const struct job_status *s)
 	struct buf out = BUF_INIT(16 * 1024 * 1024);
 	size_t n;
 
-	if (jmut_write(job_status_encode(doc, s), JSON_COMPACT, &out, NULL) < 0)
+	if (jmut_write(job_status_encode(doc, &named, s), JSON_COMPACT, &out, NULL) < 0)
 		bail_out("a status can't be written");
 	n = buf_str(&out).len;
 	for (size_t i = 0; i < buf_str(&out).len; i++)
@@ -244,7 +250,8 @@ static void test_largest(void)
 				      "{strategy: {rollingUpdate: {maxSurge: 9999}}, " POD "}}");
 	size_t n = (size_t)job->instances + job->max_surge, stored;
 	char words[512], long_words[1023];
-	struct job_status s = {.n_instances = n, .instances = xcalloc(n, sizeof(*s.instances))};
+	struct job_status s = {
+		.n_instances = n, .instances = xcalloc(n, sizeof(*s.instances)), .selects = true};
 	struct job *again;
 
 	is_str(job->problem ? job->problem : "", "", "as many instances as a job may have");
