@@ -315,10 +315,13 @@ static void on_release_call(void *arg, const struct err *err, const struct kube_
 	}
 	lease_failed(&l->state, l->action, err, l->sent_ms, clock_mono_ms());
 	l->err = *err;
-	if (err->kind == ERR_CONFLICT || err->kind == ERR_NOT_FOUND)
+	if (err->kind == ERR_CONFLICT || err->kind == ERR_NOT_FOUND) {
 		release_step(l);
-	else
-		loop_timer_start_in(&l->timer, backoff_next_ms(&l->backoff, NULL));
+	} else {
+		int64_t left = l->release_by_ms - clock_mono_ms();
+		int64_t wait = backoff_next_ms(&l->backoff, NULL);
+		loop_timer_start_in(&l->timer, left < 0 ? 0 : left < wait ? left : wait);
+	}
 }
 
 static void release_step(struct kube_lease *l)

@@ -12,7 +12,7 @@ static void try_url(const char *url)
 	struct err err = ERR_INIT;
 
 	if (kube_proxy_parse(url, &proxy, &err) < 0) {
-		MUST(err.kind == ERR_INVALID && err.msg[0] && !proxy);
+		MUST((err.kind == ERR_INVALID || err.kind == ERR_LIMIT) && err.msg[0] && !proxy);
 		return;
 	}
 	MUST(proxy->host[0] && proxy->port > 0);

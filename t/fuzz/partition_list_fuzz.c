@@ -15,7 +15,8 @@ static void try_list(struct str text)
 	struct err err = ERR_INIT;
 
 	if (list_text_parse("the list", text, &list, &problems, &err) < 0) {
-		MUST(err.kind == ERR_INVALID && err.msg[0] && list.n == 0);
+		MUST((err.kind == ERR_INVALID || err.kind == ERR_LIMIT) && err.msg[0]);
+		MUST(list.n == 0);
 		words_done(&problems);
 		return;
 	}

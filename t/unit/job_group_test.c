@@ -428,6 +428,9 @@ static void test_plans(void)
 			has_str(plan.status.last_message ? plan.status.last_message : "",
 				plans[i].says, "what is said");
 		job_plan_done(&plan);
+		s.job.status.n_instances = 0; /* the sight's own */
+		s.job.status.instances = NULL;
+		job_status_done(&s.job.status);
 	}
 	row_end();
 }
