@@ -4,6 +4,7 @@
  * /v1/held, /v1/pods), while somebody looks at its page. What it hears is kept as what is told
  * (told.c). Uses http's client.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
@@ -29,8 +30,9 @@ static bool take(struct proxy *p, unsigned which, const struct http_response *re
 	if (response->head->status != 200 || told_take(&p->told, which, response->body, NULL) < 0)
 		return false;
 	memset(p->told.papers[which].digest, 0, sizeof(p->told.papers[which].digest));
-	if (etag.len < ETAG_SIZE)
-		memcpy(p->follow.etags[which], etag.p, etag.len + 1);
+	if (etag.len >= ETAG_SIZE)
+		etag.len = 0;
+	snprintf(p->follow.etags[which], ETAG_SIZE, "%.*s", (int)etag.len, etag.len ? etag.p : "");
 	live_changed(p->live);
 	return true;
 }
