@@ -30,9 +30,9 @@ static bool take(struct proxy *p, unsigned which, const struct http_response *re
 	if (response->head->status != 200 || told_take(&p->told, which, response->body, NULL) < 0)
 		return false;
 	memset(p->told.papers[which].digest, 0, sizeof(p->told.papers[which].digest));
-	if (etag.len >= ETAG_SIZE)
-		etag.len = 0;
-	snprintf(p->follow.etags[which], ETAG_SIZE, "%.*s", (int)etag.len, etag.len ? etag.p : "");
+	/* One that can't be kept: what it was of is gone, and isn't to be asked for any more. */
+	snprintf(p->follow.etags[which], ETAG_SIZE, "%.*s",
+		 etag.len < ETAG_SIZE ? (int)etag.len : 0, etag.p ? etag.p : "");
 	live_changed(p->live);
 	return true;
 }

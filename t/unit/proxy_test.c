@@ -6,6 +6,8 @@
  */
 #include "proxy_rig.h"
 
+#include <sys/mman.h>
+
 #include "core/fault.h"
 
 #define BODY(uid, ipus)                                                                             \
@@ -13,6 +15,9 @@
 	"\"},\"instance\":0,\"ipus\":" ipus "}"
 
 /* ---- the rig: replicas with their ports, and a client ---- */
+
+static const char
+	*page_token; /* NULL: replicas have no page; else the file that their token is in */
 
 struct replica {
 	struct proxy *proxy;
@@ -30,7 +35,9 @@ static void replica_begin(struct replica *r)
 				      .details = true,
 				      .accounts = "somebody, " TRUSTED,
 				      .kube = kube,
-				      .http = client};
+				      .http = client,
+				      .page = page_token ? PROXY_PAGE_FULL : PROXY_PAGE_OFF,
+				      .token_file = page_token};
 	struct http_server_config sc = {.on_answered = proxy_on_answered};
 	struct err err = ERR_INIT;
 
@@ -462,6 +469,75 @@ static void test_passing_on(void)
 	rest_end();
 }
 
+/* ---- what who leads says is held ---- */
+
+static const char *held_tag; /* of the next answer; NULL: none */
+static unsigned n_held, n_tagged;
+
+static void say_held(struct http_exchange *ex, void *arg)
+{
+	struct http_header field = {STR("ETag"), str_of(held_tag)};
+
+	(void)arg;
+	if (!str_eqz(ex->path, "/v1/held")) {
+		http_reply(ex, 200, "application/json", NULL, 0, STR("{\"items\":[]}"));
+		return;
+	}
+	n_held++;
+	n_tagged += http_headers_has(ex->headers, "if-none-match");
+	http_reply(ex, 200, "application/json", &field, held_tag ? 1 : 0,
+		   STR("{\"held\":0,\"items\":[]}"));
+}
+
+/* Looks at the follower's page until the leader has been asked once more. */
+static void look_until_asked(struct replica *follower, const char *tag, bool asks_with_tag)
+{
+	unsigned asked = n_held, tagged = n_tagged;
+	struct reply r = {0};
+
+	held_tag = tag;
+	for (int64_t end = clock_mono_ms() + 20000; n_held == asked && clock_mono_ms() < end;) {
+		send_to(follower->open, false, HTTP_METHOD_GET, "/live", NULL, NULL, &r);
+		if (!WITHIN(5000, r.status))
+			break;
+		turns(30, 10);
+	}
+	is_uint(n_held, asked + 1, "who leads is asked");
+	is_uint(n_tagged - tagged, asks_with_tag ? 1 : 0, "with the tag that it gave last: %s",
+		asks_with_tag ? "yes" : "no");
+	free(r.body);
+}
+
+static void test_tags(void)
+{
+	struct replica follower = {0};
+	struct http_server *ahead;
+	struct err err = ERR_INIT;
+	CLEANUP_FREE char *path = NULL;
+	unsigned port;
+	int fd = memfd_create("token", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, "a-token", 7) != 7)
+		bail_out("a file for a token");
+	page_token = path = xasprintf("/proc/self/fd/%d", fd);
+	rest_begin();
+	replica_begin(&follower);
+	ahead = http_server_new(net, NULL);
+	if (http_server_listen(ahead, "127.0.0.1:0", tls.for_server, say_held, NULL, &port, &err) <
+	    0)
+		bail_out(err.msg);
+	replica_follow(&follower, port);
+	look_until_asked(&follower, NULL, false);
+	look_until_asked(&follower, "\"0123456789abcdef\"", false);
+	look_until_asked(&follower, "\"one that is longer than any of ours\"", true);
+	look_until_asked(&follower, NULL, false);
+	http_server_free(ahead);
+	replica_end(&follower);
+	rest_end();
+	page_token = NULL;
+	close(fd);
+}
+
 /* ---- Pods on their nodes ---- */
 
 static const char *labels_now; /* "": none; NULL: not known yet */
@@ -567,6 +643,7 @@ int main(void)
 	test_nodes();
 	test_behind();
 	test_passing_on();
+	test_tags();
 	metrics_reset();
 	return done_testing();
 }
