@@ -98,6 +98,14 @@ static void forget_item(struct item *item, bool for_good)
 		slot_sweep(s);
 }
 
+/* A follower asks no controller for anything, and so hears of no change from it: what's free there
+ * would be as it was at the last look, with room where partitions are by now. */
+static void look_anew(struct partitions *p, const struct partition_entry *e)
+{
+	if (p->following && tracker_is_synced(p->tracker))
+		vipu_fleet_refresh(p->fleet, e->controller);
+}
+
 static bool may_serve(const struct slot *s, const struct partition_entry *e)
 {
 	return !s->serving && e->phase != PARTITION_RELEASING && e->phase != PARTITION_ORPHAN &&
@@ -140,6 +148,8 @@ static void on_found(void *arg, const char *id, struct str json)
 		tracker_reject(p->tracker, id, &err);
 		return;
 	}
+	if (!known || known->entry->phase != e->phase)
+		look_anew(p, e);
 	if (known)
 		forget_item(known, false);
 	/* From now on it's ours to keep there, whoever takes it out. */
@@ -159,10 +169,12 @@ static void on_gone(void *arg, const char *key)
 
 	if (!p->following)
 		return; /* of what couldn't be read: nothing hangs on it */
-	if (partition_is_wait_key(str_of(key)))
+	if (partition_is_wait_key(str_of(key))) {
 		forget_wait(p, key);
-	else if (item)
+	} else if (item) {
+		look_anew(p, item->entry);
 		forget_item(item, true);
+	}
 }
 
 /* ---- the rest of what it tells ---- */

@@ -93,6 +93,12 @@ static bool agree(void)
 	return strcmp(a, b) == 0;
 }
 
+/* What the follower knows of its controller. */
+static size_t listed(void)
+{
+	return vipu_fleet_at(other_fleet, 0)->partitions.n;
+}
+
 static void test_shows(void)
 {
 	unsigned long calls;
@@ -105,10 +111,12 @@ static void test_shows(void)
 	want("c", 64);
 	ok(WITHIN(9000, shows(other, "waiting 1 active 2 ")), "two have theirs, one waits");
 	ok(WITHIN(1000, agree()), "as the leader says");
+	ok(WITHIN(1000, listed() == 2), "it looks where they are: that isn't free any more");
 	partition_release_all(parts, "c");
 	ok(WITHIN(5000, shows(other, "active 2 ")), "who gives up isn't shown any more");
 	partition_release_all(parts, "a");
 	ok(WITHIN(20000, shows(other, "active 1 ") && agree()), "nor what has gone");
+	ok(WITHIN(1000, listed() == 1), "... whose place is free");
 	want("d", 64);
 	ok(WITHIN(5000, shows(other, "waiting 1 active 1 ")), "another one waits");
 	partition_release_all(parts, "b");
