@@ -477,7 +477,9 @@ void write_waiting(struct live_out *o, const void *what)
 		out_time(o, "startsBy", starts_by(w->start_ms));
 	out_str(o, "reason", partition_why_name(w->why));
 	if (o->l->full) {
-		out_str(o, "message", w->message);
+		/* Who follows isn't told the words of who decides. */
+		plain_message(w, used, limit, message);
+		out_str(o, "message", w->message[0] ? w->message : message);
 		if (w->as_of_ms)
 			out_time(o, "asOf", w->as_of_ms);
 		out_str(o, "kind", ask->owner.kind);

@@ -591,13 +591,14 @@ static void want_of_team(const char *uid, uint32_t ipus)
 	partition_ensure(parts, &ask);
 }
 
-/* It says what the leader says, also by a namespace's annotation. */
-static void test_follower_quota(void)
+/* It says what the leader says, also by a namespace's annotation; and where names are shown it has
+ * words for it, though it isn't told the leader's. */
+static void test_follower_quota(bool full)
 {
 	struct partitions *leader;
 
-	row_begin("follower, quota");
-	begin_live(false);
+	row_begin("follower, quota, %s", full ? "full" : "usage");
+	begin_live(full);
 	make_object("namespaces",
 		    "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":"
 		    "\"team-a\",\"annotations\":{\"graphcore.ai/max-ipus\":\"10\"}}}");
@@ -764,7 +765,8 @@ int main(void)
 	test_vanished();
 	test_abandoned();
 	test_follower();
-	test_follower_quota();
+	test_follower_quota(false);
+	test_follower_quota(true);
 	test_broken();
 	test_by_hand();
 	test_hostile();
