@@ -11,7 +11,14 @@
 
 #define SOON_MS   200   /* what comes together is told together, */
 #define APART_MS  2000  /* … and what goes on coming that often */
-#define MAX_BYTES 60000 /* limits.requestBodyBytes is 65536 by default */
+#define MAX_BYTES 60000 /* a paper's, and no more than limits.requestBodyBytes */
+
+static size_t paper_bytes(const struct daemon *d)
+{
+	size_t limit = (size_t)d->config->body_bytes; /* the same for all roles */
+
+	return limit < MAX_BYTES ? limit : MAX_BYTES;
+}
 
 /* ---- what is held ---- */
 
@@ -49,7 +56,7 @@ static bool tell_held(struct daemon *d, int64_t *due_ms)
 	service->ops->each(service, note_asking, &look);
 	known = service->ops->synced(service) && lead_helds_until(d, take, &look, due_ms);
 	if (known) {
-		proxy_newest_write(&look.newest, names, 0, MAX_BYTES, &json);
+		proxy_newest_write(&look.newest, names, 0, paper_bytes(d), &json);
 		partition_remote_tell(d->remote, 0, buf_str(&json));
 	}
 	buf_done(&json);
@@ -94,7 +101,7 @@ static void tell_pods(struct daemon *d)
 
 	d->tell.parts = 0;
 	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++)
-		proxy_pods_begin(&parts.pods[i], MAX_BYTES);
+		proxy_pods_begin(&parts.pods[i], paper_bytes(d));
 	service->ops->each(service, see, &parts);
 	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++) {
 		const uint32_t bit = UINT32_C(1) << i;

@@ -17,7 +17,7 @@
 #define CONNECT_MS  3000
 #define AGAIN_MS    15000 /* is all known still? The proxy forgets after three of them */
 #define FAILED_MS   5000
-#define UNKNOWN_MS  60000          /* the proxy has no page, or is of an older version */
+#define REFUSED_MS  60000          /* no page there, an older version, a smaller limit */
 #define ALL         PARTITION_TOLD /* what `telling` is when it's asked whether all is known */
 
 void partition_told_sum(const uint8_t digests[PARTITION_TOLD][32], char ret_z[65])
@@ -53,6 +53,12 @@ static void tell_all_again(struct partition_remote *r)
 
 static void step(struct partition_remote *r);
 
+/* For what it says, not for who says it. */
+static bool is_refused(int status)
+{
+	return status >= 400 && status < 500 && status != 401 && status != 403;
+}
+
 static void on_told(void *arg, const struct http_response *response, const struct err *failure)
 {
 	struct partition_remote *r = arg;
@@ -65,9 +71,9 @@ static void on_told(void *arg, const struct http_response *response, const struc
 		paper->due = true;
 	if (status == 204) {
 		r->told.again_ms = now_ms + AGAIN_MS;
-	} else if (paper && (status == 404 || status == 405)) {
-		paper->not_before_ms = now_ms + UNKNOWN_MS;
-	} else if (!paper && status >= 400 && status < 500 && status != 401 && status != 403) {
+	} else if (paper && is_refused(status)) {
+		paper->not_before_ms = now_ms + REFUSED_MS; /* the others needn't wait for it */
+	} else if (!paper && is_refused(status)) {
 		tell_all_again(r);
 	} else {
 		r->told.not_before_ms = now_ms + FAILED_MS;

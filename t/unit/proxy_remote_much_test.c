@@ -158,6 +158,12 @@ static void test_told(void)
 	ok(WITHIN(20000, known_pods() == 1), "and what hasn't changed is told again");
 	told_forget(proxy);
 	ok(WITHIN(20000, known() == 5 && known_pods() == 1), "to another process, too");
+	tell_for(1000, 3, "{\"items\":7}");
+	is_uint(tell_for(1000, 0, HELD("6", "")), 1, "what isn't taken holds nothing else up");
+	let_pass(120000);
+	ok(known() == 6 && known_pods() == 1, "nor does anything go by it");
+	tell_for(1000, 3, "{\"items\":[]}");
+	let_pass(60000);
 	write_token("nobody's");
 	let_pass(120000);
 	is_int(known(), -1, "nor for ever");
