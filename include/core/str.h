@@ -49,7 +49,9 @@ unsigned str_weight(struct str params);
 /* How many letters must be changed, added or left out to make one of the other (Levenshtein),
  * whatever their case; of what is longer than any name, more than can be a slip. */
 size_t str_distance(struct str a, struct str b);
-#define STR_MISSPELT 2 /* two slips are one name misspelt, three are another name */
+/* Was name meant by what was typed? Then it's *near from now on, unless that is as close: begins as
+ * STR_NULL, which it stays where no name is within two slips. */
+void str_meant(struct str typed, struct str name, struct str *near);
 
 /* Whole string as a decimal number within [min, max]; no sign but '-', no spaces. */
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err);

@@ -156,6 +156,16 @@ size_t str_distance(struct str a, struct str b)
 	return row[b.len];
 }
 
+#define MISSPELT 2 /* two slips are one name misspelt, three are another name */
+
+void str_meant(struct str typed, struct str name, struct str *near)
+{
+	size_t slips = str_distance(typed, name);
+
+	if (slips <= MISSPELT && (!near->p || slips < str_distance(typed, *near)))
+		*near = name;
+}
+
 int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err *err)
 {
 	bool negative = s.len > 0 && s.p[0] == '-';

@@ -208,7 +208,6 @@ static const struct key *find_key(struct str name)
 /* What stands behind the name of a key that there isn't: which was meant, or which section. */
 static int no_such_key(struct err *err, struct str name)
 {
-	size_t least = STR_MISSPELT + 1;
 	struct str near = STR_NULL, rest;
 
 	for (size_t i = 0; i < 2 * N_KEYS; i++) {
@@ -216,10 +215,7 @@ static int no_such_key(struct err *err, struct str name)
 
 		if (i % 2)
 			str_cut(one, '.', &one, &rest);
-		if (str_distance(name, one) < least) {
-			least = str_distance(name, one);
-			near = one;
-		}
+		str_meant(name, one, &near);
 	}
 	return err_set(err, ERR_INVALID, 0, "there is no such key%s%.*s%s",
 		       near.len ? ": did you mean " : "", STR_ARG(near), near.len ? "?" : "");

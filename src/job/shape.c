@@ -395,8 +395,6 @@ static struct str name_below(struct str parent, const struct field *f)
 /* Whether it's a field; else *ret_near is the one that was meant, or empty. */
 static bool is_field(const struct table *t, struct str parent, struct str key, struct str *ret_near)
 {
-	size_t least = STR_MISSPELT + 1;
-
 	*ret_near = STR_NULL;
 	for (size_t i = 0; i < t->n; i++) {
 		struct str name = name_below(parent, &t->fields[i]);
@@ -405,10 +403,7 @@ static bool is_field(const struct table *t, struct str parent, struct str key, s
 			continue;
 		if (str_eq(name, key))
 			return true;
-		if (str_distance(name, key) < least) {
-			least = str_distance(name, key);
-			*ret_near = name;
-		}
+		str_meant(key, name, ret_near);
 	}
 	return false;
 }

@@ -53,10 +53,11 @@ static void tell_all_again(struct partition_remote *r)
 
 static void step(struct partition_remote *r);
 
-/* For what it says, not for who says it. */
+/* For what it says: not for who says it, nor for when or how slowly. */
 static bool is_refused(int status)
 {
-	return status >= 400 && status < 500 && status != 401 && status != 403;
+	return status >= 400 && status < 500 && status != 401 && status != 403 && status != 408 &&
+	       status != 429;
 }
 
 static void on_told(void *arg, const struct http_response *response, const struct err *failure)

@@ -39,7 +39,6 @@ static bool find_field(const struct type *type, struct str key, const struct typ
 		       struct str *ret_near)
 {
 	struct str rest = str_of(type->fields), word, name, inner;
-	size_t least = STR_MISSPELT + 1;
 
 	*ret_near = STR_NULL;
 	while (rest.len) {
@@ -49,10 +48,7 @@ static bool find_field(const struct type *type, struct str key, const struct typ
 			*ret_type = type_named(inner);
 			return true;
 		}
-		if (str_distance(name, key) < least) {
-			least = str_distance(name, key);
-			*ret_near = name;
-		}
+		str_meant(key, name, ret_near);
 	}
 	return false;
 }

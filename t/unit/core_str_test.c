@@ -134,6 +134,28 @@ static void test_distance(void)
 	row_end();
 }
 
+static void test_meant(void)
+{
+	static const struct {
+		const char *typed, *want;
+	} rows[] = {
+		{"limit", "limits"}, {"lmits", "limits"}, {"imagee", "image"},
+		{"imag", "image"},   {"images", "image"}, {"nothing", NULL},
+	};
+	static const char *const names[] = {"image", "limits", "imager", "limitz"};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct str near = STR_NULL;
+
+		row_begin("%s", rows[i].typed);
+		for (size_t k = 0; k < COUNT(names); k++)
+			str_meant(str_of(rows[i].typed), str_of(names[k]), &near);
+		is_mem(near.p, near.len, rows[i].want, rows[i].want ? strlen(rows[i].want) : 0,
+		       "what was meant");
+	}
+	row_end();
+}
+
 static void test_utf8(void)
 {
 	static const struct {
@@ -316,6 +338,7 @@ int main(void)
 	test_trim_and_cut();
 	test_to_int();
 	test_distance();
+	test_meant();
 	test_utf8();
 	test_hash();
 	test_base64();

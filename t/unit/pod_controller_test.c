@@ -451,6 +451,18 @@ static void test_limits(void)
 
 /* ---- what goes wrong ---- */
 
+/* A Pod that was held back since somebody's ConfigMap had the name of its own, which has gone. */
+static void begin_behind_a_name(void)
+{
+	begin();
+	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
+				  "\"name\":\"ipuof-" TOKEN_A "\",\"namespace\":\"default\"}}");
+	make_pod("p", TOKEN_A);
+	ok(WITHIN(20000, n_events("NameConflict") == 1), "is told");
+	ok(WITHIN(20000, is_free()), "it holds no IPUs meanwhile");
+	sim_api_delete_now(api, object_of("configmaps", "ipuof-" TOKEN_A));
+}
+
 static void test_loss(void)
 {
 	CLEANUP_FREE char *id = NULL;
@@ -485,24 +497,12 @@ static void test_loss(void)
 	end();
 
 	row_begin("a ConfigMap of its name is there");
-	begin();
-	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
-				  "\"name\":\"ipuof-" TOKEN_A "\",\"namespace\":\"default\"}}");
-	make_pod("p", TOKEN_A);
-	ok(WITHIN(20000, n_events("NameConflict") == 1), "is told");
-	ok(WITHIN(20000, is_free()), "it holds no IPUs meanwhile");
-	sim_api_delete_now(api, object_of("configmaps", "ipuof-" TOKEN_A));
+	begin_behind_a_name();
 	ok(WITHIN(120000, is_pod("p", "Running")), "when it's gone, the Pod goes on");
 	end();
 
 	row_begin("the clock is set back while it's held back");
-	begin();
-	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
-				  "\"name\":\"ipuof-" TOKEN_A "\",\"namespace\":\"default\"}}");
-	make_pod("p", TOKEN_A);
-	ok(WITHIN(20000, n_events("NameConflict") == 1), "is told");
-	ok(WITHIN(20000, is_free()), "it holds no IPUs meanwhile");
-	sim_api_delete_now(api, object_of("configmaps", "ipuof-" TOKEN_A));
+	begin_behind_a_name();
 	clock_freeze(clock_mono_ms(), clock_wall_ms() - 3600000);
 	ok(WITHIN(120000, is_pod("p", "Running")), "it waits no longer for that");
 	end();
