@@ -49,11 +49,15 @@ sub state { return admin('GET', '/sim/state')->{json} }
 
 sub set { my ($settings) = @_; is(admin('POST', '/sim/pods', $settings)->{status}, 204, 'settings are taken'); return }
 
+sub pod_object {
+	my ($name, %spec) = @_;
+	return {apiVersion => 'v1', kind => 'Pod', metadata => {name => $name}, spec => {restartPolicy => 'Never',
+		containers => [{name => 'main', image => 'busybox'}], %spec}};
+}
+
 sub make_pod {
 	my ($name, %spec) = @_;
-	my $answer = api('POST', '/api/v1/namespaces/default/pods', json => {apiVersion => 'v1', kind => 'Pod',
-		metadata => {name => $name}, spec => {restartPolicy => 'Never',
-		containers => [{name => 'main', image => 'busybox'}], %spec}});
+	my $answer = api('POST', '/api/v1/namespaces/default/pods', json => pod_object($name, %spec));
 	is($answer->{status}, 201, "Pod $name is made") or diag($answer->{content});
 	return;
 }
@@ -218,6 +222,8 @@ subtest 'a finalizer keeps a Pod' => sub {
 	is(api('PATCH', $path, %merge, json => {metadata => {finalizers => ['test/keep']}})->{status}, 200, 'a finalizer');
 	api('DELETE', $path);
 	ok(pod('kept')->{metadata}{deletionTimestamp}, 'it is there, in deletion');
+	my $again = api('POST', '/api/v1/namespaces/default/pods', json => pod_object('kept'));
+	is($again->{json}{message}, 'object is being deleted: pods "kept" already exists', 'and keeps its name');
 	is(api('PATCH', $path, %merge, json => {metadata => {finalizers => undef}})->{status}, 200, 'no finalizer');
 	wait_stage('kept', 'gone');
 };

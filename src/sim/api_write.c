@@ -215,12 +215,15 @@ static int check_name(struct sim_draft *d, struct err *err)
 static int check_new(const struct sim_draft *d, struct err *err)
 {
 	struct str name = kube_name(jmut_view(d->root));
+	const struct sim_object *o = sim_objects_get(d->req->api->objects, d->req->resource,
+						     str_of(d->req->ns), name);
 	char z[SIM_QUALIFIED];
 
-	if (sim_objects_get(d->req->api->objects, d->req->resource, str_of(d->req->ns), name))
-		return err_set(err, ERR_EXISTS, 409, "%s \"%.*s\" already exists",
-			       sim_qualified(d->req->resource, z), STR_ARG(name));
-	return 0;
+	if (!o)
+		return 0;
+	return err_set(err, ERR_EXISTS, 409, "%s%s \"%.*s\" already exists",
+		       kube_is_deleting(sim_object_json(o)) ? "object is being deleted: " : "",
+		       sim_qualified(d->req->resource, z), STR_ARG(name));
 }
 
 /* ---- create ---- */

@@ -271,8 +271,16 @@ sub list ($s, $kind, %option) {
 	return @{ $s->must('GET', $s->path($kind, $option{ns}) . $query)->{items} };
 }
 
+# Makes an object. One of that name which is on its way out keeps the name until it has gone: a kubelet takes its time.
 sub create ($s, $kind, $object, $ns = 'default') {
-	return $s->must('POST', $s->path($kind, $ns), json => $object);
+	my $path = $s->path($kind, $ns);
+	return $s->wait_for("the former $object->{metadata}{name} to be gone", sub {
+		my $answer = $s->request('POST', $path, json => $object, seconds => 120);
+		return $answer->{json} if $answer->{success};
+		my $message = $answer->{json}{message} // $answer->{content};
+		return undef if $answer->{status} == 409 && $message =~ /^object is being deleted: /;
+		die "POST $path: $answer->{status} $message\n";
+	}, seconds => 60);
 }
 
 sub patch ($s, $kind, $name, $patch, %option) {
