@@ -428,6 +428,7 @@ bool sim_request_path(struct sim_request *req)
 	char *words[8] = {0};
 	size_t n = 0, at;
 	struct str group, version;
+	bool nowhere = false;
 
 	while (n < 8 && http_path_next(&it))
 		words[n++] = decoded(it.segment, false);
@@ -437,6 +438,7 @@ bool sim_request_path(struct sim_request *req)
 	if (n > at + 2 && strcmp(words[at], "namespaces") == 0 &&
 	    sim_resource_find(group, str_of(words[at + 2]))) {
 		req->ns = xstrdup(words[at + 1]);
+		nowhere = !req->ns[0]; /* a namespace without a name isn't all of them */
 		at += 2;
 	}
 	if (n > at) {
@@ -444,7 +446,7 @@ bool sim_request_path(struct sim_request *req)
 		req->name = xstrdup(n > at + 1 ? words[at + 1] : "");
 		req->subresource = xstrdup(n > at + 2 ? words[at + 2] : "");
 	}
-	if (req->resource && !str_eqz(version, req->resource->version))
+	if (nowhere || (req->resource && !str_eqz(version, req->resource->version)))
 		req->resource = NULL;
 	if (!req->ns)
 		req->ns = xstrdup("");
