@@ -40,15 +40,19 @@ static enum seat_step next_step(const struct seat *s)
 
 /* The proxy itself doesn't answer: nobody is asked for a while. A replica that begins to lead says
  * that it should be asked again in a second, the least that Retry-After can say; it's ready much
- * sooner. */
-static void proxy_failed(struct partition_remote *r, const struct err *err)
+ * sooner. Requests that were under way beside each other fail with each other: that's one failure,
+ * however many they were. */
+static void proxy_failed(struct partition_remote *r, int64_t asked_ms, const struct err *err)
 {
 	const struct err *why = err->retry_after_ms > 1000 ? err : NULL;
 
 	if (r->err.kind == ERR_NONE)
 		log_warn("partition", r->host, "the proxy can't be asked: %s", err->msg);
 	r->err = *err;
-	r->not_before_ms = clock_mono_ms() + backoff_next_ms(&r->backoff, why);
+	if (asked_ms <= r->failed_ms)
+		return;
+	r->failed_ms = clock_mono_ms();
+	r->not_before_ms = r->failed_ms + backoff_next_ms(&r->backoff, why);
 }
 
 static void proxy_answers(struct partition_remote *r)
@@ -207,7 +211,7 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	if (failure || err.kind == ERR_UNAVAILABLE || err.kind == ERR_TIMEOUT ||
 	    err.kind == ERR_BUSY || err.code == 401) {
 		r->token_read_ms = err.code == 401 ? 0 : r->token_read_ms;
-		proxy_failed(r, &err);
+		proxy_failed(r, s->asked_ms, &err);
 		seat_changed(s);
 		seat_touch(s);
 		return;

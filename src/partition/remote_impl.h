@@ -88,6 +88,7 @@ struct partition_remote {
 	} told;
 	unsigned busy;         /* requests under way */
 	int64_t not_before_ms; /* mono: the proxy didn't answer */
+	int64_t failed_ms;     /* mono: when that was seen; 0: never */
 	struct backoff backoff;
 	struct err err;
 	bool secure; /* https: nothing is sent without TLS */

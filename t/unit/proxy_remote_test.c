@@ -376,6 +376,26 @@ static void test_lead_lost(void)
 	both_end();
 }
 
+static void test_volley(void)
+{
+	static const char *const owners[] = {"a", "b", "c", "d", "e", "f"};
+
+	both_begin("six requests fail with each other");
+	proxy_end();
+	for (size_t i = 0; i < 6; i++)
+		ask_for(owners[i], 1);
+	ok(WITHIN(5000, told("f").why == PARTITION_WHY_PROXY), "nobody is there");
+	proxy_begin();
+	ok(WITHIN(1500, hears("a", PARTITION_STATE_ACTIVE)),
+	   "it's asked again as after one that failed");
+	for (size_t i = 0; i < 6; i++)
+		ok(WITHIN(5000, hears(owners[i], PARTITION_STATE_ACTIVE)), "%s: active", owners[i]);
+	for (size_t i = 0; i < 5; i++)
+		let(owners[i]);
+	ends_well("f");
+	both_end();
+}
+
 static void test_conflict(void)
 {
 	struct partition_ask other = ask_of("u", 1, 4);
@@ -426,6 +446,7 @@ int main(void)
 	test_abandoned();
 	test_attempts();
 	test_lead_lost();
+	test_volley();
 	test_conflict();
 	test_only_adopt();
 	token_file_done();
