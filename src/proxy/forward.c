@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "internal.h"
@@ -35,6 +36,8 @@ static void on_answer(void *arg, const struct http_response *response, const str
 	struct http_header fields[4];
 	size_t n;
 
+	free(r->passed_on);
+	r->passed_on = NULL;
 	if (err) {
 		log_warn("proxy", r->p->leader, "a request couldn't be passed on: %s", err->msg);
 		if (err->maybe_applied)
@@ -58,6 +61,23 @@ static void on_answer(void *arg, const struct http_response *response, const str
 				   fields, n, response->body);
 	else
 		request_reply_type(r, response->head->status, NULL, fields, n, STR_NULL);
+}
+
+/* One that leads no more because it died never answers. While nobody leads, it may yet. */
+void forward_look(struct request *r)
+{
+	const struct proxy *p = r->p;
+	bool others = p->leading || p->leader;
+
+	if (!r->passed_on || !others || (p->leader && strcmp(p->leader, r->passed_on) == 0))
+		return;
+	scope_cancel(&r->calls);
+	if (r->ex->method == HTTP_METHOD_GET)
+		request_unavailable(r, 1, "another replica leads now: ask again");
+	else
+		request_problem(r, 502,
+				"another replica leads now, and the one before gave no answer. The "
+				"request may have taken effect; it may be sent again");
 }
 
 /* Path and query stand one behind the other, whatever form the target came in. */
@@ -103,6 +123,7 @@ bool forward(struct request *r)
 	/* A GET may wait for a change there. */
 	request.total_ms = DEADLINE_MS + (r->ex->method == HTTP_METHOD_GET ? p->wait_ms : 0);
 	request.first_byte_ms = request.total_ms;
+	r->passed_on = xstrdup(p->leader);
 	http_fetch_start(p->http, &request, on_answer, r, &r->calls);
 	return true;
 }

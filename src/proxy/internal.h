@@ -169,6 +169,7 @@ struct request {
 	char uid[UID_MAX + 1];
 	uint32_t instance;
 	struct scope calls;
+	char *passed_on; /* to whom; NULL: it wasn't, or is answered */
 
 	struct list waiting; /* in its proxy's waiting */
 	struct loop_timer timer;
@@ -229,6 +230,8 @@ void follow_stop(struct proxy *p);
 
 /* True: this process doesn't lead, and the request has been seen to. */
 bool forward(struct request *r);
+/* Somebody else may lead now: answers it, if it was passed on to another one. */
+void forward_look(struct request *r);
 
 /* ---- ipuof.c ---- */
 

@@ -421,6 +421,8 @@ void proxy_set_leader(struct proxy *p, bool leading, const char *address)
 	free(p->leader);
 	p->leader = copy;
 	p->leading = leading;
+	LIST_FOREACH(pos, tmp, &p->requests)
+		forward_look(CONTAINER_OF(pos, struct request, link));
 }
 
 void proxy_set_node_labels(struct proxy *p, proxy_node_labels_fn *fn, void *arg)

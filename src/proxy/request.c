@@ -14,6 +14,7 @@ static void free_memory(void *p)
 	struct request *r = p;
 
 	proxy_caller_done(&r->caller);
+	free(r->passed_on);
 	free(r);
 }
 

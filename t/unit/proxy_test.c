@@ -406,6 +406,59 @@ static void test_behind(void)
 	rest_end();
 }
 
+static void on_silent_abort(struct http_exchange *ex, void *arg)
+{
+	(void)ex;
+	(void)arg;
+}
+
+static void say_nothing(struct http_exchange *ex, void *arg)
+{
+	unsigned *n = arg;
+
+	(*n)++;
+	http_exchange_on_abort(ex, on_silent_abort, NULL);
+}
+
+/* Whom the follower passes its requests on to takes them, and dies. */
+static void test_another_leads(struct replica *follower, const struct replica *leader)
+{
+	struct http_server *dead = http_server_new(net, NULL);
+	struct reply looks = {0}, asks = {0};
+	struct err err = ERR_INIT;
+	unsigned port, n = 0;
+
+	if (http_server_listen(dead, "127.0.0.1:0", tls.for_server, say_nothing, &n, &port, &err) <
+	    0)
+		bail_out(err.msg);
+	replica_follow(follower, port);
+	send_to(follower->secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, NULL, &looks);
+	send_to(follower->secure, true, HTTP_METHOD_POST, "/v1/partitions", BODY("u", "4"), NULL,
+		&asks);
+	ok(WITHIN(5000, n == 2), "both are passed on");
+	replica_follow(follower, port);
+	replica_follow(follower, 0);
+	turns(100, 10);
+	ok(!looks.status && !asks.status, "nobody else leads yet: they wait");
+	replica_follow(follower, leader->secure);
+	ok(WITHIN(100, looks.status && asks.status), "another leads: they are answered at once");
+	is_int(looks.status, 503, "the look: %s", looks.body);
+	is_str(looks.retry_after, "1", "to be asked again");
+	is_int(asks.status, 502, "the ask");
+	has_str(asks.body, "may have taken effect", "which may be in effect");
+
+	replica_follow(follower, port);
+	send_to(follower->secure, true, HTTP_METHOD_GET, "/v1/partitions/u/0", NULL, NULL, &looks);
+	ok(WITHIN(5000, n == 3), "passed on");
+	proxy_set_leader(follower->proxy, true, NULL);
+	ok(WITHIN(100, looks.status), "the follower itself leads");
+	is_int(looks.status, 503, "the look: %s", looks.body);
+	free(looks.body);
+	free(asks.body);
+	http_server_free(dead);
+	turns(4, 0);
+}
+
 static void test_passing_on(void)
 {
 	struct replica leader = {0}, follower = {0};
@@ -463,6 +516,7 @@ static void test_passing_on(void)
 	   (long long)took);
 	is_str(r.retry_after, "1", "ask again");
 	close(mute);
+	test_another_leads(&follower, &leader);
 	free(r.body);
 	replica_end(&follower);
 	replica_end(&leader);
