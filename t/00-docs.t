@@ -303,4 +303,19 @@ for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {
 	is_deeply([ grep { !$listed{$_} } $text =~ s/^ *```.*?^ *```$//gmsr =~ /^## (.*)$/mg ], [], '... and its list of sections') if %listed;
 }
 
+# A merge that went wrong leaves a line twice, or the rest of an entry behind another one's end.
+sub changelog_complaints {
+	my ($text) = @_;
+	my (%seen, @bad);
+	my $before = '';
+	for my $line (split /\n/, $text) {
+		push @bad, "twice: $line" if $line =~ /^\t/ && $seen{$line}++;
+		push @bad, "no beginning: $line" if $line =~ /^\t  [a-z]/ && $before =~ /\.$/ || $line =~ /.\t/;
+		$before = $line;
+	}
+	return \@bad;
+}
+is(scalar @{changelog_complaints("\t* It is.\n\t  and was.\n\t* It is.\n\t* Not.\t* So.\n")}, 3, 'self-test: a broken ChangeLog');
+is_deeply(changelog_complaints(file_text('ChangeLog')), [], 'ChangeLog is whole');
+
 done_testing();
