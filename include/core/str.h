@@ -40,6 +40,9 @@ struct str str_trim(struct str s); /* spaces, tabs, CR, LF at both ends */
  * Returns whether sep was there. */
 bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail);
 
+/* Is it one of "A, B,C"? Blanks around an item don't count; an empty one is in no list. */
+bool str_list_has(struct str list, struct str item);
+
 /* Of "name=value;name=value": a value without quotes; STR_NULL where it isn't there. Names without
  * case. */
 struct str str_parameter(struct str params, const char *name);

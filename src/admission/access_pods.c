@@ -296,14 +296,11 @@ static struct str short_name(const char *path)
 
 static void add_name(char list[MAX_OURS], const char *path)
 {
-	struct str name = short_name(path), rest = str_of(list), one;
+	struct str name = short_name(path);
 	size_t used = strlen(list);
 
-	while (rest.len) {
-		str_cut(rest, ',', &one, &rest);
-		if (str_eq(str_trim(one), name))
-			return;
-	}
+	if (str_list_has(str_of(list), name))
+		return;
 	if (used + name.len + 3 <= MAX_OURS)
 		snprintf(list + used, MAX_OURS - used, "%s%.*s", used ? ", " : "", STR_ARG(name));
 }

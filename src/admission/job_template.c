@@ -118,18 +118,6 @@ static const struct part volume_parts[] = {
 
 /* ---- forms ---- */
 
-static bool is_choice(struct str s, const char *choices)
-{
-	struct str rest = str_of(choices), choice;
-
-	while (rest.len) {
-		str_cut(rest, ',', &choice, &rest);
-		if (str_eq(s, str_trim(choice)))
-			return true;
-	}
-	return false;
-}
-
 static bool is_label(struct str s)
 {
 	return s.len <= 63 && !memchr(s.p, '.', s.len) && job_look_is_subdomain(s);
@@ -225,7 +213,7 @@ static void check_text(const struct job_look *l, const struct part *p, const cha
 			admission_problem(l->out, path, "Required", "is required");
 		return;
 	}
-	if (p->type == PART_ENUM && !is_choice(s, p->choices))
+	if (p->type == PART_ENUM && !str_list_has(str_of(p->choices), s))
 		admission_problem(l->out, path, "Unsupported", "must be one of %s", p->choices);
 	else if (p->type == PART_LABEL && !is_label(s))
 		admission_problem(

@@ -89,18 +89,6 @@ static void check_host_paths(const char *list, const struct json *spec,
 
 /* ---- accounts ---- */
 
-static bool is_name_listed(struct str name, const char *list)
-{
-	struct str rest = str_of(list), one;
-
-	while (rest.len) {
-		str_cut(rest, ',', &one, &rest);
-		if (str_eq(str_trim(one), name))
-			return true;
-	}
-	return str_eqz(name, "default");
-}
-
 static void check_accounts(const char *list, const struct json *spec,
 			   struct admission_findings *out)
 {
@@ -110,7 +98,7 @@ static void check_accounts(const char *list, const struct json *spec,
 		struct str name = json_str(json_get(spec, fields[i]));
 		char path[64];
 
-		if (!name.len || is_name_listed(name, list))
+		if (!name.len || str_eqz(name, "default") || str_list_has(str_of(list), name))
 			continue;
 		snprintf(path, sizeof(path), SPEC ".%s", fields[i]);
 		admission_problem(out, path, "Forbidden",

@@ -90,6 +90,18 @@ bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_tail)
 	return true;
 }
 
+bool str_list_has(struct str list, struct str item)
+{
+	struct str one;
+
+	while (list.len && item.len) {
+		str_cut(list, ',', &one, &list);
+		if (str_eq(str_trim(one), item))
+			return true;
+	}
+	return false;
+}
+
 struct str str_parameter(struct str params, const char *name)
 {
 	struct str one, key, value;

@@ -23,18 +23,6 @@
 
 /* ---- lists ---- */
 
-bool ctl_list_has(struct str list, struct str name)
-{
-	struct str item;
-
-	while (list.len > 0) {
-		str_cut(list, ',', &item, &list);
-		if (str_eq(str_trim(item), name))
-			return true;
-	}
-	return false;
-}
-
 static bool is_one_of(struct str item, const char *const *names, size_t n_names)
 {
 	for (size_t i = 0; i < n_names; i++) {
@@ -54,7 +42,7 @@ char *ctl_list_edit(struct str list, const char *const *names, size_t n_names, b
 
 		str_cut(list, ',', &item, &list);
 		item = str_trim(item);
-		if (item.len == 0 || ctl_list_has(str_of(out), item) ||
+		if (item.len == 0 || str_list_has(str_of(out), item) ||
 		    (!with && is_one_of(item, names, n_names)))
 			continue;
 		longer = xasprintf("%s%s%.*s", out, out[0] ? "," : "", STR_ARG(item));
@@ -64,7 +52,7 @@ char *ctl_list_edit(struct str list, const char *const *names, size_t n_names, b
 	for (size_t i = 0; with && i < n_names; i++) {
 		char *longer;
 
-		if (ctl_list_has(str_of(out), str_of(names[i])))
+		if (str_list_has(str_of(out), str_of(names[i])))
 			continue;
 		longer = xasprintf("%s%s%s", out, out[0] ? "," : "", names[i]);
 		free(out);
@@ -247,7 +235,7 @@ static int change_all(struct change *c, struct err *err)
 static bool was_in_one(const struct change *c, struct str name)
 {
 	for (size_t i = 0; i < N_LISTS; i++) {
-		if (c->lists[i].touched && ctl_list_has(str_of(c->lists[i].before), name))
+		if (c->lists[i].touched && str_list_has(str_of(c->lists[i].before), name))
 			return true;
 	}
 	return false;

@@ -10,7 +10,6 @@
 
 #include "core/str.h"
 
-bool ctl_list_has(struct str list, struct str name);
 /* The list with these names, or without them; the others stay in their order, without spaces and
  * empty places. The caller's to free. */
 char *ctl_list_edit(struct str list, const char *const *names, size_t n_names, bool with);

@@ -102,18 +102,6 @@ bool job_has_code_form(struct str s)
 	return digit;
 }
 
-static bool is_choice(struct str s, const char *choices)
-{
-	struct str rest = str_of(choices), choice;
-
-	while (rest.len) {
-		str_cut(rest, ',', &choice, &rest);
-		if (str_eq(s, str_trim(choice)))
-			return true;
-	}
-	return false;
-}
-
 static bool is_percentage(struct str s)
 {
 	if (s.len < 2 || s.len > 4 || s.p[s.len - 1] != '%')
@@ -241,7 +229,7 @@ static void check_value(struct job_check *c, const struct field *f, const char *
 		job_report(c, "Too long", path, "must be a number of at most 16 digits");
 	else if ((f->type == FIELD_TEXT || f->type == FIELD_MANAGER) && (int64_t)s.len > f->max)
 		job_report(c, "Too long", path, "must be at most %" PRId64 " characters", f->max);
-	else if (f->type == FIELD_ENUM && !is_choice(s, f->choices))
+	else if (f->type == FIELD_ENUM && !str_list_has(str_of(f->choices), s))
 		job_report(c, "Unsupported", path, "must be one of %s", f->choices);
 	else if (f->type == FIELD_CODES && !job_has_code_form(s))
 		job_report(c, "Invalid", path,

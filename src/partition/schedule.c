@@ -124,21 +124,10 @@ void schedule_free(struct schedule *s)
 
 /* ---- room ---- */
 
-static bool is_listed(const char *list, const char *label)
-{
-	struct str rest = str_of(list), one;
-
-	while (rest.len) {
-		str_cut(rest, ',', &one, &rest);
-		if (str_eqz(one, label))
-			return true;
-	}
-	return false;
-}
-
 bool schedule_reaches(const struct schedule_controller *c, const char *node_labels)
 {
-	return !is_given(node_labels) || !is_given(c->label) || is_listed(node_labels, c->label);
+	return !is_given(node_labels) || !is_given(c->label) ||
+	       str_list_has(str_of(node_labels), str_of(c->label));
 }
 
 static bool is_for(const struct schedule_controller *c, const struct schedule_ask *ask)

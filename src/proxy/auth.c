@@ -7,18 +7,6 @@
 
 #include <stdlib.h>
 
-static bool is_listed(struct str list, const char *account)
-{
-	struct str item;
-
-	while (list.len) {
-		str_cut(list, ',', &item, &list);
-		if (str_eqz(str_trim(item), account))
-			return true;
-	}
-	return false;
-}
-
 static char *given(const char *z)
 {
 	return z[0] ? xstrdup(z) : NULL;
@@ -33,7 +21,7 @@ void proxy_caller_init(struct proxy_caller *c, const struct kube_identity *who,
 		.pod_name = given(who->pod_name),
 		.pod_uid = given(who->pod_uid),
 		.node_name = given(who->node_name),
-		.trusted = is_listed(str_of(accounts), who->username),
+		.trusted = str_list_has(str_of(accounts), str_of(who->username)),
 	};
 }
 

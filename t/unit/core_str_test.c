@@ -72,6 +72,28 @@ static void test_trim_and_cut(void)
 	}
 }
 
+static void test_list_has(void)
+{
+	static const struct {
+		struct str list, item;
+		bool want;
+	} rows[] = {
+		{STR("a:1"), STR("a:1"), true},
+		{STR("a:1, b:1 ,c:1"), STR("b:1"), true},
+		{STR("a:1,b:1"), STR("b:1"), true},
+		{STR("a:11,b:1"), STR("a:1"), false},
+		{STR("a:1,b:1"), STR("a:11"), false},
+		{STR("a:1,b:1"), STR("A:1"), false},
+		{STR("a:1,b:1"), STR("a:1,b:1"), false},
+		{STR("a:1,,b:1, ,"), STR(""), false},
+		{STR(""), STR(""), false},
+		{STR_NULL, STR("a:1"), false},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		ok(str_list_has(rows[i].list, rows[i].item) == rows[i].want, "list %zu", i);
+}
+
 static void test_to_int(void)
 {
 	static const struct {
@@ -336,6 +358,7 @@ int main(void)
 {
 	test_compare();
 	test_trim_and_cut();
+	test_list_has();
 	test_to_int();
 	test_distance();
 	test_meant();

@@ -187,8 +187,6 @@ static void test_lists(void)
 		is_str(got, rows[i].want, "list");
 	}
 	row_end();
-	ok(ctl_list_has(STR("a:1, b:1"), STR("b:1")), "in a list");
-	ok(!ctl_list_has(STR("a:11"), STR("a:1")), "not in a list");
 }
 
 static void test_status(void)
