@@ -13,7 +13,7 @@
 #include <libfyaml.h>
 
 #include "core/fault.h"
-#include "core/fy_text.h"
+#include "core/fy.h"
 
 struct parser {
 	struct fy_json_doc *doc;
@@ -186,15 +186,6 @@ static int on_event(struct parser *p, struct fy_event *e)
 	}
 }
 
-/* libfyaml prints nothing: errors are collected and asked for. */
-static void print_nothing(struct fy_diag *diag, void *user, const char *p, size_t len)
-{
-	(void)diag;
-	(void)user;
-	(void)p;
-	(void)len;
-}
-
 static int syntax_error(struct fy_diag *diag, struct err *err)
 {
 	void *prev = NULL;
@@ -220,15 +211,8 @@ static int run(struct parser *p, struct fy_parser *fy, struct fy_diag *diag)
 
 static int parse_events(struct parser *p, struct str s)
 {
-	struct fy_diag_cfg diag_cfg;
+	struct fy_diag *diag = fy_diag_silent();
 	int r;
-
-	fy_diag_cfg_default(&diag_cfg);
-	diag_cfg.fp = NULL;
-	diag_cfg.output_fn = print_nothing;
-	struct fy_diag *diag = fy_diag_create(&diag_cfg);
-	if (diag)
-		fy_diag_set_collect_errors(diag, true);
 	struct fy_parse_cfg cfg = {
 		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_JSON_FORCE |
 			 FYPCF_DISABLE_DEPTH_LIMIT | FYPCF_ALLOW_DUPLICATE_KEYS,

@@ -7,7 +7,7 @@ noinst_LIBRARIES += libcore.a libjson-yyjson.a libjson-fy.a
 libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/confine.h include/core/err.h include/core/fault.h \
 	include/core/intern.h include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/privacy.h include/core/rand.h include/core/str.h include/core/trace.h include/core/yaml.h \
-	src/core/buf.c src/core/clock.c src/core/confine.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy_text.h \
+	src/core/buf.c src/core/clock.c src/core/confine.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy.h \
 	src/core/intern.c src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
 	src/core/privacy.c src/core/rand.c src/core/str.c src/core/trace.c src/core/yaml.c \
 	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
@@ -16,7 +16,7 @@ libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS) $(MBEDTLS_CFLAGS)
 libjson_yyjson_a_SOURCES = include/core/json.h src/core/json_common.c src/core/json_impl.h \
 	src/core/json_yyjson.c
 libjson_yyjson_a_CPPFLAGS = $(AM_CPPFLAGS) $(YYJSON_CFLAGS)
-libjson_fy_a_SOURCES = include/core/json.h src/core/fy_text.h src/core/json_common.c src/core/json_fy.c \
+libjson_fy_a_SOURCES = include/core/json.h src/core/fy.h src/core/json_common.c src/core/json_fy.c \
 	src/core/json_fy.h src/core/json_fy_parse.c src/core/json_impl.h
 libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 

@@ -10,7 +10,7 @@
 
 #include <libfyaml.h>
 
-#include "core/fy_text.h"
+#include "core/fy.h"
 #include "core/map.h"
 #include "core/yaml_impl.h"
 
@@ -452,29 +452,6 @@ static int on_event(struct loader *l, struct fy_event *e)
 
 /* ---- libfyaml ---- */
 
-/* libfyaml prints nothing: errors are collected and asked for. */
-static void print_nothing(struct fy_diag *diag, void *user, const char *p, size_t len)
-{
-	(void)diag;
-	(void)user;
-	(void)p;
-	(void)len;
-}
-
-static struct fy_diag *new_diag(void)
-{
-	struct fy_diag_cfg cfg;
-
-	fy_diag_cfg_default(&cfg);
-	cfg.fp = NULL;
-	cfg.output_fn = print_nothing;
-	cfg.colorize = false;
-	struct fy_diag *diag = fy_diag_create(&cfg);
-	if (diag)
-		fy_diag_set_collect_errors(diag, true);
-	return diag;
-}
-
 static int syntax_error(struct loader *l, struct fy_diag *diag)
 {
 	void *prev = NULL;
@@ -504,7 +481,7 @@ static int parse(struct loader *l, struct fy_parser *parser, struct fy_diag *dia
 
 int yaml_impl_load(struct yaml *y, struct str s, struct err *err)
 {
-	struct fy_diag *diag = new_diag();
+	struct fy_diag *diag = fy_diag_silent();
 	struct fy_parse_cfg cfg = {
 		/* Depth and keys are looked at here. */
 		.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_VERSION_1_2 |
