@@ -457,7 +457,7 @@ subtest 'strictly' => sub {
 		(map { [ { %{ wanted('u') }, options => $_ }, qr/^options/ ] } [], { gcds => 0 }, { gcds => '1' }, { colour => 1 },
 			{ reconfigurable => 1 }, { allocation => '' }, { allocation => "a\nb" }, { replicas => -1 }),
 		(map { [ { %{ wanted('u') }, owner => owner('u', %$_) }, qr/^owner\./ ] } { namespace => 'Team' }, { namespace => '' },
-			{ name => '-x' }, { name => 'a' x 254 }, { kind => 'IPU Job' }, { uid => '../x' }, { uid => 'u' x 129 }, { more => 1 }),
+			{ name => '-x' }, { name => 'a' x 254 }, { kind => 'IPU Job' }, { uid => '../x' }, { uid => 'u/x' }, { uid => 'u' x 129 }, { more => 1 }),
 		[ { %{ wanted('u') }, owner => [] }, qr/^owner must/ ], [ { %{ wanted('u') }, created => 'now' }, qr/^created/ ],
 		[ { %{ wanted('u') }, deadlineSeconds => 0 }, qr/^deadlineSeconds must/ ], [ { %{ wanted('u') }, adopt => 'a' x 37 }, qr/^adopt/ ],
 		[ '{"owner":{"kind":"IPUJob","namespace":"n","name":"n","uid":"u"},"instance":0,"ipus":1,"ipus":2}', qr/ipus comes twice/ ],
@@ -472,7 +472,7 @@ subtest 'strictly' => sub {
 	ask('DELETE /v1/partitions/{uid}', uid => 'u', name => 'away', status => 202);
 	for my $op (grep { $_->{path} =~ /\{uid\}/ } $document->operations) {
 		my $name = "$op->{method} $op->{path}";
-		ask($name, uid => '%2e%2e%2fx', instance => 0, name => "$name of no owner", status => 400, detail => qr/uid/);
+		ask($name, uid => $_, instance => 0, name => "$name of no owner, $_", status => 400, detail => qr/uid/) for qw(%2e%2e%2fx u%2fx);
 		ask($name, @any, query => 'more=1', name => "$name with a parameter", status => 400, detail => qr/more/);
 		next if $op->{path} !~ /instance/;
 		ask($name, uid => 'u', instance => $_, name => "$name of instance $_", status => 400, detail => qr/9999/) for qw(10000 -1 x);

@@ -120,7 +120,7 @@ struct partitions {
 	struct loop_timer owners_timer;
 	bool owners_have_asked; /* all that there are, by now */
 	struct map *waits;      /* slots by their key in the tracker; only a follower needs it */
-	struct list queue;      /* slots that wait, in the order of their arrival */
+	struct list queue;      /* slots that wait; in their order unless queue_mixed */
 	struct list changed;
 	uint64_t generation; /* of all that others can see */
 	bool following;      /* another process acts: this one only shows what the tracker says */

@@ -63,10 +63,10 @@ static void report(struct partitions *p, const struct vipu_controller *c,
 	r->look = p->unowned_looks;
 	map_put(p->unowned, str_of(part->id), r);
 	snprintf(z, sizeof(z),
-		 "partition %.60s with %zu IPUs on %.80s has a name of the operator's, is in no "
+		 "partition %.60s with %zu IPU%s on %.80s has a name of the operator's, is in no "
 		 "tracker and nobody asks for it: it's left alone. If no other cluster uses that "
 		 "controller, remove it there",
-		 part->id, part->n_ipus, c->name);
+		 part->id, part->n_ipus, part->n_ipus == 1 ? "" : "s", c->name);
 	log_warn("partition", part->id, "%s", z);
 	if (p->on_report)
 		p->on_report("PartitionUnowned", p->tracker_name,

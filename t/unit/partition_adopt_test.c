@@ -112,11 +112,13 @@ static void test_adopt_not(void)
 	static const struct {
 		const char *name;
 		uint32_t ipus;
-		bool other_owner, other_name;
+		const char *owner; /* NULL: the one that it was made for */
+		bool other_name;
 	} rows[] = {
-		{"another size", 4, false, false},
-		{"another owner's name", 8, true, false},
-		{"a name that no partition of its has", 8, false, true},
+		{"another size", 4, NULL, false},
+		{"another owner's name", 8, "another", false},
+		{"a name that is as long", 8, "pod", false},
+		{"a name that no partition of its has", 8, NULL, true},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -129,8 +131,8 @@ static void test_adopt_not(void)
 		lose_all();
 		ask = ask_of("u", 0, rows[i].ipus);
 		ask.adopt = rows[i].other_name ? TEXT("production-0-0123456789") : known;
-		if (rows[i].other_owner)
-			ask.owner.name = TEXT("another");
+		if (rows[i].owner)
+			ask.owner.name = TEXT(rows[i].owner);
 		partition_ensure(parts, &ask);
 		ok(!WITHIN(20000, seen("u").id && strcmp(seen("u").id, id) == 0), "not taken");
 		is_int(vipu_sim_len(sim) >= 1, 1, "and not removed");

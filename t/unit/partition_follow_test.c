@@ -101,6 +101,7 @@ static size_t listed(void)
 
 static void test_shows(void)
 {
+	struct partition_ask ask;
 	unsigned long calls;
 
 	row_begin("a follower shows what the leader does");
@@ -125,6 +126,9 @@ static void test_shows(void)
 		vipu_sim_calls(sim, VIPU_REMOVE_PARTITION);
 	partition_release_all(other, "d");
 	partition_reset(other, "d", 0);
+	ask = ask_of("e", 0, 8);
+	partition_ensure(other, &ask);
+	is_uint(partition_held(other, "e"), 0, "a follower takes no ask");
 	ok(!WITHIN(5000, !agree()), "what the follower is asked has no effect");
 	is_uint(vipu_sim_calls(sim, VIPU_CREATE_PARTITION) +
 			vipu_sim_calls(sim, VIPU_REMOVE_PARTITION),

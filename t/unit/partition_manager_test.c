@@ -617,6 +617,20 @@ static bool tracker_has(const char *key, const char *text)
 	return z && strstr(z, text);
 }
 
+static void count_holding(const struct partition_entry *entry, void *arg)
+{
+	*(int *)arg += partition_holds_ipus(parts, entry);
+}
+
+/* Entries that hold IPUs. */
+static int holding(void)
+{
+	int n = 0;
+
+	partitions_each_entry(parts, count_holding, &n);
+	return n;
+}
+
 static void test_orphan(void)
 {
 	row_begin("orphan");
@@ -628,9 +642,11 @@ static void test_orphan(void)
 	partition_release(parts, "u", 0);
 	WITHIN(500000, false);
 	is_int(partition_held(parts, "u"), 1, "held for ten minutes");
+	is_int(holding(), 1, "as are its IPUs");
 	ok(WITHIN(200000, partition_held(parts, "u") == 0), "and not for ever");
 	turns(10, 10);
 	is_int(n_entries(), 1, "its entry stays");
+	is_int(holding(), 0, "and holds no IPUs that anybody could have");
 	vipu_sim_come_up(sim, NULL);
 	configure(true);
 	ok(WITHIN(60000, is_over("u")), "removed when the controller is back");
