@@ -653,6 +653,34 @@ static void test_orphan(void)
 	end();
 }
 
+static void test_unwritten(void)
+{
+	char id[64];
+
+	row_begin("the tracker can't be written");
+	begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	partition_release(parts, "u", 0);
+	ok(WITHIN(5000, tracker_has(id, "\"phase\":\"releasing\"")), "releasing");
+	inject_api("{\"verb\":\"patch\",\"resource\":\"configmaps\",\"count\":0,"
+		   "\"kind\":\"status\",\"status\":403}");
+	ok(WITHIN(20000, vipu_sim_len(sim) == 0), "its partition goes");
+	want("v", 4);
+	ok(WITHIN(20000, is_because("v", PARTITION_STATE_CREATING, PARTITION_WHY_TRACKER)),
+	   "who waits for that hears of it");
+	has_str(seen("v").message, "tracker can't be", "in words");
+	WITHIN(60000, false);
+	ok(partition_held(parts, "u") == 1 && n_entries() == 1,
+	   "what the tracker still has is held");
+	is_uint(vipu_sim_len(sim), 0, "and nothing is made that it hasn't");
+	sim_api_clear_faults(api);
+	ok(WITHIN(200000, partition_held(parts, "u") == 0), "until it could be written");
+	ok(WITHIN(60000, is("v", PARTITION_STATE_ACTIVE)), "and then work goes on");
+	end();
+}
+
 static void test_abandoned(void)
 {
 	char id[64];
@@ -782,6 +810,7 @@ int main(void)
 	test_since();
 	test_down_and_up();
 	test_orphan();
+	test_unwritten();
 	test_abandoned();
 	test_slow_controller();
 	test_removes();
