@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Status objects, decoded into errors: the kinds are decided here and nowhere else.
+ * Status objects, decoded into errors: by their reason, or as HTTP takes their status.
  * Pure. Kubernetes API conventions, "Response status kind"; API Concepts for 410.
  */
 #include "kube/client.h"
 
 #include "core/str.h"
+#include "http/message.h"
 
 /* Reasons that say more than the HTTP status does. */
 static const struct {
@@ -33,36 +34,9 @@ static const struct {
 
 static enum err_kind kind_of_status(int status)
 {
-	switch (status) {
-	case 401:
-	case 403:
-		return ERR_DENIED;
-	case 404:
-		return ERR_NOT_FOUND;
-	case 405:
-	case 406:
-	case 415:
-	case 501:
-		return ERR_UNSUPPORTED;
-	case 408:
-	case 504:
-		return ERR_TIMEOUT;
-	case 409:
-		return ERR_CONFLICT;
-	case 410:
-		return ERR_GONE;
-	case 413:
-		return ERR_LIMIT;
-	case 429:
-		return ERR_BUSY;
-	case 502:
-	case 503:
-		return ERR_UNAVAILABLE;
-	default:
-		if (status >= 400 && status < 500)
-			return ERR_INVALID;
-		return status >= 500 ? ERR_INTERNAL : ERR_PROTOCOL;
-	}
+	enum err_kind kind = http_status_kind(status);
+
+	return kind == ERR_NONE ? ERR_PROTOCOL : kind; /* it was to be an error */
 }
 
 static enum err_kind kind_of(int status, struct str reason)
