@@ -203,6 +203,7 @@ static void test_released_early(void)
 	has_str(seen("u").message, id, "its owner hears what is looked for");
 	is_int(n_waits(), 1, "and so would a successor");
 	want_known("u", 8, id);
+	want("u", 4);
 	is_int(seen("u").state, PARTITION_STATE_RELEASING,
 	       "to ask again changes nothing before that has ended");
 	vipu_sim_come_up(sim, &err);
