@@ -642,6 +642,36 @@ static void test_namespace(void)
 	       "nothing is written");
 	end();
 	only_ns = NULL;
+
+	row_begin("one namespace only, and partitions of another one's job");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	process_end();
+	make_client();
+	only_ns = "other";
+	process_begin();
+	ok(!WITHIN(60000, vipu_sim_len(sim) != 1 || n_entries() != 1), "it keeps its IPUs");
+	end();
+	only_ns = NULL;
+}
+
+static void test_replaced_unseen(void)
+{
+	row_begin("another job under its name, while nobody looks");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	process_end();
+	make_client();
+	sim_objects_remove(objects, sim_objects_get(objects, ipujobs(), STR("default"), STR("j")));
+	sim_api_delete_now(api, pod_object("j-worker-0"));
+	make_job("j", ",\"suspend\":true");
+	process_begin();
+	ok(WITHIN(60000, is_free()), "the first one's IPUs are free");
+	end();
 }
 
 /* As a request for a job that is gone does, which comes late. */
@@ -790,6 +820,7 @@ int main(void)
 	test_older_crd();
 	test_crashes();
 	test_namespace();
+	test_replaced_unseen();
 	test_late_ask();
 	test_turns();
 	return done_testing();
