@@ -657,6 +657,52 @@ static void test_namespace(void)
 	only_ns = NULL;
 }
 
+/* A job with that launcherStatus, and what Graphcore's operator left as its record. */
+static void begin_after_older(const char *launcher_status)
+{
+	CLEANUP_FREE char *status = xasprintf("{\"status\":{\"launcherStatus\":\"%s\"}}",
+					      launcher_status);
+
+	begin();
+	turns(100, 10);
+	process_end();
+	make_client();
+	sim_objects_remove(objects, tracker_object());
+	make_object("configmaps", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
+				  "\"name\":\"" TRACKER "\",\"namespace\":\"" NS "\"},"
+				  "\"data\":{\"tracker\":\"something of its own\"}}");
+	make_job("j", "");
+	edit_job("j", status);
+	turns(300, 10);
+	process_begin();
+}
+
+static void test_older(void)
+{
+	struct err err = ERR_INIT;
+
+	row_begin("a job that Graphcore's operator runs");
+	begin_after_older("Running");
+	if (vipu_sim_create_by_hand(sim, "p-j-default-0", 4, &err) < 0)
+		bail_out(err.msg);
+	guarded = false; /* the simulator knows it as made by hand */
+	ok(WITHIN(20000, n_events("RunByAnother") == 1 && n_entries() == 1),
+	   "its partition is kept for it, and that's said");
+	WITHIN(60000, false);
+	ok(!pod_object("j-worker-0") && n_events("RunByAnother") == 1, "once, and nothing else");
+	is_uint(vipu_sim_calls(sim, VIPU_CREATE_PARTITION), 0, "no other one is made");
+	delete_job("j");
+	ok(WITHIN(60000, is_free()), "and it goes with the job");
+	guarded = true;
+	end();
+
+	row_begin("a job that it hadn't begun");
+	begin_after_older("Pending");
+	ok(WITHIN(20000, is_job("j", "Running")), "is run");
+	is_uint(n_events("RunByAnother"), 0, "as any other");
+	end();
+}
+
 static void test_replaced_unseen(void)
 {
 	row_begin("another job under its name, while nobody looks");
@@ -821,6 +867,7 @@ int main(void)
 	test_crashes();
 	test_namespace();
 	test_replaced_unseen();
+	test_older();
 	test_late_ask();
 	test_turns();
 	return done_testing();
