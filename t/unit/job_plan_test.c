@@ -487,6 +487,37 @@ static void test_words(void)
 	row_end();
 }
 
+/* Who ran for ten minutes begins with the shortest wait again. */
+static void test_long_run(void)
+{
+	static const struct {
+		int64_t ran_ms, wait_ms;
+	} rows[] = {{0, 80000}, {599999, 80000}, {600000, 10000}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct world w = {0};
+		struct sight s;
+		struct job_plan plan;
+		const struct job_instance *mem;
+
+		row_begin("a fourth failure, after %" PRId64 " ms", rows[i].ran_ms);
+		read_job(&w, "1x1 onfailure limit9");
+		read_parts(&w, "active");
+		read_pods(&w, "0:failed");
+		read_status(&w, "rc");
+		w.status.instances[0].restarts = 3;
+		w.status.instances[0].running_ms = rows[i].ran_ms ? NOW - rows[i].ran_ms : 0;
+		look(&w, &s);
+		job_plan(&s.view, &plan);
+		mem = &plan.status.instances[0];
+		is_uint(mem->restarts, 4, "counted");
+		is_int(mem->retry_ms - NOW, rows[i].wait_ms, "the wait");
+		job_plan_done(&plan);
+		job_status_done(&w.status);
+	}
+	row_end();
+}
+
 /* The wait before another try goes by the tries in vain, not by how often the instance ran before.
  */
 static void test_tries(void)
@@ -573,6 +604,7 @@ int main(void)
 	test_delayed();
 	test_condition_times();
 	test_words();
+	test_long_run();
 	test_tries();
 	test_strange_memory();
 	return done_testing();
