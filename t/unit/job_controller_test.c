@@ -285,6 +285,18 @@ static void test_waits(void)
 
 /* ---- people ---- */
 
+static void edit_pod(const char *name, const char *patch)
+{
+	CLEANUP_JSON struct json_doc *p = NULL;
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+
+	if (!pod_object(name) || json_parse(str_of(patch), &p, NULL) < 0)
+		bail_out("nothing to edit");
+	jmut_set_root(doc, jmut_merge_patch(doc, jmut_copy(doc, sim_object_json(pod_object(name))),
+					    json_root(p)));
+	sim_objects_put(objects, pods(), doc, jmut_root(doc));
+}
+
 static void test_deletions(void)
 {
 	row_begin("deleted at each moment");
@@ -308,6 +320,15 @@ static void test_deletions(void)
 	ok(WITHIN(20000, is_job("j", "Failed")), "Failed");
 	has_str(job_status("j", "lastMessage"), "was deleted before it ended", "why");
 	ok(WITHIN(20000, is_free()), "its IPUs are free");
+	end();
+
+	row_begin("its Pod is made another job's");
+	begin();
+	set_kubelet("{\"runMs\":0}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	edit_pod("j-worker-0", "{\"metadata\":{\"labels\":{\"graphcore.ai/job\":\"k\"}}}");
+	ok(WITHIN(20000, is_job("j", "Failed")), "it has lost its Pod");
 	end();
 
 	row_begin("another job under its name");
