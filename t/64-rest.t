@@ -438,6 +438,7 @@ subtest 'a Pod for itself' => sub {
 		[ name => { %ask, owner => { %$own, name => 'other' } } ],
 		[ uid => { %ask, owner => { %$own, uid => $other_pod->{metadata}{uid} } } ], [ instance => { %ask, instance => 1 } ],
 		[ priority => { %ask, priority => 1 } ], [ adopt => { %ask, adopt => 'by-hand' } ], [ legacy => { %ask, legacy => 'p-x-y-0' } ],
+		[ onlyAdopt => { %ask, onlyAdopt => JSON::PP::true() } ], [ created => { %ask, created => '2020-01-01T00:00:00Z' } ],
 	) {
 		post(json => $row->[1], @self, name => "another $row->[0]", status => 403, detail => qr/\S/);
 	}
