@@ -445,6 +445,8 @@ static const struct row run_rows[] = {
 	{"ExitCode: deleted counts as killed", "1x1 code137", "rc", "active", "", "", "Restarting",
 	 "was deleted", "Rcob", NULL},
 
+	{"over: a Pod of other sizes goes before the next run", "1x1 onfailure", "Ro", "active",
+	 "1:running@0", "delete-pod/1", "Restarting", "waiting for its Pods", NULL, NULL},
 	{"over: Pods go, ended ones too", "1x2 onfailure", "Rcob", "active", "0:failed 1:running",
 	 "delete-pod/0 delete-pod/1", "Restarting", "waiting for its Pods to end", NULL, NULL},
 	{"over: Pods are leaving", "1x1 onfailure", "Rcob", "active", "0:running!", "",
@@ -478,6 +480,8 @@ static const struct row run_rows[] = {
 	 "coy", NULL},
 	{"suspended: its Pods go", "1x1 suspend", "coy", "active", "0:running", "delete-pod/0",
 	 "Suspended", "waiting for its Pods", NULL, NULL},
+	{"suspended: one of other sizes goes, too", "1x1 suspend", "coy", "active", "1:running@0",
+	 "delete-pod/1", "Suspended", "waiting for its Pods", NULL, NULL},
 	{"suspended: then its IPUs", "1x1 suspend", "coy", "active", "", "release/0", "Suspended",
 	 "waiting for its IPUs", NULL, NULL},
 	{"suspended: nothing is left", "1x1 suspend", "coy", "none", "", "", "Suspended",
