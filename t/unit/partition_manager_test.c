@@ -653,6 +653,28 @@ static void test_orphan(void)
 	end();
 }
 
+static void test_found_leaving(void)
+{
+	char id[64];
+
+	row_begin("found on its way out, and nobody asks");
+	begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_go_down(sim);
+	partition_release(parts, "u", 0);
+	ok(WITHIN(5000, tracker_has(id, "\"phase\":\"releasing\"")), "releasing");
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	is_int(seen("u").state, PARTITION_STATE_RELEASING, "knows that it isn't wanted");
+	vipu_sim_come_up(sim, NULL);
+	ok(WITHIN(60000, is_over("u")), "and removes it");
+	is_uint(vipu_sim_created(sim), 1, "for nobody else");
+	end();
+}
+
 static void test_unwritten(void)
 {
 	char id[64];
@@ -810,6 +832,7 @@ int main(void)
 	test_since();
 	test_down_and_up();
 	test_orphan();
+	test_found_leaving();
 	test_unwritten();
 	test_abandoned();
 	test_slow_controller();
