@@ -23,33 +23,33 @@ static struct kube_recorder *recorder;
 static struct sim_kubelet *kubelet;
 static const char *only_ns; /* the controller's */
 
-static const struct sim_resource *ipujobs(void)
+static inline const struct sim_resource *ipujobs(void)
 {
 	return sim_resource_find(STR("graphcore.ai"), STR("ipujobs"));
 }
 
-static const struct sim_resource *pods(void)
+static inline const struct sim_resource *pods(void)
 {
 	return sim_resource_find(STR(""), STR("pods"));
 }
 
 /* ---- the process ---- */
 
-static void on_synced(void *arg)
+static inline void on_synced(void *arg)
 {
 	(void)arg;
 	if (jobs)
 		job_controller_partitions_synced(jobs);
 }
 
-static void on_change(const struct partition_owner *owner, void *arg)
+static inline void on_change(const struct partition_owner *owner, void *arg)
 {
 	(void)arg;
 	if (jobs)
 		job_controller_partition_changed(jobs, owner);
 }
 
-static void process_begin(void)
+static inline void process_begin(void)
 {
 	struct partitions_config config = {
 		.ns = NS, .tracker_name = TRACKER, .times = partition_times_default};
@@ -71,7 +71,7 @@ static void process_begin(void)
 	jobs = job_controller_new(&opts);
 }
 
-static void process_end(void)
+static inline void process_end(void)
 {
 	job_controller_free(jobs);
 	jobs = NULL;
@@ -81,7 +81,7 @@ static void process_end(void)
 	kube_client_free(kube);
 }
 
-static void load_schema(const char *path)
+static inline void load_schema(const char *path)
 {
 	CLEANUP_FREE char *shipped = xasprintf("%s/crds/graphcore.ai_ipujobs.yaml",
 					       getenv("TOP_SRCDIR") ? getenv("TOP_SRCDIR") : ".");
@@ -91,7 +91,7 @@ static void load_schema(const char *path)
 		bail_out(err.msg);
 }
 
-static void begin_with(const char *crd)
+static inline void begin_with(const char *crd)
 {
 	static const char *const labels[] = {"pod=a"};
 	struct sim_kubelet_config config = {.nodes = 1,
@@ -112,12 +112,12 @@ static void begin_with(const char *crd)
 	process_begin();
 }
 
-static void begin(void)
+static inline void begin(void)
 {
 	begin_with(NULL);
 }
 
-static void end(void)
+static inline void end(void)
 {
 	ok(!violated, "the invariants held");
 	process_end();
@@ -130,7 +130,7 @@ static void end(void)
 
 /* ---- jobs ---- */
 
-static void make_job(const char *name, const char *more)
+static inline void make_job(const char *name, const char *more)
 {
 	CLEANUP_FREE char *json = xasprintf(
 		"{\"apiVersion\":\"graphcore.ai/v1alpha1\",\"kind\":\"IPUJob\",\"metadata\":{"
@@ -142,31 +142,31 @@ static void make_job(const char *name, const char *more)
 	make_of(ipujobs(), json);
 }
 
-static const struct json *job_json(const char *name)
+static inline const struct json *job_json(const char *name)
 {
 	struct sim_object *o = sim_objects_get(objects, ipujobs(), STR("default"), str_of(name));
 
 	return o ? sim_object_json(o) : NULL;
 }
 
-static const char *job_status(const char *name, const char *field)
+static inline const char *job_status(const char *name, const char *field)
 {
 	const char *z = json_cstr(json_at(job_json(name), "status", field, NULL));
 
 	return z ? z : "";
 }
 
-static bool is_job(const char *name, const char *launcher_status)
+static inline bool is_job(const char *name, const char *launcher_status)
 {
 	return strcmp(job_status(name, "launcherStatus"), launcher_status) == 0;
 }
 
-static struct sim_object *pod_object(const char *name)
+static inline struct sim_object *pod_object(const char *name)
 {
 	return sim_objects_get(objects, pods(), STR("default"), str_of(name));
 }
 
-static bool is_pod(const char *name, const char *phase)
+static inline bool is_pod(const char *name, const char *phase)
 {
 	const struct sim_object *o = pod_object(name);
 
@@ -174,7 +174,7 @@ static bool is_pod(const char *name, const char *phase)
 }
 
 /* kubectl's ways. */
-static void edit_job(const char *name, const char *patch)
+static inline void edit_job(const char *name, const char *patch)
 {
 	CLEANUP_JSON struct json_doc *p = NULL;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
@@ -190,7 +190,7 @@ static void edit_job(const char *name, const char *patch)
 	sim_objects_put(objects, ipujobs(), doc, root);
 }
 
-static void delete_job(const char *name)
+static inline void delete_job(const char *name)
 {
 	struct sim_object *o = sim_objects_get(objects, ipujobs(), STR("default"), str_of(name));
 
@@ -200,7 +200,7 @@ static void delete_job(const char *name)
 		sim_api_delete_now(api, o);
 }
 
-static void set_kubelet(const char *settings)
+static inline void set_kubelet(const char *settings)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct err err = ERR_INIT;
@@ -210,13 +210,13 @@ static void set_kubelet(const char *settings)
 		bail_out(err.msg);
 }
 
-static bool is_free(void)
+static inline bool is_free(void)
 {
 	return vipu_sim_len(sim) == 0 && n_entries() == 0;
 }
 
 /* How many Events of a reason there are. */
-static unsigned n_events(const char *reason)
+static inline unsigned n_events(const char *reason)
 {
 	struct sim_object **list;
 	size_t n;
@@ -229,7 +229,7 @@ static unsigned n_events(const char *reason)
 	return found;
 }
 
-static int64_t all_writes(void)
+static inline int64_t all_writes(void)
 {
 	return api_calls("patch ipujobs") + api_calls("patch ipujobs/status") +
 	       api_calls("create pods") + api_calls("delete pods") + api_calls("patch configmaps") +
@@ -237,7 +237,7 @@ static int64_t all_writes(void)
 }
 
 /* Requests of all kinds, reads too. */
-static int64_t all_requests(void)
+static inline int64_t all_requests(void)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct json_iter it = json_iter(json_get(jmut_view(sim_api_stats(api, doc)), "requests"));
@@ -248,7 +248,7 @@ static int64_t all_requests(void)
 	return n;
 }
 
-static int64_t n_looks(void)
+static inline int64_t n_looks(void)
 {
 	static const char *const labels[] = {"controller", "result", NULL};
 	const char *values[] = {"ipujob", "success"};

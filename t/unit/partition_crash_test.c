@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process of the operator is killed at each moment of a partition's life, and another goes on:
- * from each phase, whether the owner asks on or not, and with replies lost before.
+ * from each phase, whether the owner asks on or not, and with replies lost before. And the tracker
+ * can't be written for a while.
  */
 #include "partition_manager_rig.h"
 
@@ -151,6 +152,56 @@ static void test_clock_behind(void)
 	end();
 }
 
+static void test_found_leaving(void)
+{
+	char id[64];
+
+	row_begin("found on its way out, and nobody asks");
+	begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	vipu_sim_go_down(sim);
+	partition_release(parts, "u", 0);
+	ok(WITHIN(5000, tracker_has(id, "\"phase\":\"releasing\"")), "releasing");
+	process_kill();
+	process_begin(true);
+	ok(WITHIN(5000, synced), "another process");
+	is_int(seen("u").state, PARTITION_STATE_RELEASING, "knows that it isn't wanted");
+	vipu_sim_come_up(sim, NULL);
+	ok(WITHIN(60000, is_over("u")), "and removes it");
+	is_uint(vipu_sim_created(sim), 1, "for nobody else");
+	end();
+}
+
+static void test_unwritten(void)
+{
+	char id[64];
+
+	row_begin("the tracker can't be written");
+	begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	partition_release(parts, "u", 0);
+	ok(WITHIN(5000, tracker_has(id, "\"phase\":\"releasing\"")), "releasing");
+	inject_api("{\"verb\":\"patch\",\"resource\":\"configmaps\",\"count\":0,"
+		   "\"kind\":\"status\",\"status\":403}");
+	ok(WITHIN(20000, vipu_sim_len(sim) == 0), "its partition goes");
+	want("v", 4);
+	ok(WITHIN(20000, is_because("v", PARTITION_STATE_CREATING, PARTITION_WHY_TRACKER)),
+	   "who waits for that hears of it");
+	has_str(seen("v").message, "tracker can't be", "in words");
+	WITHIN(60000, false);
+	ok(partition_held(parts, "u") == 1 && n_entries() == 1,
+	   "what the tracker still has is held");
+	is_uint(vipu_sim_len(sim), 0, "and nothing is made that it hasn't");
+	sim_api_clear_faults(api);
+	ok(WITHIN(200000, partition_held(parts, "u") == 0), "until it could be written");
+	ok(WITHIN(60000, is("v", PARTITION_STATE_ACTIVE)), "and then work goes on");
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
@@ -166,5 +217,7 @@ int main(void)
 	test_crash_loop();
 	test_left_behind();
 	test_clock_behind();
+	test_found_leaving();
+	test_unwritten();
 	return done_testing();
 }

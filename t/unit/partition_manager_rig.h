@@ -172,4 +172,12 @@ static inline void inject_status(enum vipu_method method, int status, const char
 						      .message = message});
 }
 
+/* The tracker's text for that key has this in it. */
+static inline bool tracker_has(const char *key, const char *text)
+{
+	const char *z = json_cstr(json_get(tracker_data(), key));
+
+	return z && strstr(z, text);
+}
+
 #endif

@@ -741,24 +741,6 @@ static void test_speed(void)
 	end();
 }
 
-/* What was free at the last look may not be so any more: it's asked before a create is. */
-static void test_fresh(void)
-{
-	struct err err = ERR_INIT;
-
-	row_begin("room that somebody took by hand since the last look");
-	begin();
-	WITHIN(5000, false);
-	guarded = false;
-	if (vipu_sim_create_by_hand(sim, "by-hand", 64, &err) < 0)
-		bail_out(err.msg);
-	want("u", 4);
-	ok(WITHIN(5000, is_because("u", PARTITION_STATE_WAITING, PARTITION_WHY_NO_ROOM)),
-	   "isn't there");
-	is_uint(vipu_sim_calls(sim, VIPU_CREATE_PARTITION), 0, "nor asked for");
-	end();
-}
-
 static void test_follower(void)
 {
 	struct partitions_config config = {.ns = NS,
@@ -812,7 +794,6 @@ int main(void)
 	test_drain();
 	test_many();
 	test_speed();
-	test_fresh();
 	test_follower();
 	return done_testing();
 }
