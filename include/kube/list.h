@@ -18,13 +18,27 @@
 #define KUBE_PAGE_LIMIT       500
 #define KUBE_MAX_OBJECT_BYTES ((size_t)8 << 20)
 
+/* How far a list has come, its owner's from one list to the next: what kube_list_start leaves here
+ * with an error, the next one goes on from. Zeroed: from the beginning, and so after its end, or
+ * when only that helps. The token names a version: what comes from it is of one time with the pages
+ * before, however often a page is asked for. */
+struct kube_list_place {
+	char *token;       /* of the page that is asked for; NULL: the first */
+	unsigned restarts; /* tokens that expired */
+	unsigned pages;    /* that were whole */
+	size_t bad_told;   /* elements of this page up to which what is bad was said */
+};
+
+void kube_list_place_done(struct kube_list_place *place);
+
 struct kube_list_opts {
 	const struct kube_resource *resource;
 	const char *ns; /* NULL or "": all namespaces */
 	const char *label_selector, *field_selector;
-	unsigned page_limit;     /* 0: KUBE_PAGE_LIMIT */
-	size_t max_object_bytes; /* 0: KUBE_MAX_OBJECT_BYTES */
-	unsigned deadline_ms;    /* for each page; 0: KUBE_DEADLINE_MS */
+	unsigned page_limit;           /* 0: KUBE_PAGE_LIMIT */
+	size_t max_object_bytes;       /* 0: KUBE_MAX_OBJECT_BYTES */
+	unsigned deadline_ms;          /* for each page; 0: KUBE_DEADLINE_MS */
+	struct kube_list_place *place; /* NULL: one that fails doesn't go on */
 };
 
 struct kube_list_ops {
@@ -32,10 +46,11 @@ struct kube_list_ops {
 	 * again). Objects in lists of built-in kinds carry neither kind nor apiVersion. */
 	void (*on_object)(void *arg, const struct json *object);
 	/* An object that isn't JSON, is too deep or too large: as much of its name as could be
-	 * seen ("" if none). May be NULL. */
+	 * seen ("" if none). Once, also of a page that is asked for again. May be NULL. */
 	void (*on_bad)(void *arg, struct str ns, struct str name, const struct err *err);
-	/* The continue token expired (410): what came so far may be out of date, and the list
-	 * begins anew. May be NULL. */
+	/* What came so far may be out of date, and the list begins anew: the continue token
+	 * expired (410), or the first page broke off, which may be another one by now. May be NULL.
+	 */
 	void (*on_restart)(void *arg);
 	/* Once, at the end: err NULL and the list's resourceVersion, or err. */
 	void (*on_done)(void *arg, const struct err *err, struct str resource_version);

@@ -28,12 +28,19 @@ struct lister {
 	struct scope scope;
 	struct loop_work work; /* begins the next page */
 	struct kube_items items;
-	char *token;   /* of the next page; NULL: from the beginning */
-	char *version; /* the list's resourceVersion */
-	unsigned restarts;
-	bool whole;      /* the page's document has ended */
-	struct err late; /* what is wrong with this page */
+	struct kube_list_place *place, own; /* the owner's, or nobody's */
+	char *next;                         /* token of the next page; NULL: this is the last */
+	char *version;                      /* the list's resourceVersion */
+	size_t elements;                    /* of this page, so far */
+	bool whole;                         /* the page's document has ended */
+	struct err late;                    /* what is wrong with this page */
 };
+
+void kube_list_place_done(struct kube_list_place *place)
+{
+	free(place->token);
+	*place = (struct kube_list_place){0};
+}
 
 static void lister_free(void *p)
 {
@@ -42,13 +49,15 @@ static void lister_free(void *p)
 	free(l->ns);
 	free(l->label_selector);
 	free(l->field_selector);
-	free(l->token);
+	free(l->next);
 	free(l->version);
+	kube_list_place_done(&l->own);
 	free(l);
 }
 
 static void detach(struct lister *l)
 {
+	l->place = &l->own; /* the owner may go */
 	scope_cancel(&l->scope);
 	loop_work_cancel(&l->work);
 	loop_reap(l->client->loop, l, lister_free);
@@ -72,8 +81,9 @@ static void finish(struct lister *l, const struct err *err)
 static void bad_object(struct lister *l, const struct kube_piece *piece, struct err *err)
 {
 	struct kube_peek seen;
-	if (!l->ops->on_bad)
+	if (!l->ops->on_bad || l->elements <= l->place->bad_told)
 		return;
+	l->place->bad_told = l->elements;
 	kube_peek(piece->bytes, false, &seen);
 	l->ops->on_bad(l->arg, str_of(seen.ns), str_of(seen.name), err);
 }
@@ -82,6 +92,7 @@ static void take_object(struct lister *l, const struct kube_piece *piece)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct err err = ERR_INIT;
+	l->elements++;
 	if (piece->cut) {
 		err_set(&err, ERR_LIMIT, 0, "the %s is larger than %zu bytes and is passed over",
 			l->opts.resource->kind, l->opts.max_object_bytes);
@@ -105,22 +116,30 @@ static int take_metadata(struct lister *l, const struct kube_piece *piece, struc
 	struct str token = json_str(json_get(json_root(doc), "continue"));
 	if (version.len == 0)
 		return err_set(err, ERR_PROTOCOL, 0, "the list has no resourceVersion");
-	if (token.len > 0 && str_eqz(token, l->token))
+	if (token.len > 0 && str_eqz(token, l->place->token))
 		return err_set(err, ERR_PROTOCOL, 0, "the list goes on at where it was");
 	free(l->version);
 	l->version = str_dup(version);
-	free(l->token);
-	l->token = token.len > 0 ? str_dup(token) : NULL;
+	free(l->next);
+	l->next = token.len > 0 ? str_dup(token) : NULL;
 	return 0;
 }
 
 static void on_head(void *arg, const struct http_headers *headers)
 {
 	struct lister *l = arg;
+	bool is_anew = !l->place->token && l->elements > 0;
 	(void)headers;
 	kube_items_done(&l->items);
+	l->elements = 0;
 	l->whole = false;
 	l->late = (struct err)ERR_INIT;
+	/* A first page is of now: what it held a moment ago may be gone, and no watch from here on
+	 * would say so. */
+	if (is_anew)
+		l->place->bad_told = 0;
+	if (is_anew && l->ops->on_restart)
+		l->ops->on_restart(l->arg);
 }
 
 static void on_body(void *arg, struct str chunk)
@@ -147,13 +166,23 @@ static void on_body(void *arg, struct str chunk)
 
 /* ---- pages ---- */
 
+/*
+ * A token that expired. The answer may offer another, to go on from the same key with what is there
+ * now (API concepts, "Retrieving large results sets in chunks"). That isn't taken: the pages until
+ * here would be of another time than the rest, and what changed in them in between no watch tells:
+ * one from the later version begins behind it, and the earlier version is what expired. A store
+ * would keep for ever what is gone.
+ */
 static void restart(struct lister *l)
 {
-	free(l->token);
-	l->token = NULL;
+	struct kube_list_place *p = l->place;
+	unsigned restarts = p->restarts + 1;
+	kube_list_place_done(p);
+	p->restarts = restarts;
+	l->elements = 0;
 	/* A list so large that its token expires twice is asked for at once: it's streamed anyway.
 	 */
-	if (++l->restarts >= 2)
+	if (restarts >= 2)
 		l->opts.page_limit = 0;
 	if (l->ops->on_restart)
 		l->ops->on_restart(l->arg);
@@ -161,27 +190,48 @@ static void restart(struct lister *l)
 		loop_work_post(&l->work);
 }
 
+static void go_on(struct lister *l)
+{
+	struct kube_list_place *p = l->place;
+	free(p->token);
+	p->token = l->next;
+	l->next = NULL;
+	p->pages++;
+	p->bad_told = l->elements = 0;
+	loop_work_post(&l->work);
+}
+
+/* Whether the page failed for what lies between us and the server, or for a server that has no time
+ * now. All else may be for the token's sake, also a 500, or a 504 (a version that a restored etcd
+ * doesn't know): who asked for this page again would do so for ever. */
+static bool is_broken_off(const struct lister *l, const struct err *err, int status)
+{
+	if (l->late.kind != ERR_NONE)
+		return l->late.kind == ERR_LIMIT; /* no memory at this moment */
+	return !err || status == 0 || status / 100 == 2 || err->kind == ERR_BUSY ||
+	       err->kind == ERR_UNAVAILABLE;
+}
+
 static void on_done(void *arg, const struct err *err, int status, struct str body,
 		    const struct json *json)
 {
 	struct lister *l = arg;
-	(void)status;
+	bool is_whole = !err && l->late.kind == ERR_NONE && l->whole;
 	(void)body;
 	(void)json;
-	if (err && err->kind == ERR_GONE && l->token && l->restarts < MAX_RESTARTS) {
+	if (err && err->kind == ERR_GONE && l->place->token && l->place->restarts < MAX_RESTARTS) {
 		restart(l);
-	} else if (err) {
-		finish(l, err);
-	} else if (l->late.kind != ERR_NONE) {
-		finish(l, &l->late);
-	} else if (!l->whole) {
-		err_set(&l->late, ERR_PROTOCOL, 0, "the API server's list ends in the middle");
-		finish(l, &l->late);
-	} else if (l->token) {
-		loop_work_post(&l->work);
-	} else {
-		finish(l, NULL);
+		return;
 	}
+	if (is_whole && l->next) {
+		go_on(l);
+		return;
+	}
+	if (is_whole || !l->place->token || !is_broken_off(l, err, status))
+		kube_list_place_done(l->place);
+	if (!is_whole && !err && l->late.kind == ERR_NONE)
+		err_set(&l->late, ERR_PROTOCOL, 0, "the API server's list ends in the middle");
+	finish(l, err ? err : is_whole ? NULL : &l->late);
 }
 
 static void ask_for_page(struct loop_work *work, void *arg)
@@ -198,11 +248,12 @@ static void ask_for_page(struct loop_work *work, void *arg)
 		.label_selector = l->label_selector,
 		.field_selector = l->field_selector,
 		.limit = l->opts.page_limit,
-		.continue_token = l->token,
+		.continue_token = l->place->token,
 	};
 	(void)work;
 	if (kube_path_build(l->client->config->prefix, &r, &target, &err) < 0) {
 		buf_done(&target);
+		kube_list_place_done(l->place);
 		finish(l, &err);
 		return;
 	}
@@ -227,6 +278,9 @@ struct op *kube_list_start(struct kube_client *client, const struct kube_list_op
 		l->opts.page_limit = KUBE_PAGE_LIMIT;
 	if (l->opts.max_object_bytes == 0)
 		l->opts.max_object_bytes = KUBE_MAX_OBJECT_BYTES;
+	l->place = opts->place ? opts->place : &l->own;
+	if (l->place->restarts >= 2)
+		l->opts.page_limit = 0;
 	l->ns = xstrdup(opts->ns);
 	l->label_selector = xstrdup(opts->label_selector);
 	l->field_selector = xstrdup(opts->field_selector);

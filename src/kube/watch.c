@@ -46,6 +46,8 @@ struct kube_watch {
 	struct loop_timer timer; /* the end of a back-off; while it watches, the list for missed */
 	struct backoff backoff, reread;
 	int64_t missed_ms;
+	struct kube_list_place place; /* where the list goes on that broke off */
+	unsigned pages;               /* of it, when it last failed */
 	struct kube_lines lines;
 	struct kube_known *known; /* NULL: the owner's business */
 	char *version;            /* to watch from; NULL: list first */
@@ -324,6 +326,9 @@ static void on_list_done(void *arg, const struct err *err, struct str version)
 	struct kube_watch *w = arg;
 	const char *const values[] = {w->opts.resource->plural};
 	if (err) {
+		if (w->place.pages > w->pages) /* slowly, but it gets on */
+			backoff_reset(&w->backoff);
+		w->pages = w->place.pages;
 		failed(w, err);
 		return;
 	}
@@ -357,11 +362,13 @@ static void start_list(struct kube_watch *w)
 		.field_selector = w->field_selector,
 		.page_limit = w->opts.page_limit,
 		.max_object_bytes = w->opts.max_object_bytes,
+		.place = &w->place,
 	};
 	enter(w, KUBE_WATCH_LISTING);
 	if (w->op.ended)
 		return;
-	begin_round(w);
+	if (!w->place.token)
+		begin_round(w);
 	if (!w->op.ended)
 		kube_list_start(w->client, &opts, &ops, w, &w->scope);
 }
@@ -545,6 +552,7 @@ static void watch_free(void *p)
 	struct kube_watch *w = p;
 	kube_lines_done(&w->lines);
 	kube_known_free(w->known);
+	kube_list_place_done(&w->place);
 	free(w->ns);
 	free(w->label_selector);
 	free(w->field_selector);

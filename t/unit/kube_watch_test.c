@@ -20,6 +20,9 @@
 #define LIST(rv, more, items)                                                                      \
 	"{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"" rv      \
 	"\"" more "},\"items\":[" items "]}\n"
+/* … of which only this much came. */
+#define PART(rv, more, items)                                                                      \
+	"{\"metadata\":{\"resourceVersion\":\"" rv "\"" more "},\"items\":[" items ",{\"meta"
 #define MORE(token)         ",\"continue\":\"" token "\""
 #define EVENT(type, object) "{\"type\":\"" type "\",\"object\":" object "}\n"
 #define BOOKMARK(rv)        EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" rv "\"}}")
@@ -41,6 +44,7 @@
 	"GET /api/v1/pods?labelSelector=l&resourceVersion=" rv                                     \
 	"&watch=true&allowWatchBookmarks=true&timeoutSeconds="
 #define HOLD(rv) {WATCH_URL(rv), 200, NULL, NULL, SRV_STREAM}
+#define PAGE_1   {LIST_URL, 200, NULL, LIST("10", MORE("t1"), OBJ("a", "1", "5")), SRV_WHOLE}
 #define ONE_LIST {LIST_URL, 200, NULL, LIST("10", "", OBJ("a", "1", "5")), SRV_WHOLE}
 
 static const struct row {
@@ -85,7 +89,67 @@ static const struct row {
 	   SRV_CUT},
 	  ONE_LIST,
 	  HOLD("10")},
-	 "[ +a.1@5 ] S "},
+	 "[ +a.1@5 [ ] S "},
+	{"a first page that breaks off: what has gone before the second is gone",
+	 {{LIST_URL, 200, NULL, PART("10", "", OBJ("a", "1", "5") "," OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL, 200, NULL, LIST("12", "", OBJ("b", "2", "6")), SRV_WHOLE},
+	  HOLD("12")},
+	 "[ +a.1@5 +b.2@6 [ -a.1@5 ] S "},
+	{"a page that breaks off behind the token of the next",
+	 {PAGE_1,
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", MORE("t2"), OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 200, NULL, LIST("10", MORE("t2"), OBJ("b", "2", "6")),
+	   SRV_WHOLE},
+	  {LIST_URL "&continue=t2", 200, NULL, LIST("10", "", OBJ("c", "3", "7")), SRV_WHOLE},
+	  HOLD("10")},
+	 "[ +a.1@5 +b.2@6 +c.3@7 ] S "},
+	{"a page that breaks off again and again: the pages before it aren't asked for again",
+	 {PAGE_1,
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", MORE("t2"), OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 0, NULL, NULL, SRV_RESET},
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", MORE("t2"), OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 200, NULL, "{\"metadata\":{\"resourceVersion\":\"10\"",
+	   SRV_STREAM_END},
+	  {LIST_URL "&continue=t1", 200, NULL, LIST("10", MORE("t2"), OBJ("b", "2", "6")),
+	   SRV_WHOLE},
+	  {LIST_URL "&continue=t2", 502, NULL, "", SRV_WHOLE},
+	  {LIST_URL "&continue=t2", 503, NULL, "", SRV_WHOLE},
+	  {LIST_URL "&continue=t2", 200, NULL, LIST("10", "", OBJ("c", "3", "7")), SRV_WHOLE},
+	  HOLD("10")},
+	 "[ +a.1@5 +b.2@6 +c.3@7 ] S "},
+	{"what can't be read in a page that breaks off is said once",
+	 {PAGE_1,
+	  {LIST_URL "&continue=t1", 200, NULL,
+	   PART("10", "", "{x}," LARGE("b", "2", "6") "," OBJ("c", "3", "7")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", "", "{x}"), SRV_CUT},
+	  {LIST_URL "&continue=t1", 200, NULL,
+	   LIST("10", MORE("t2"),
+		"{x}," LARGE("b", "2", "6") "," OBJ("c", "3", "7") "," LARGE("d", "4", "6")),
+	   SRV_WHOLE},
+	  {LIST_URL "&continue=t2", 200, NULL, LIST("10", "", LARGE("e", "5", "6")), SRV_WHOLE},
+	  HOLD("10")},
+	 "[ +a.1@5 !/(protocol) !n/b(limit) +c.3@7 !n/d(limit) !n/e(limit) ] S "},
+	{"a token that expires while its page is asked for again: all of it anew",
+	 {PAGE_1,
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", MORE("t2"), OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 0, NULL, NULL, SRV_RESET},
+	  {LIST_URL "&continue=t1", 410, NULL,
+	   "{\"kind\":\"Status\",\"metadata\":{\"continue\":\"t9\"},\"code\":410,"
+	   "\"reason\":\"Expired\"}",
+	   SRV_WHOLE},
+	  {LIST_URL, 200, NULL, LIST("20", "", OBJ("b", "2", "6") "," OBJ("c", "3", "17")),
+	   SRV_WHOLE},
+	  HOLD("20")},
+	 "[ +a.1@5 +b.2@6 [ +c.3@17 -a.1@5 ] S "},
+	{"a token that the server can't take: all of it anew",
+	 {PAGE_1,
+	  {LIST_URL "&continue=t1", 200, NULL, PART("10", MORE("t2"), OBJ("b", "2", "6")), SRV_CUT},
+	  {LIST_URL "&continue=t1", 504, NULL, STATUS("504", "Timeout"), SRV_WHOLE},
+	  {LIST_URL, 200, NULL, LIST("3", MORE("t1"), OBJ("b", "2", "2")), SRV_WHOLE},
+	  {LIST_URL "&continue=t1", 400, NULL, STATUS("400", "BadRequest"), SRV_WHOLE},
+	  {LIST_URL, 200, NULL, LIST("4", "", OBJ("b", "2", "2")), SRV_WHOLE},
+	  HOLD("4")},
+	 "[ +a.1@5 +b.2@6 [ *b.2@2 [ -a.1@5 ] S "},
 	{"bookmarks, and resumption from them",
 	 {ONE_LIST,
 	  {WATCH_URL("10"), 200, NULL, EVENT("MODIFIED", OBJ("a", "1", "11")) BOOKMARK("30"),
