@@ -14,6 +14,7 @@
 #include "core/str.h"
 #include "kube/object.h"
 #include "kube/watch.h"
+#include "loop/backoff.h"
 #include "net/tls.h"
 
 #define MAX_VALUE 4096 /* of user and access key: they travel with every call */
@@ -36,7 +37,10 @@ struct secret {
 	char *name;
 	struct kube_watch *watch; /* in scope */
 	struct scope scope;
+	struct loop_timer again; /* begins the watch anew, which reads the Secret once more */
+	struct backoff backoff;
 	bool needed, answered;
+	bool there; /* this watch has seen it */
 	struct values *good;
 	struct err err; /* of the newest version, or of the watch; kind ERR_NONE: it's good */
 };
@@ -188,6 +192,12 @@ static void set_missing(struct secret *s)
 	err_set(&s->err, ERR_NOT_FOUND, 0, "Secret %s/%s isn't there", s->all->ns, s->name);
 }
 
+/* There was no memory to read it: no event of its own says when there is. */
+static void read_again(struct secret *s, const struct err *err)
+{
+	loop_timer_start_in(&s->again, backoff_next_ms(&s->backoff, err));
+}
+
 static void take_object(struct secret *s, const struct json *object)
 {
 	struct values *v = xcalloc(1, sizeof(*v));
@@ -198,8 +208,11 @@ static void take_object(struct secret *s, const struct json *object)
 		err_wrap(&err, "Secret %s/%s", s->all->ns, s->name);
 		s->err = err;
 		values_free(v);
+		if (err.kind == ERR_LIMIT)
+			read_again(s, &err);
 		return;
 	}
+	backoff_reset(&s->backoff);
 	s->err = (struct err)ERR_INIT;
 	if (s->good && same_values(s->good, v)) {
 		values_free(v); /* the TLS settings stay the same object: no new connections */
@@ -217,7 +230,8 @@ static void on_event(void *arg, const struct kube_watch_event *event)
 {
 	struct secret *s = arg;
 
-	if (event->type == KUBE_DELETED)
+	s->there = event->type != KUBE_DELETED;
+	if (!s->there)
 		set_missing(s);
 	else
 		take_object(s, event->object);
@@ -229,11 +243,22 @@ static void on_synced(void *arg)
 {
 	struct secret *s = arg;
 
-	if (s->answered)
+	if (s->there || (s->answered && s->err.kind == ERR_NOT_FOUND))
 		return;
 	s->answered = true;
 	set_missing(s);
 	changed(s);
+}
+
+/* Its bytes came, but not as JSON. */
+static void on_bad(void *arg, struct str ns, struct str name, const struct err *err)
+{
+	struct secret *s = arg;
+
+	(void)ns;
+	(void)name;
+	s->there = true;
+	read_again(s, err);
 }
 
 /* Why it can't be read yet; later on what was read goes on to serve. */
@@ -250,27 +275,48 @@ static void on_state(void *arg)
 	changed(s);
 }
 
+static void start_watch(struct secret *s)
+{
+	static const struct kube_watch_ops ops = {.on_event = on_event,
+						  .on_synced = on_synced,
+						  .on_bad = on_bad,
+						  .on_state = on_state};
+	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", s->name);
+	struct kube_watch_opts opts = {
+		.resource = &KUBE_SECRETS, .ns = s->all->ns, .field_selector = selector};
+
+	s->there = false;
+	s->watch = kube_watch_start(s->all->kube, &opts, &ops, s, &s->scope);
+}
+
+static void on_again(struct loop_timer *timer, void *arg)
+{
+	struct secret *s = arg;
+
+	(void)timer;
+	scope_cancel(&s->scope);
+	start_watch(s);
+}
+
 static void start_secret(struct secrets *all, const char *name)
 {
-	static const struct kube_watch_ops ops = {
-		.on_event = on_event, .on_synced = on_synced, .on_state = on_state};
 	struct secret *s = xcalloc(1, sizeof(*s));
-	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", name);
-	struct kube_watch_opts opts = {
-		.resource = &KUBE_SECRETS, .ns = all->ns, .field_selector = selector};
 
 	s->all = all;
 	s->name = xstrdup(name);
 	s->needed = true;
+	s->backoff = (struct backoff)BACKOFF_INIT(1000, 60000);
 	err_set(&s->err, ERR_UNAVAILABLE, 0, "Secret %s/%s hasn't been read yet", all->ns, name);
 	scope_init(&s->scope);
+	loop_timer_init(&s->again, kube_client_loop(all->kube), on_again, s);
 	list_append(&all->list, &s->link);
 	all->n++;
-	s->watch = kube_watch_start(all->kube, &opts, &ops, s, &s->scope);
+	start_watch(s);
 }
 
 static void free_secret(struct secret *s)
 {
+	loop_timer_stop(&s->again);
 	scope_cancel(&s->scope);
 	list_unlink(&s->link);
 	s->all->n--;

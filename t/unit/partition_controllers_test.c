@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/fault.h"
 #include "core/metrics.h"
 #include "kube/event.h"
 #include "partition/controllers.h"
@@ -510,6 +511,39 @@ static void test_secrets(void)
 	world_end();
 }
 
+/* Each allocation fails once whose size the API server decides: at the latest a little later the
+ * new key counts, without another event. */
+static void test_secret_without_memory(void)
+{
+	unsigned stale = 0;
+
+	start("a Secret that there's no memory for", &(struct keys){.list = NULL});
+	secure("{\"userId\":\"me\",\"accessKey\":\"first\",\"clientCert\":true}");
+	put_secret(NULL);
+	put_secure_map("");
+	ok(reaches(other_name, VIPU_REACH_YES), "it answers");
+	for (unsigned long n = 1; n <= 40; n++) {
+		CLEANUP_FREE char *key = xasprintf("{\"accessKey\":\"key %lu\"}", n);
+
+		secure(key);
+		put_secret(NULL);
+		fault_alloc_fail_at(n);
+		WITHIN(200, false);
+		fault_alloc_fail_at(0);
+		WITHIN(20000, false);
+		vipu_fleet_refresh(fleet, other_name);
+		WITHIN(2000, false);
+		if (!reaches(other_name, VIPU_REACH_YES)) {
+			diag("allocation %lu: %s", n, reason_of(other_name));
+			stale++;
+			put_secret(NULL);
+		}
+	}
+	is_uint(stale, 0, "the key of each version counts in the end");
+	ok(bad("secret") == 0, "all is well");
+	world_end();
+}
+
 static void test_no_secret(void)
 {
 	CLEANUP_FREE char *text = NULL;
@@ -627,6 +661,7 @@ int main(void)
 	test_config_map();
 	test_annotations();
 	test_secrets();
+	test_secret_without_memory();
 	test_no_secret();
 	test_moves();
 	test_creating();
