@@ -17,7 +17,7 @@ enum err_kind {
 	ERR_CONFLICT,  /* somebody else changed it meanwhile (409 Conflict, failed precondition) */
 	ERR_GONE,      /* a resource version too old (410): list again */
 	ERR_DENIED,    /* no or wrong credentials, or not allowed (401, 403) */
-	ERR_LIMIT,     /* larger than a limit of ours or of the peer's */
+	ERR_LIMIT,     /* larger than a limit of ours or of the peer's; code ENOMEM: no memory */
 	ERR_BUSY,      /* no room or no time now (429, gRPC RESOURCE_EXHAUSTED) */
 	ERR_UNAVAILABLE, /* the peer can't be reached, or says so itself (503) */
 	ERR_TIMEOUT,     /* a deadline of ours passed */
@@ -64,6 +64,9 @@ static inline int err_minus_one(int always)
 #define err_errno(...) err_minus_one(err_errno(__VA_ARGS__))
 #define err_wrap(...)  err_minus_one(err_wrap(__VA_ARGS__))
 #define err_copy(...)  err_minus_one(err_copy(__VA_ARGS__))
+
+/* What a peer's size needed couldn't be allocated: not its fault, and later it may go well. */
+bool err_is_no_memory(const struct err *err);
 
 /* True where the same request may succeed later without anybody changing it. */
 bool err_is_retryable(const struct err *err);

@@ -428,7 +428,7 @@ static void review(struct http_exchange *ex, struct admission *a, enum webhook w
 		return;
 	}
 	if (admission_review_decode(ex->body, &r, &err) < 0) {
-		refuse(ex, a, webhook, 400, err.msg);
+		refuse(ex, a, webhook, err_is_no_memory(&err) ? 503 : 400, err.msg);
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));

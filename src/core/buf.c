@@ -6,6 +6,7 @@
  */
 #include "core/buf.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,7 +69,8 @@ int buf_reserve(struct buf *b, size_t len, char **ret_p, struct err *err)
 				cap = b->limit; /* not under need: that was looked at above */
 			char *base = fault_realloc(NULL, cap);
 			if (!base)
-				return err_set(err, ERR_LIMIT, 0, "no memory for %zu bytes", cap);
+				return err_set(err, ERR_LIMIT, ENOMEM, "no memory for %zu bytes",
+					       cap);
 			if (b->len)
 				memcpy(base, b->p, b->len);
 			wipe(b);
@@ -140,7 +142,7 @@ int buf_vprintf(struct buf *b, struct err *err, const char *fmt, va_list ap)
 				str_wipe(large, (size_t)n);
 			free(large);
 		} else {
-			err_set(err, ERR_LIMIT, 0, "no memory for %d bytes", n);
+			err_set(err, ERR_LIMIT, ENOMEM, "no memory for %d bytes", n);
 		}
 	}
 	va_end(again);

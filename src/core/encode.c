@@ -6,6 +6,7 @@
  */
 #include "core/str.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include <mbedtls/base64.h>
@@ -92,7 +93,7 @@ int base64_decode(struct str s, uint8_t **ret, size_t *ret_len, struct err *err)
 	size_t n = 0;
 
 	if (!p)
-		return err_set(err, ERR_LIMIT, 0, "no memory for %zu bytes", size);
+		return err_set(err, ERR_LIMIT, ENOMEM, "no memory for %zu bytes", size);
 	if (s.len &&
 	    mbedtls_base64_decode(p, size - 1, &n, (const unsigned char *)s.p, s.len) != 0) {
 		free(p);

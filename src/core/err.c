@@ -116,6 +116,11 @@ static bool is_lasting_errno(int errnum)
 	}
 }
 
+bool err_is_no_memory(const struct err *err)
+{
+	return err->kind == ERR_LIMIT && err->code == ENOMEM;
+}
+
 bool err_is_retryable(const struct err *err)
 {
 	switch (err->kind) {

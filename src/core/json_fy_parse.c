@@ -6,6 +6,7 @@
  */
 #include "core/json_fy.h"
 
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct parser {
 
 static int no_memory(struct err *err)
 {
-	return err_set(err, ERR_LIMIT, 0, "no memory to parse a JSON document");
+	return err_set(err, ERR_LIMIT, ENOMEM, "no memory to parse a JSON document");
 }
 
 static size_t skip_digits(struct str s, size_t i)

@@ -8,6 +8,7 @@
  */
 #include "core/json_impl.h"
 
+#include <errno.h>
 #include <float.h>
 #include <malloc.h>
 #include <math.h>
@@ -160,7 +161,8 @@ static int parse(struct str s, const yyjson_alc *alc, struct json_doc **ret, str
 	doc = yyjson_read_opts(p, s.len, YYJSON_READ_BIGNUM_AS_RAW, alc, &why);
 	if (!doc) {
 		if (why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-			return err_set(err, ERR_LIMIT, 0, "no memory to parse %zu bytes", s.len);
+			return err_set(err, ERR_LIMIT, ENOMEM, "no memory to parse %zu bytes",
+				       s.len);
 		return json_impl_invalid(s, why.pos, err, why.msg);
 	}
 	if (is_too_deep(doc)) {
@@ -506,7 +508,7 @@ int json_write(const struct json *v, enum json_write_flags flags, struct buf *ou
 	char *text = is_view(v) ? yyjson_mut_val_write_opts(mut_of(v), yy_flags, alc, &len, &why)
 				: yyjson_val_write_opts(val_of(v), yy_flags, alc, &len, &why);
 	if (!text && why.code == YYJSON_WRITE_ERROR_MEMORY_ALLOCATION)
-		return err_set(err, ERR_LIMIT, 0, "no memory to write a JSON document");
+		return err_set(err, ERR_LIMIT, ENOMEM, "no memory to write a JSON document");
 	if (!text)
 		return err_set(err, ERR_INTERNAL, 0, "JSON can't be written: %s", why.msg);
 	int rc = buf_append(out, text, len, err);

@@ -6,6 +6,7 @@
  */
 #include "core/yaml_load.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include <libfyaml.h>
@@ -500,7 +501,7 @@ int yaml_impl_load(struct yaml *y, struct str s, struct err *err)
 	buf_init(&l->text, 2 * YAML_MAX_BYTES + 1024);
 	l->anchors = map_new();
 	if (!parser || fy_parser_set_string(parser, s.p ? s.p : "", s.len) != 0)
-		r = err_set(err, ERR_LIMIT, 0, "%s: no memory for the YAML parser", y->name);
+		r = err_set(err, ERR_LIMIT, ENOMEM, "%s: no memory for the YAML parser", y->name);
 	else
 		r = parse(l, parser, diag);
 	while (l->depth > 0)

@@ -369,8 +369,8 @@ void http_reply_err(struct http_exchange *pub, const struct err *err)
 
 	snprintf(seconds, sizeof(seconds), "%u", (err->retry_after_ms + 999U) / 1000U);
 	header.value = str_of(seconds);
-	reply_problem(of(pub), status_of_kind(err->kind), &header, err->retry_after_ms > 0,
-		      err->msg);
+	reply_problem(of(pub), err_is_no_memory(err) ? 503 : status_of_kind(err->kind), &header,
+		      err->retry_after_ms > 0, err->msg);
 }
 
 void exchange_refuse(struct exchange *ex, int status, const char *detail)

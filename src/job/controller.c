@@ -6,6 +6,7 @@
  */
 #include "job/controller.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,7 +296,7 @@ static int project_job(void *arg, const struct json *object, void **ret_item, st
 	if (!item->spec) {
 		job_free(item->job);
 		free(item);
-		return err_set(err, ERR_LIMIT, 0, "no memory for its spec");
+		return err_set(err, ERR_LIMIT, ENOMEM, "no memory for its spec");
 	}
 	*ret_item = item;
 	return 0;

@@ -207,7 +207,7 @@ static void go_on(struct lister *l)
 static bool is_broken_off(const struct lister *l, const struct err *err, int status)
 {
 	if (l->late.kind != ERR_NONE)
-		return l->late.kind == ERR_LIMIT; /* no memory at this moment */
+		return err_is_no_memory(&l->late);
 	return !err || status == 0 || status / 100 == 2 || err->kind == ERR_BUSY ||
 	       err->kind == ERR_UNAVAILABLE;
 }

@@ -436,7 +436,7 @@ int extender_answer(const struct extender_view *view, enum extender_verb verb, s
 	int rc;
 
 	if (json_parse(body, &doc, err) < 0) {
-		if (err)
+		if (err && !err_is_no_memory(err))
 			err->kind = ERR_INVALID; /* too deep is no question of size */
 		return err_wrap(err, "the body must be JSON");
 	}

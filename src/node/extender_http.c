@@ -32,8 +32,6 @@ static void reply(struct http_exchange *ex, struct extender *e, enum extender_ve
 		rc = err_copy(&err, &why);
 	if (rc == 0)
 		http_reply(ex, 200, "application/json", NULL, 0, buf_str(&out));
-	else if (err.kind == ERR_INVALID || err.kind == ERR_LIMIT)
-		http_reply_problem(ex, err.kind == ERR_LIMIT ? 413 : 400, "%s", err.msg);
 	else
 		http_reply_err(ex, &err);
 	buf_done(&out);

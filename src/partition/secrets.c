@@ -208,7 +208,7 @@ static void take_object(struct secret *s, const struct json *object)
 		err_wrap(&err, "Secret %s/%s", s->all->ns, s->name);
 		s->err = err;
 		values_free(v);
-		if (err.kind == ERR_LIMIT)
+		if (err_is_no_memory(&err))
 			read_again(s, &err);
 		return;
 	}

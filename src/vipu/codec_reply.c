@@ -7,6 +7,7 @@
 #include "codec_wire.h"
 #include "vipu/codec.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "core/fault.h"
@@ -56,7 +57,7 @@ static int finish(struct unpacked *u, struct err *err)
 
 	protobuf_c_message_free_unpacked(u->msg, &u->budget.allocator);
 	if (u->no_memory)
-		return err_set(err, ERR_LIMIT, 0, "no memory for the %s", type->short_name);
+		return err_set(err, ERR_LIMIT, ENOMEM, "no memory for the %s", type->short_name);
 	return u->bad_text ? wire_bad_text(type, err) : 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "vipu/machines.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ int vipu_machines_take(struct vipu_agents *from, struct vipu_machines *ret, stru
 	struct vipu_machine *items = fault_realloc(NULL, (from->n + 1) * sizeof(*items));
 
 	if (!items)
-		return err_set(err, ERR_LIMIT, 0, "no memory for %zu IPU-Machines", from->n);
+		return err_set(err, ERR_LIMIT, ENOMEM, "no memory for %zu IPU-Machines", from->n);
 	for (size_t i = 0; i < from->n; i++)
 		items[i] = read_machine(&from->items[i]);
 	*ret = (struct vipu_machines){items, from->n, from->n_ipus};

@@ -6,6 +6,7 @@
 #include "kube_server.h"
 
 #include "admission/admission.h"
+#include "core/fault.h"
 #include "core/log.h"
 #include "core/metrics.h"
 #include "http_test.h"
@@ -201,6 +202,38 @@ static char *review_silently(int64_t *ret_ms)
 	return text;
 }
 
+/* Each allocation fails once whose size a peer decides: the API server is told to try again, and
+ * never that its review is bad. */
+static void test_memory(void)
+{
+	static const struct srv_step steps[] = {YES, FREE};
+	unsigned again = 0, wrong = 0;
+
+	srv_script(srv, steps, 2, 0);
+	srv->any_order = true;
+	begin();
+	for (unsigned long n = 1; n < 60; n++) {
+		struct end e;
+
+		send_review(&e, "?timeout=10s", JOB);
+		fault_alloc_fail_at(n);
+		RUN_UNTIL(e.in.len > 0 || e.eof || e.errors > 0, 10);
+		fault_alloc_fail_at(0);
+		settle();
+		CLEANUP_FREE char *text = raw_text(&e);
+		again += strncmp(text, "HTTP/1.1 503 ", 13) == 0;
+		if (strncmp(text, "HTTP/1.1 4", 10) == 0 &&
+		    strncmp(text, "HTTP/1.1 431 ", 13) != 0) {
+			diag("allocation %lu: %s", n, text);
+			wrong++;
+		}
+		end_done(&e);
+	}
+	is_uint(wrong, 0, "without memory, a review said to be bad");
+	ok(again > 0, "but one to send again: %u times", again);
+	finish();
+}
+
 /* The API server says nothing: other replicas may know more, and are asked before it's refused. */
 static void test_elsewhere(void)
 {
@@ -362,6 +395,7 @@ int main(void)
 	test_begin();
 	srv = srv_new(NULL);
 	test_rows();
+	test_memory();
 	test_elsewhere();
 	test_heard_again();
 	test_abandoned();

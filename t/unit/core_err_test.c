@@ -122,6 +122,10 @@ static void test_kinds(void)
 		       rows[i].code);
 		is_str(err_kind_name(rows[i].kind), rows[i].name, "name of %s", rows[i].name);
 	}
+	ok(err_is_no_memory(&(struct err){.kind = ERR_LIMIT, .code = ENOMEM}), "no memory");
+	ok(!err_is_no_memory(&(struct err){.kind = ERR_LIMIT, .code = 413}),
+	   "too large for a peer");
+	ok(!err_is_no_memory(&(struct err){.kind = ERR_IO, .code = ENOMEM}), "the kernel's");
 	is_str(err_kind_name((enum err_kind)99), "unknown", "a kind that isn't one");
 }
 

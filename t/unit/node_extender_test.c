@@ -9,9 +9,7 @@
 
 #include "core/fault.h"
 #include "core/map.h"
-#include "loop/loop.h"
-#include "net/net.h"
-#include "tap.h"
+#include "http_test.h"
 
 #define BENCH_NODES 1000
 #define ROUNDS      401
@@ -29,8 +27,6 @@
 #define SLOWER 5
 #endif
 
-static struct loop *loop;
-static struct net *net;
 static struct vipu_fleet *fleet;
 static struct nodes *nodes;
 
@@ -69,10 +65,7 @@ static void add_node(const char *name, const char *labels)
 
 static void begin(void)
 {
-	struct err err;
-
-	if (loop_new(&loop, &err) < 0 || net_new(loop, &net, &err) < 0)
-		bail_out(err.msg);
+	test_begin();
 	fleet = vipu_fleet_new(net, NULL);
 	nodes = nodes_new(NULL, fleet, on_change, NULL);
 	set_controllers("127.0.0.1:1:pod=a,127.0.0.1:2:pod=b,127.0.0.1:3:other/key=c");
@@ -87,9 +80,7 @@ static void end(void)
 {
 	nodes_free(nodes);
 	vipu_fleet_free(fleet);
-	loop_turn(loop, 0);
-	net_free(net);
-	loop_free(loop);
+	test_end();
 }
 
 static struct extender_controller table[3];
@@ -349,6 +340,55 @@ static void test_memory(enum extender_verb verb, const char *body)
 	is_uint(wrong, 0, "without memory for one of them: an error");
 }
 
+static bool the_view(void *arg, struct extender_view *view, struct err *err)
+{
+	(void)arg, (void)err;
+	*view = (struct extender_view){.nodes = nodes, .n = 3, .controller = fill};
+	return true;
+}
+
+/* The same over HTTP: the scheduler is told to try again, and never that its request is bad. */
+static void test_memory_over_http(void)
+{
+	static const char body[] = "{" POD("4") ",\"NodeNames\":[\"b1\",\"a1\",\"bc\"]}";
+	CLEANUP_FREE char *text = xasprintf("POST /scheduler/filter HTTP/1.1\r\nHost: x\r\n"
+					    "Content-Length: %zu\r\n\r\n%s",
+					    strlen(body), body);
+	const struct http_server_config config = {.limits = {.max_body_bytes = 65536}};
+	struct http_server *server = http_server_new(net, &config);
+	struct extender *extender = extender_new(the_view, NULL);
+	unsigned port, again = 0, wrong = 0;
+
+	if (http_server_listen(server, "127.0.0.1:0", NULL, extender_handle, extender, &port,
+			       NULL) < 0)
+		bail_out("no port");
+	for (unsigned long n = 1; n < 40; n++) {
+		struct end e;
+
+		raw_open(&e, port, NULL);
+		raw_send(&e, text);
+		fault_alloc_fail_at(n);
+		raw_wait(&e, 1);
+		fault_alloc_fail_at(0);
+		settle();
+		CLEANUP_FREE char *got = raw_text(&e);
+		again += strncmp(got, "HTTP/1.1 503 ", 13) == 0;
+		/* Without memory for the connection there is none, for the request's head 431, for
+		 * the answer's a plain 500. */
+		if (strncmp(got, "HTTP/1.1 400 ", 13) == 0 ||
+		    strncmp(got, "HTTP/1.1 413 ", 13) == 0) {
+			diag("allocation %lu: %s", n, got);
+			wrong++;
+		}
+		end_done(&e);
+	}
+	is_uint(wrong, 0, "without memory, a request said to be bad");
+	ok(again >= 3, "and that is given: %u times", again);
+	http_server_free(server);
+	extender_free(extender);
+	settle();
+}
+
 static void test_limits(void)
 {
 	has_limit("filter by name", "{" ANNOTATED("4") "}", false, EXTENDER_FILTER);
@@ -467,6 +507,7 @@ int main(void)
 	test_bad();
 	test_memory(EXTENDER_FILTER, "{" POD("4") ",\"NodeNames\":[\"b1\",\"a1\",\"bc\",\"new\"]}");
 	test_memory(EXTENDER_PRIORITIZE, "{" POD("4") ",\"NodeNames\":[\"b1\",\"a1\",\"bc\"]}");
+	test_memory_over_http();
 	test_limits();
 	test_list_changes();
 	test_scores();
