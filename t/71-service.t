@@ -247,6 +247,15 @@ subtest 'reloading' => sub {
 	like($daemon->err, qr/ERROR daemon: the configuration stays as it was: .*operator\.yaml:4:\d+: /, '... as does the log');
 	is($total->(), 16, '... and it is as it was');
 
+	$write->("controllers: $second\npolicy: {maxIpus: many}\nlog: {level: 9}\nnonsense: 1\n");
+	my $before = length $daemon->err;
+	@said = reload($manager, $daemon);
+	my @told = grep { /ERROR/ } split /\n/, substr($daemon->err, $before);
+	is_deeply([map { /ERROR daemon: the configuration stays as it was: .*operator\.yaml:(\d+):/ ? $1 : $_ } @told], [3, 4, 5],
+		'a file with three faults: the log tells each, and where') or diag(join "\n", @told);
+	ok((grep { /^STATUS=.*the configuration stays as it was for 3 faults, the first: .*operator\.yaml:3:/ } @said),
+		'... the status the first, and how many there are') or diag(join "\n", @said);
+
 	$write->("controllers: '$first,$second'\npolicy: {maxIpus: -1}\nworker: {hostNetwork: false, rdmaNetwork: fabric/rdma-net}\nlog: {level: 5, format: json}\nproxy: {details: false}\n");
 	@said = reload($manager, $daemon);
 	is_deeply([map { /^(RELOADING|READY)/ } @said], [qw(RELOADING READY)], 'a good file: both words, in order');

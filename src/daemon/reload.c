@@ -180,14 +180,27 @@ static void look_at_files(struct daemon *d)
 	certfile_look(d->scrape ? scrape_files(d->scrape) : NULL);
 }
 
-/* *err says what of it counts. */
+#define AS_IT_WAS "the configuration stays as it was"
+
+static void log_fault(void *arg, const char *fault)
+{
+	size_t *n = arg;
+
+	++*n;
+	log_error("daemon", NULL, AS_IT_WAS ": %s", fault);
+}
+
+/* What is wrong is logged; *err says it in one line, and what of the configuration counts. */
 static int reload(struct daemon *d, struct err *err)
 {
 	struct config_changes changes;
 	struct config fresh;
+	size_t n_faults = 0;
 
-	if (config_load(&d->source, NULL, NULL, &fresh, err) < 0)
-		return err_wrap(err, "the configuration stays as it was");
+	if (config_load(&d->source, log_fault, &n_faults, &fresh, err) < 0)
+		return n_faults == 1
+			       ? err_wrap(err, AS_IT_WAS)
+			       : err_wrap(err, AS_IT_WAS " for %zu faults, the first", n_faults);
 	config_take_on(d->config, &fresh, &changes);
 	tell_parts(d, &changes);
 	config_done(&fresh); /* only now: nobody has the old strings any more */
@@ -198,8 +211,11 @@ static int reload(struct daemon *d, struct err *err)
 		log_warn("daemon", NULL,
 			 "changed in the configuration, counts from the next restart: %s",
 			 changes.later);
-	if (daemon_wants_authority(d->config) && !d->cert && authority_start(d, err) < 0)
-		return err_wrap(err, "the new configuration counts, but has no certificates");
+	if (daemon_wants_authority(d->config) && !d->cert && authority_start(d, err) < 0) {
+		err_wrap(err, "the new configuration counts, but has no certificates");
+		log_error("daemon", NULL, "%s", err->msg);
+		return -1;
+	}
 	return 0;
 }
 
@@ -212,12 +228,7 @@ static void on_hangup(struct loop_signal *s, int signum, void *arg)
 	if (d->stopping)
 		return;
 	notify_reloading(d->notify);
-	if (reload(d, &err) == 0) {
-		notify_reloaded(d->notify, NULL);
-		return;
-	}
-	log_error("daemon", NULL, "%s", err.msg);
-	notify_reloaded(d->notify, &err);
+	notify_reloaded(d->notify, reload(d, &err) == 0 ? NULL : &err);
 }
 
 void reload_start(struct daemon *d)
