@@ -46,6 +46,10 @@ char *job_support_name(const struct job *job, enum job_support which); /* the ca
  * be ours), or NULL. The root of doc. */
 void job_support_build(struct jmut_doc *doc, const struct job *job, enum job_support which,
 		       uint32_t instances, const struct json *before);
+/* What the values of its ConfigMap have for all instances, and what the API server takes
+ * (ValidateConfigMap). */
+#define JOB_CONFIG_MAX_BYTES 1048576
+uint64_t job_config_bytes(const struct job *job);
 /* A launcher runs under an account of its own, but its image is pulled as the workers' is: the
  * account that has the secrets for that; NULL: the template names them itself. The caller frees. */
 char *job_support_account_to_ask(const struct json *spec);

@@ -7,6 +7,7 @@
 
 #include "admission/job_check.h"
 #include "core/str.h"
+#include "job/launcher.h"
 
 static bool is_given(const struct json *obj, const char *key)
 {
@@ -99,6 +100,22 @@ static void check_shares(const struct job_look *l)
 		check_domains(l);
 }
 
+/* Their names stand twice in one ConfigMap, in the two forms that MPI's launchers read. */
+static void check_hostfiles(const struct job_look *l)
+{
+	const struct job *job = l->job;
+	uint64_t bytes = job_config_bytes(job);
+
+	if (job_has_launcher(job) && bytes > JOB_CONFIG_MAX_BYTES)
+		admission_problem(
+			l->out, job->instances > 1 ? "spec.jobInstances" : workers_path(l),
+			"Invalid",
+			"the hostfiles of the launchers would have %" PRIu64 " bytes for %" PRIu64
+			" workers, and a ConfigMap has room for %d: give fewer workers, "
+			"or the job a shorter name",
+			bytes, (uint64_t)job->instances * job->workers, JOB_CONFIG_MAX_BYTES);
+}
+
 /* ---- the controllers ---- */
 
 static uint32_t power_of_two_below(uint32_t n)
@@ -183,12 +200,16 @@ void job_look_at_sizes(const struct job_look *l)
 	static const char *const ipus[] = {
 		"jobInstances", "ipusPerJobInstance", "modelReplicas", "ipusPerModelReplica", NULL,
 	};
+	static const char *const workers[] = {"jobInstances", "workersPerJobInstance",
+					      "workers.replicas", "launcher", NULL};
 	const struct partition_policy *p = l->view->policy;
 
 	if (!l->broken_sizes && any_new(l, shares))
 		check_shares(l);
 	if (l->by_another)
 		return;
+	if (!l->broken_sizes && any_new(l, workers))
+		check_hostfiles(l);
 	if (!l->broken_sizes && any_new(l, ipus + 1))
 		check_reach(l);
 	if (!l->broken_sizes && p && any_new(l, ipus))

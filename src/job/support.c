@@ -4,6 +4,7 @@
  * there is such. Pure; support_write.c makes them.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/buf.h"
 #include "core/str.h"
@@ -77,6 +78,27 @@ static void set_config(struct jmut_doc *doc, struct jmut *root, const struct job
 	}
 	jmut_set(doc, root, "data", data);
 	jmut_del(root, "binaryData");
+}
+
+static unsigned digits_of(uint64_t n)
+{
+	unsigned digits = 1;
+
+	while (n /= 10)
+		digits++;
+	return digits;
+}
+
+uint64_t job_config_bytes(const struct job *job)
+{
+	uint64_t workers = (uint64_t)job->instances * job->workers;
+	size_t prefix = strlen(job->name) + strlen("-worker-");
+	uint64_t each = 2 * (prefix + digits_of(job->slots)) + strlen(" slots=\n:\n");
+	uint64_t bytes = sizeof(script) - 1 + workers * each;
+
+	for (uint64_t i = 0; i < workers; i++)
+		bytes += 2 * digits_of(i);
+	return bytes;
 }
 
 static struct jmut *list_of(struct jmut_doc *doc, const char *a, const char *b)

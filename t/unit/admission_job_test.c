@@ -197,6 +197,10 @@ struct row {
 #define IN_MAIN(x)   IN_POD("containers[0]." x)
 #define IN_META(x)   "spec.workers.template.metadata." x
 
+/* The longest for so many. */
+#define LONG_NAME     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define SPEC_OF_10000 "'spec':{'ipusPerJobInstance':'8192'"
+
 static const struct row rows[] = {
 	{"name-missing", "{'metadata':{'name':null}}", "metadata.name"},
 	{"name-form", "{'metadata':{'name':'Mnist'}}", "metadata.name"},
@@ -217,6 +221,12 @@ static const struct row rows[] = {
 	{"ipus-of-gcds", SPEC("'partition':{'gcds':8}"), "spec.partition.gcds"},
 	{"shares-of-partition", SPEC("'workersPerJobInstance':'2','partition':{'replicas':3}"),
 	 "spec.partition.replicas"},
+	{"hostfiles", "{'metadata':{'name':'" LONG_NAME "'}," SPEC_OF_10000 ",'workersPerJobInstance':'8192'," LAUNCHER "}}",
+	 "spec.workersPerJobInstance", NULL,
+	 "the hostfiles of the launchers would have 1112024 bytes for 8192 workers, and a ConfigMap has room for 1048576: give fewer "
+	 "workers, or the job a shorter name"},
+	{"hostfiles", "{'metadata':{'name':'" LONG_NAME "'}," SPEC_OF_10000 ",'jobInstances':2,'workersPerJobInstance':'4096'," LAUNCHER "}}",
+	 "spec.jobInstances"},
 	{"reach", SPEC("'ipusPerJobInstance':'128'"), "spec.ipusPerJobInstance", &of_64,
 	 "no V-IPU controller has 128 IPUs for one instance: the largest has 64, so give at most 64"},
 	{"reach", SPEC("'ipusPerJobInstance':'64'"), "spec.ipusPerJobInstance", &of_48,

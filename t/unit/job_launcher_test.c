@@ -368,6 +368,31 @@ static void test_environment(void)
 	row_end();
 }
 
+static void test_config_bytes(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t instances, workers, slots;
+	} rows[] = {{"j", 1, 1, 1}, {"mnist", 3, 7, 16}, {"a.b", 1, 1234, 4}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+		struct job of = job;
+		struct json_iter it;
+		uint64_t bytes = 0;
+
+		of.name = (char *)(uintptr_t)rows[i].name;
+		of.instances = rows[i].instances;
+		of.workers = rows[i].workers;
+		of.slots = rows[i].slots;
+		job_support_build(doc, &of, JOB_SUPPORT_CONFIG, of.instances, NULL);
+		it = json_iter(json_get(jmut_view(jmut_root(doc)), "data"));
+		while (json_next(&it))
+			bytes += json_str(it.value).len;
+		is_uint(job_config_bytes(&of), bytes, "bytes of %s", of.name);
+	}
+}
+
 static void test_resources(void)
 {
 	static const struct {
@@ -740,6 +765,7 @@ int main(void)
 	test_one_worker_and_files();
 	test_bad();
 	test_supports();
+	test_config_bytes();
 	test_changed();
 	test_replaced();
 	test_no_instances();
