@@ -185,6 +185,8 @@ bool job_status_equal(const struct job_status *a, const struct job_status *b);
 struct jmut *job_status_encode(struct jmut_doc *doc, const struct job *job,
 			       const struct job_status *s);
 const char *job_condition_name(enum job_condition_type type); /* "Pending", … */
+/* What launcherStatus says of a stage: as the condition, but "Completed" for Succeeded. */
+const char *job_stage_word(enum job_condition_type stage);
 /* One that isn't in the status is neither present nor on, and has no words. Borrowed until the next
  * one is added. */
 const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type);

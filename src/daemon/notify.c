@@ -86,8 +86,6 @@ static size_t put_role(const struct daemon *d, char *z, size_t size)
 
 static size_t put_jobs(const struct daemon *d, char *z, size_t size)
 {
-	static const char *const states[] = {"pending",   "running",   "restarting",
-					     "suspended", "completed", "failed"};
 	size_t counts[JOB_STAGES], all = 0, len;
 
 	if (!d->jobs)
@@ -96,10 +94,12 @@ static size_t put_jobs(const struct daemon *d, char *z, size_t size)
 	for (size_t i = 0; i < JOB_STAGES; i++)
 		all += counts[i];
 	len = (size_t)snprintf(z, size, "; jobs: %zu", all);
-	for (size_t i = 0; i < JOB_STAGES; i++) {
+	for (int i = 0; i < JOB_STAGES; i++) {
+		const char *word = job_stage_word((enum job_condition_type)i);
+
 		if (counts[i] && len < size)
-			len += (size_t)snprintf(z + len, size - len, ", %zu %s", counts[i],
-						states[i]);
+			len += (size_t)snprintf(z + len, size - len, ", %zu %c%s", counts[i],
+						word[0] | 0x20, word + 1);
 	}
 	return len < size ? len : size - 1;
 }

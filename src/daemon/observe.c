@@ -39,15 +39,16 @@ static void collect_pods(const struct daemon *d)
 
 static void collect_jobs(const struct daemon *d)
 {
-	static const char *const states[] = {"Pending",   "Running",   "Restarting",
-					     "Suspended", "Completed", "Failed"};
 	size_t counts[JOB_STAGES];
 
 	if (!d->jobs)
 		return;
 	job_controller_count(d->jobs, counts);
-	for (size_t i = 0; i < JOB_STAGES; i++)
-		metric_set(m.jobs, &states[i], (double)counts[i]);
+	for (int i = 0; i < JOB_STAGES; i++) {
+		const char *values[] = {job_stage_word((enum job_condition_type)i)};
+
+		metric_set(m.jobs, values, (double)counts[i]);
+	}
 	collect_pods(d);
 }
 

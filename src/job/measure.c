@@ -17,7 +17,7 @@ static struct {
 void job_measure_open(void)
 {
 	static const char *const by_result[] = {"result", NULL};
-	static const char *const results[] = {"Completed", "Failed"};
+	const char *const results[] = {job_stage_word(JOB_SUCCEEDED), job_stage_word(JOB_FAILED)};
 	static const double bounds[] = {0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600};
 	const size_t n = sizeof(bounds) / sizeof(bounds[0]);
 
@@ -81,7 +81,7 @@ static bool had_partition(const struct job_status *s)
 void job_measure_status(const struct job *job, const struct job_status *before,
 			const struct job_status *stored)
 {
-	static const char *const completed = "Completed", *const failed = "Failed";
+	const char *completed = job_stage_word(JOB_SUCCEEDED), *failed = job_stage_word(JOB_FAILED);
 
 	if (!had_partition(before) && stored->partition_created)
 		observe(m.partition, job, stored);

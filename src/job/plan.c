@@ -367,7 +367,8 @@ static bool has_ended(const struct job *job)
 static void plan_older(struct work *w)
 {
 	const char *word = w->job->status.launcher_status;
-	bool ended = word && (strcmp(word, "Completed") == 0 || strcmp(word, "Failed") == 0);
+	bool ended = word && (strcmp(word, job_stage_word(JOB_SUCCEEDED)) == 0 ||
+			      strcmp(word, job_stage_word(JOB_FAILED)) == 0);
 
 	if (ended && w->v->held > 0)
 		job_plan_add(w, JOB_RELEASE_ALL, 0);

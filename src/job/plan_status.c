@@ -84,11 +84,6 @@ struct job_status *job_plan_begin_status(struct work *w)
 
 /* ---- stages ---- */
 
-static const char *stage_word(enum job_condition_type stage)
-{
-	return stage == JOB_SUCCEEDED ? "Completed" : job_condition_name(stage);
-}
-
 /* kstatus: whether it gets where it should be, and by itself. */
 static void mark_progress(struct work *w, enum job_condition_type stage, const char *message)
 {
@@ -127,7 +122,7 @@ void job_plan_set_stage(struct work *w, enum job_condition_type stage, const cha
 			       : message[0] ? ": "
 					    : ".",
 			       more ? message : "");
-	job_status_say(s, stage_word(stage), "%s",
+	job_status_say(s, job_stage_word(stage), "%s",
 		       message[0] ? message : "Waiting for resources to be ready");
 	mark_progress(w, stage, s->last_message);
 }

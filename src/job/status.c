@@ -29,6 +29,11 @@ const char *job_condition_name(enum job_condition_type type)
 	return condition_names[type];
 }
 
+const char *job_stage_word(enum job_condition_type stage)
+{
+	return stage == JOB_SUCCEEDED ? "Completed" : condition_names[stage];
+}
+
 const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type)
 {
 	static const struct job_condition none;
