@@ -80,16 +80,19 @@ static void on_deadline(struct loop_timer *timer, void *arg)
 	grpc_call_finish(call, &err, STR_NULL);
 }
 
-static void enqueue(struct grpc_call *call, bool in_front)
+/* Among those that wait, by when it was started: one that comes back is older than most. */
+static void enqueue(struct grpc_call *call)
 {
 	struct grpc_channel *ch = call->ch;
+	struct list *next = ch->queue.next;
 
 	call->on = NULL;
 	call->stream = 0;
-	if (in_front)
-		list_append(ch->queue.next, &call->place); /* before the first */
-	else
-		list_append(&ch->queue, &call->place);
+	if (call->attempts == 0)
+		next = &ch->queue;
+	while (next != &ch->queue && CONTAINER_OF(next, struct grpc_call, place)->seq < call->seq)
+		next = next->next;
+	list_append(next, &call->place);
 	ch->n_queued++;
 	loop_work_post(&ch->work);
 }
@@ -98,7 +101,7 @@ void grpc_call_requeue(struct grpc_call *call)
 {
 	list_unlink(&call->place);
 	if (call->attempts < MAX_ATTEMPTS) {
-		enqueue(call, true);
+		enqueue(call);
 		return;
 	}
 	call->on = NULL;
@@ -113,6 +116,7 @@ struct op *grpc_call_start(struct grpc_channel *ch, const char *path, struct str
 	struct grpc_call *call = xcalloc(1, sizeof(*call));
 
 	call->ch = ch;
+	call->seq = ch->n_started++;
 	call->path = xstrdup(path);
 	call->trace = trace_ref(trace_current());
 	call->frame_len = GRPC_FRAME_HEADER_BYTES + request.len;
@@ -128,7 +132,7 @@ struct op *grpc_call_start(struct grpc_channel *ch, const char *path, struct str
 	loop_timer_start_at(&call->timer, call->deadline_ms);
 	if (ch->n_queued < ch->config.max_queued) {
 		list_init(&call->place);
-		enqueue(call, false);
+		enqueue(call);
 	} else {
 		list_append(&ch->refused, &call->place);
 		ch->n_queued++;

@@ -25,6 +25,7 @@ struct grpc_call {
 	int64_t deadline_ms;
 	struct loop_timer timer;
 	unsigned attempts;
+	uint64_t seq;        /* of its start, among the channel's */
 	struct trace *trace; /* for whose sake it began; cb runs with that */
 	grpc_call_fn *cb;
 	void *arg;
@@ -45,6 +46,7 @@ struct grpc_channel {
 	struct list refused; /* beyond max_queued: fail in the next turn */
 	struct list failing; /* being told that there's no connection */
 	unsigned n_queued;
+	uint64_t n_started;
 
 	struct list links;
 	struct grpc_link *current; /* where calls start; NULL: none */

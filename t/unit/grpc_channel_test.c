@@ -69,7 +69,7 @@ struct scripted {
 	int requests;
 	struct grpc_server_call *kept[64];
 	int n_kept;
-	char user[32];
+	char user[32], order[32]; /* … of the messages, their first bytes */
 	int64_t deadline_ms;
 };
 
@@ -77,6 +77,8 @@ static void on_call(void *arg, struct grpc_server_call *call)
 {
 	struct scripted *s = arg;
 
+	if (s->requests < (int)sizeof(s->order) - 1 && grpc_server_call_message(call).len > 0)
+		s->order[s->requests] = *grpc_server_call_message(call).p;
 	s->requests++;
 	s->deadline_ms = grpc_server_call_deadline_ms(call);
 	snprintf(s->user, sizeof(s->user), "%.*s",
@@ -281,6 +283,32 @@ static void test_goaway(void)
 	is_str(first.reply, "late", "with its answer (%s)", first.err.msg);
 	turns(20);
 	is_uint(grpc_server_connections(s.server), 1, "which closes then");
+	grpc_channel_free(ch);
+	unserve(&s);
+}
+
+/* Calls that were on their way when the server said goodbye begin anew in their order, before those
+ * that waited all the time. */
+static void test_order(void)
+{
+	struct outcome kept, o[6];
+	struct scripted s;
+
+	serve(&s, KEEP, 4);
+	struct grpc_channel *ch = open_channel(grpc_server_port(s.server));
+	call(ch, "0", 5000, &kept);
+	for (int i = 0; i < 100 && s.n_kept < 1; i++)
+		loop_turn(loop, 5);
+	for (int i = 0; i < 6; i++)
+		call(ch, (const char[]){(char)('a' + i), '\0'}, 5000, &o[i]);
+	loop_turn(loop, 0); /* three are sent, and not yet read */
+	grpc_server_drain(s.server);
+	s.script = ECHO;
+	for (int i = 0; i < 6; i++)
+		ok(await(&o[i]), "an answer: %s", o[i].err.msg);
+	is_str(s.order, "0abcdef", "as they were started");
+	finish_kept(&s);
+	ok(await(&kept), "and the first one's");
 	grpc_channel_free(ch);
 	unserve(&s);
 }
@@ -677,6 +705,7 @@ int main(void)
 	test_large();
 	test_lost();
 	test_goaway();
+	test_order();
 	test_deadline();
 	test_keepalive();
 	test_foreign();
