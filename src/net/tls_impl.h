@@ -44,6 +44,7 @@ struct tls_session {
 	struct tls_config *config;
 	int fd;
 	int io_errno;                   /* of the last failed system call, 0: none */
+	size_t look_bytes;              /* that may still be read in this look */
 	bool more;                      /* other records follow the one that is being sent */
 	char *subject;                  /* of the peer's verified certificate, or NULL */
 	char label[NET_HOST_SIZE + 64]; /* "certificate of api.example:6443", for messages */

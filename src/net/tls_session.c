@@ -16,6 +16,9 @@
 #include "net_impl.h"
 #include "tls_impl.h"
 
+/* Of one look, four records: mbedTLS reads on over what isn't data (session tickets, which a server
+ * may send without end, RFC 8446 4.6.1), and others want their turn. */
+#define LOOK_BYTES                 ((size_t)64 << 10)
 #define ALERT_CERTIFICATE_REQUIRED 116 /* RFC 8446 6.2; mbedTLS has no name for it */
 
 /* RFC 8446 6 and RFC 5246 7.2: those that a person can do something about. */
@@ -59,10 +62,14 @@ static int bio_send(void *arg, const unsigned char *p, size_t len)
 static int bio_recv(void *arg, unsigned char *p, size_t len)
 {
 	struct tls_session *s = arg;
+	if (s->look_bytes == 0) /* what is left makes it readable again */
+		return MBEDTLS_ERR_SSL_WANT_READ;
 	for (;;) {
-		ssize_t n = recv(s->fd, p, len, 0);
-		if (n >= 0)
+		ssize_t n = recv(s->fd, p, len < s->look_bytes ? len : s->look_bytes, 0);
+		if (n >= 0) {
+			s->look_bytes -= (size_t)n;
 			return (int)n;
+		}
 		if (errno == EINTR)
 			continue;
 		if (errno == EAGAIN)
@@ -227,6 +234,7 @@ static enum io_status finish_handshake(struct tls_session *s, struct err *err)
 
 enum io_status tls_session_handshake(struct tls_session *s, struct err *err)
 {
+	s->look_bytes = LOOK_BYTES;
 	int status = mbedtls_ssl_handshake(&s->ssl);
 	if (status == 0)
 		return finish_handshake(s, err);
@@ -244,6 +252,7 @@ enum io_status tls_session_read(struct tls_session *s, void *p, size_t len, size
 	int status;
 	/* A write may have failed before: what the peer said ahead of that still counts. */
 	s->io_errno = 0;
+	s->look_bytes = LOOK_BYTES;
 	do
 		status = mbedtls_ssl_read(&s->ssl, p, len);
 	while (status == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET);

@@ -5,6 +5,8 @@
  */
 #include "net_test.h"
 
+#include <sys/ioctl.h>
+
 #include "core/log.h"
 #include "net/conn_impl.h"
 
@@ -684,6 +686,79 @@ static void test_first_group(void)
 	stop_serving();
 }
 
+static int write_ticket(void *arg, const mbedtls_ssl_session *session, unsigned char *start,
+			const unsigned char *end, size_t *len, uint32_t *lifetime)
+{
+	(void)arg, (void)session;
+	*len = 1000;
+	*lifetime = 60;
+	if (end - start < 1000)
+		return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
+	memset(start, 'x', *len);
+	return 0;
+}
+
+static int no_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p, size_t len)
+{
+	(void)arg, (void)session, (void)p, (void)len;
+	return MBEDTLS_ERR_SSL_INVALID_MAC;
+}
+
+static struct tls_session *session_of(struct tls_config *config, int fd, const char *name)
+{
+	struct err err = ERR_INIT;
+	struct tls_session *s;
+	if (tls_session_new(config, fd, name, "the test", &s, &err) < 0)
+		bail_out(err.msg);
+	tls_config_unref(config);
+	return s;
+}
+
+/* A server that sends nothing but session tickets, which nobody wants: each look at it ends. */
+static void test_tickets(void)
+{
+	struct tls_config *config = server_config(good);
+	enum io_status c = IO_WANT_READ, s = IO_WANT_READ;
+	int fds[2], before = 0, after = 0;
+	struct err err = ERR_INIT;
+	unsigned looks = 0;
+	char byte;
+	size_t len;
+	mbedtls_ssl_conf_session_tickets(&config->ssl, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
+	mbedtls_ssl_conf_session_tickets_cb(&config->ssl, write_ticket, no_ticket, NULL);
+	mbedtls_ssl_conf_new_session_tickets(&config->ssl, 2000);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) < 0)
+		bail_out("no sockets");
+	struct tls_session *client_end = session_of(client_config(ca, false), fds[0],
+						    "api.example");
+	struct tls_session *server_end = session_of(config, fds[1], NULL);
+	for (int i = 0; i < 20 && c != IO_OK; i++) {
+		c = tls_session_handshake(client_end, &err);
+		s = tls_session_handshake(server_end, &err);
+	}
+	is_int(c, IO_OK, "the client's handshake is done (%s)", err.msg);
+	is_int(s, IO_WANT_WRITE, "the server sends tickets");
+	ioctl(fds[0], FIONREAD, &before);
+	ok(before > 100000, "%d bytes of them are there", before);
+	is_int(tls_session_read(client_end, &byte, 1, &len, &err), IO_WANT_READ, "no data");
+	ioctl(fds[0], FIONREAD, &after);
+	ok(before - after > 0 && before - after <= 65536, "%d of these bytes at a time",
+	   before - after);
+	for (; s == IO_WANT_WRITE && looks < 200; looks++) {
+		tls_session_read(client_end, &byte, 1, &len, &err);
+		s = tls_session_handshake(server_end, &err);
+	}
+	is_int(s, IO_OK, "all of them are sent (%u looks)", looks);
+	is_int(tls_session_write(server_end, "x", 1, false, &len, &err), IO_OK, "then data");
+	for (c = IO_WANT_READ; c == IO_WANT_READ && looks < 400; looks++)
+		c = tls_session_read(client_end, &byte, 1, &len, &err);
+	ok(c == IO_OK && byte == 'x', "which comes");
+	tls_session_free(client_end);
+	tls_session_free(server_end);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	test_begin();
@@ -695,6 +770,7 @@ int main(void)
 	test_first_group();
 	test_alpn();
 	test_new_certificate();
+	test_tickets();
 	test_not_tls();
 	test_relay_bytes(false);
 	test_relay_ends(false);
