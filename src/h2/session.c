@@ -341,7 +341,7 @@ int h2_session_respond(struct h2_session *s, int32_t stream, const struct h2_hea
 		return err_set(err, ERR_LIMIT, 0, "too many header fields");
 	st->answered = true;
 	h2_streams_drop_message(&s->streams, st);
-	buf_init(&st->out, body.len);
+	buf_init_secret(&st->out, body.len);
 	for (size_t i = 0; i < n_trailers; i++)
 		if (h2_fields_add(&st->out_trailers, trailers[i].name, trailers[i].value) < 0)
 			goto no_memory;
@@ -372,7 +372,7 @@ int h2_session_respond_begin(struct h2_session *s, int32_t stream, const struct 
 	st->answered = true;
 	st->open = true;
 	h2_streams_drop_message(&s->streams, st);
-	buf_init(&st->out, SIZE_MAX / 2);
+	buf_init_secret(&st->out, SIZE_MAX / 2);
 	h2_fields_to_nv(headers, n_headers, nva);
 	if (nghttp2_submit_response(s->ng, stream, nva, n_headers, &provider) == 0)
 		return 0;

@@ -132,7 +132,7 @@ struct h2_stream *h2_streams_add(struct h2_streams *set, int32_t id, size_t body
 		return st;
 	st = xcalloc(1, sizeof(*st));
 	st->id = id;
-	buf_init(&st->body, body_limit);
+	buf_init_secret(&st->body, body_limit);
 	map_put(set->by_id, id_key(&st->id), st);
 	return st;
 }
@@ -158,7 +158,7 @@ void h2_streams_move_body(struct h2_streams *set, struct h2_stream *st, struct b
 {
 	uncount_body(set, st);
 	*ret = st->body;
-	buf_init(&st->body, ret->limit);
+	buf_init_secret(&st->body, ret->limit);
 }
 
 void h2_streams_drop_message(struct h2_streams *set, struct h2_stream *st)

@@ -284,7 +284,7 @@ struct http_call *http_call_start(struct http_client *client, const struct http_
 	op_begin(&call->pub.op, scope, call_cancel);
 	list_init(&call->link);
 	list_init(&call->place);
-	buf_init(&call->held, MAX_HELD_BYTES);
+	buf_init_secret(&call->held, MAX_HELD_BYTES);
 	call->client = client;
 	call->handler = handler;
 	call->arg = arg;
@@ -543,7 +543,7 @@ static void deliver_held(struct call *call)
 {
 	struct buf held = call->held;
 
-	buf_init(&call->held, MAX_HELD_BYTES);
+	buf_init_secret(&call->held, MAX_HELD_BYTES);
 	if (held.len > 0)
 		call_on_piece(call, buf_str(&held));
 	if (call->h2 && held.len > 0)

@@ -28,8 +28,8 @@ struct exchange *exchange_new(struct sconn *conn)
 	ex->conn = conn;
 	ex->minor = 1;
 	/* One more for the NUL behind the body. */
-	buf_init(&ex->body, (size_t)conn->server->config.limits.max_body_bytes + 1);
-	buf_init(&ex->out, SIZE_MAX / 2);
+	buf_init_secret(&ex->body, (size_t)conn->server->config.limits.max_body_bytes + 1);
+	buf_init_secret(&ex->out, SIZE_MAX / 2);
 	ex->pub.server = conn->server;
 	ex->pub.headers = &ex->headers;
 	ex->pub.peer = net_conn_peer(conn->net);

@@ -97,7 +97,7 @@ struct op *http_fetch_start(struct http_client *client, const struct http_reques
 
 	if (limited.max_body_bytes == 0 || limited.max_body_bytes > SIZE_MAX / 4)
 		limited.max_body_bytes = DEFAULT_MAX_BODY_BYTES;
-	buf_init(&fetch->body, (size_t)limited.max_body_bytes + 1);
+	buf_init_secret(&fetch->body, (size_t)limited.max_body_bytes + 1);
 	fetch->loop = client->loop;
 	fetch->cb = cb;
 	fetch->arg = arg;
