@@ -234,6 +234,19 @@ static struct seen *seen_of(struct advertiser *a, const struct vipu_controller *
 	return seen;
 }
 
+/* Of controllers that have left the list. */
+static void forget_seen(struct advertiser *a)
+{
+	struct map_iter it = MAP_ITER(a->seen);
+
+	while (map_next(&it)) {
+		CLEANUP_FREE char *name = str_dup(it.key);
+
+		if (!vipu_fleet_find(a->o.fleet, name))
+			free(map_del(a->seen, it.key));
+	}
+}
+
 /* Which have more room than at the last look. Before the first one they had none: what came free
  * while nobody led is news, too. Kept by name, as the list may change before it's told. */
 static void note_freed(struct advertiser *a, size_t n)
@@ -251,6 +264,8 @@ static void note_freed(struct advertiser *a, size_t n)
 		if (seen->freed)
 			a->freed.bits[i / 64] |= UINT64_C(1) << (i % 64);
 	}
+	if (map_len(a->seen) > n)
+		forget_seen(a);
 }
 
 static void forget_freed(struct advertiser *a)
