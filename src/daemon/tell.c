@@ -100,14 +100,17 @@ static void tell_pods(struct daemon *d)
 	struct buf json = BUF_INIT((size_t)1 << 20);
 
 	d->tell.parts = 0;
-	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++)
-		proxy_pods_begin(&parts.pods[i], paper_bytes(d));
+	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++) {
+		if (parts.wanted & UINT32_C(1) << i)
+			proxy_pods_begin(&parts.pods[i], paper_bytes(d));
+	}
 	service->ops->each(service, see, &parts);
 	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++) {
 		const uint32_t bit = UINT32_C(1) << i;
-		bool any = proxy_pods_write(&parts.pods[i], &json);
 
-		if (!(parts.wanted & bit) || (!any && !(d->tell.told & bit)))
+		if (!(parts.wanted & bit))
+			continue;
+		if (!proxy_pods_write(&parts.pods[i], &json) && !(d->tell.told & bit))
 			continue;
 		d->tell.told |= bit;
 		partition_remote_tell(d->remote, 1 + i, buf_str(&json));
