@@ -82,7 +82,6 @@ struct job_instance {
 
 struct job_condition {
 	enum job_condition_type type;
-	bool present;                     /* in the status at all */
 	bool on;                          /* "True" */
 	const char *reason, *message;     /* interned; NULL: "" */
 	int64_t update_ms, transition_ms; /* wall; 0: unknown */
@@ -187,9 +186,9 @@ struct jmut *job_status_encode(struct jmut_doc *doc, const struct job *job,
 const char *job_condition_name(enum job_condition_type type); /* "Pending", … */
 /* What launcherStatus says of a stage: as the condition, but "Completed" for Succeeded. */
 const char *job_stage_word(enum job_condition_type stage);
-/* One that isn't in the status is neither present nor on, and has no words. Borrowed until the next
- * one is added. */
+/* One that isn't in the status isn't on, and has no words. Borrowed until the next one is added. */
 const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type);
+bool job_condition_present(const struct job_status *s, enum job_condition_type type);
 static inline bool job_condition_on(const struct job_status *s, enum job_condition_type type)
 {
 	return job_condition(s, type)->on;

@@ -44,7 +44,7 @@ void job_measure_open(void)
  * second only. */
 static void observe(struct metric *metric, const struct job *job, const struct job_status *s)
 {
-	bool resumed = job_condition(s, JOB_SUSPENDED)->present && s->start_ms;
+	bool resumed = job_condition_present(s, JOB_SUSPENDED) && s->start_ms;
 	int64_t from_ms = resumed ? s->start_ms : job->created_ms;
 	int64_t took_ms = clock_wall_ms() - from_ms;
 
@@ -55,8 +55,8 @@ static void observe(struct metric *metric, const struct job *job, const struct j
 /* Also of jobs that Graphcore's operator began. */
 static bool has_run(const struct job_status *s)
 {
-	return job_condition(s, JOB_RUNNING)->present ||
-	       job_condition(s, JOB_RESTARTING)->present || s->completion_ms;
+	return job_condition_present(s, JOB_RUNNING) || job_condition_present(s, JOB_RESTARTING) ||
+	       s->completion_ms;
 }
 
 /* Some instance is in another run than its first, whether that one has got anywhere or not. */

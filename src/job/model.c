@@ -38,11 +38,10 @@ static void decode_condition(struct job_status *s, const struct json *v)
 {
 	for (int i = 0; i < JOB_CONDITIONS; i++) {
 		if (!str_eqz(json_str(json_get(v, "type")), job_condition_name(i)) ||
-		    job_condition(s, i)->present)
+		    job_condition_present(s, i))
 			continue;
 		*job_condition_need(s, i) = (struct job_condition){
 			.type = i,
-			.present = true,
 			.on = str_eqz(json_str(json_get(v, "status")), "True"),
 			.reason = word_of(json_get(v, "reason")),
 			.message = word_of(json_get(v, "message")),

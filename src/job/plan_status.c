@@ -70,7 +70,7 @@ struct job_status *job_plan_begin_status(struct work *w)
 	s->selects = true; /* from the next write on */
 	if (!job->suspend && (!s->start_ms || resumes))
 		s->start_ms = w->v->now_ms;
-	if (!job_condition(s, JOB_CREATED)->present)
+	if (!job_condition_present(s, JOB_CREATED))
 		job_status_mark(s, JOB_CREATED, true, w->v->now_ms, "IPUJobCreated",
 				"IPUJob %s/%s is created.", job->ns, job->name);
 	if (w->n)

@@ -34,15 +34,20 @@ const char *job_stage_word(enum job_condition_type stage)
 	return stage == JOB_SUCCEEDED ? "Completed" : condition_names[stage];
 }
 
+static const struct job_condition none;
+
 const struct job_condition *job_condition(const struct job_status *s, enum job_condition_type type)
 {
-	static const struct job_condition none;
-
 	for (unsigned i = 0; i < s->n_conditions; i++) {
 		if (s->conditions[i].type == type)
 			return &s->conditions[i];
 	}
 	return &none;
+}
+
+bool job_condition_present(const struct job_status *s, enum job_condition_type type)
+{
+	return job_condition(s, type) != &none;
 }
 
 struct job_condition *job_condition_need(struct job_status *s, enum job_condition_type type)
@@ -57,7 +62,7 @@ struct job_condition *job_condition_need(struct job_status *s, enum job_conditio
 	memmove(&s->conditions[at + 1], &s->conditions[at],
 		(s->n_conditions - at) * sizeof(*s->conditions));
 	s->n_conditions++;
-	s->conditions[at] = (struct job_condition){.type = type, .present = true};
+	s->conditions[at] = (struct job_condition){.type = type};
 	return &s->conditions[at];
 }
 
@@ -99,7 +104,7 @@ void job_status_clean(char *z, size_t max)
 static void set_condition(struct job_status *s, enum job_condition_type type, bool on,
 			  int64_t now_ms, const char *reason, const char *message)
 {
-	bool is_new = !job_condition(s, type)->present;
+	bool is_new = !job_condition_present(s, type);
 	struct job_condition *c = job_condition_need(s, type);
 
 	if (is_new || c->on != on) {
@@ -126,7 +131,7 @@ void job_status_set(struct job_status *s, enum job_condition_type on, int64_t no
 	for (int i = 0; i < JOB_STAGES; i++) {
 		bool is_on = i == (int)on;
 
-		if (is_on || job_condition(s, i)->present)
+		if (is_on || job_condition_present(s, i))
 			set_condition(s, i, is_on, now_ms, reason, message);
 	}
 }
@@ -137,7 +142,7 @@ void job_status_mark(struct job_status *s, enum job_condition_type type, bool on
 	char message[MESSAGE_MAX + 64]; /* what is too long is cut at a character */
 	va_list ap;
 
-	if (!on && !job_condition(s, type)->present)
+	if (!on && !job_condition_present(s, type))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);

@@ -450,7 +450,7 @@ static void test_condition_times(void)
 	take_status(&w, &plan);
 	job_plan_done(&plan);
 	ok(job_condition_on(&w.status, JOB_RUNNING) && !job_condition_on(&w.status, JOB_PENDING) &&
-		   job_condition(&w.status, JOB_PENDING)->present,
+		   job_condition_present(&w.status, JOB_PENDING),
 	   "from one to the other");
 	is_int(job_condition(&w.status, JOB_RUNNING)->transition_ms, NOW, "one began");
 	is_int(job_condition(&w.status, JOB_PENDING)->transition_ms, NOW, "when the other ended");

@@ -83,11 +83,11 @@ static void test_status(void)
 	struct job *job = decode_status(text), *again;
 	const struct job_status *s = &job->status;
 
-	ok(job_condition(s, JOB_PENDING)->present && !job_condition_on(s, JOB_PENDING),
+	ok(job_condition_present(s, JOB_PENDING) && !job_condition_on(s, JOB_PENDING),
 	   "Pending: False");
 	is_str(job_condition(s, JOB_PENDING)->message, "M", "its message");
 	is_int(job_condition(s, JOB_PENDING)->transition_ms, INT64_C(1717200001000), "since when");
-	ok(job_condition_on(s, JOB_RUNNING) && !job_condition(s, JOB_FAILED)->present,
+	ok(job_condition_on(s, JOB_RUNNING) && !job_condition_present(s, JOB_FAILED),
 	   "Running: True");
 	ok(s->partition_created, "a partition");
 	is_int(s->completion_ms, INT64_C(1717200009000), "completionTime");
