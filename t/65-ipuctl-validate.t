@@ -19,6 +19,7 @@ my %nowhere = (HOME => test_dir() . '/nobody', KUBECONFIG => undef, IPUCTL_SERVE
 sub validate { return run([program('ipuctl'), 'validate', @_], env => \%nowhere, seconds => 30) }
 
 # A manifest, by its name without the folder.
+my $asan = slurp("$ENV{TOP_BUILDDIR}/config.status") =~ /-fsanitize=\S*address/;
 my $n = 0;
 sub manifest {
 	my ($text) = @_;
@@ -158,6 +159,18 @@ subtest 'several objects and files' => sub {
 	is($result->{err}, "$others:1:1: Service isn't an IPUJob, and not looked at\nipuctl: 1 of 3 can't be accepted\n",
 		'what was left out is said');
 	is(validate($list)->{status}, 0, 'the list alone is right');
+};
+
+subtest 'an alias bomb' => sub {
+	# 4^25 times an x, in some 800 bytes.
+	my $bomb = join('', "a: &a [x, x]\n", map({ my $c = chr(ord($_) - 1); "$_: &$_ [*$c, *$c, *$c, *$c]\n" } 'b' .. 'z'));
+	my $file = manifest($good . "---\n$bomb");
+	for my $command (['validate', $file], ['render', '-f', $file]) {
+		# With room for what is bounded, not for what it stands for.
+		my $result = run(['sh', '-c', $asan ? 'exec "$@"' : 'ulimit -v 1000000; exec "$@"', 'sh', program('ipuctl'), @$command], env => \%nowhere, seconds => 30);
+		ok($result->{status} == 1 || $result->{status} == 2, "ipuctl $command->[0]: refused") or diag("status $result->{status}");
+		like($result->{out} . $result->{err}, qr/\Q$file\E:\d+:\d+: .*aliases stand for more than \d+ bytes/, '... for what it stands for, and where');
+	}
 };
 
 subtest 'no manifest' => sub {
