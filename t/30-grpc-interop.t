@@ -92,10 +92,10 @@ sub start_ours {
 sub requests { return map { json_decode($_) } split /\n/, slurp($_[0]) }
 
 my %partition = (cluster => 'c1', allocation => 'a1', ipuof => '1.11', ready => 'PS_ACTIVE',
-	routing => 'IRT_RINGSWNC', gw => 'GRT_SWRING', sync => 'ST_POD_NATIVE_DEFAULT', gcds => 2,
+	routing => 4, gw => 3, sync => 'ST_POD_NATIVE_DEFAULT', gcds => 2,
 	segments => 1, replicas => 3, reconfigurable => JSON::PP::true);
 my %bare = (cluster => '', allocation => '', ipuof => '', ready => 'PS_UNDEFINED',
-	routing => 'IRT_UNDEFINED', gw => 'GRT_UNDEFINED', sync => 'ST_UNDEFINED', gcds => 0, segments => 0,
+	routing => 0, gw => 0, sync => 'ST_UNDEFINED', gcds => 0, segments => 0,
 	replicas => 0, reconfigurable => JSON::PP::false, ipus => [], id => 'bare');
 my %device = (ip => '10.0.0.1', server_port => 1, rdma_port => 2, device_id => 3, ipulink_segment_id => 4,
 	routing_id => 5, ipu_arch_id => 6, ipu_id => 7, chip_id => '8', gwsw_version => '9',
@@ -138,7 +138,7 @@ subtest 'our client: every method and field' => sub {
 	is_deeply($reply[10], {id => 'p-1', ready => 'PS_ERROR', operation => 'POS_FAILED',
 		errors => ['first', 'zweite Ü'], maxAutoResets => 3, autoResets => 2,
 		lastAutoResetMs => 1700000000123}, 'GetPartitionStatus');
-	is_deeply($reply[11], {routing => 'IRT_DNC', gw => 'GRT_RING', sync => 'ST_GS2_DEFAULT',
+	is_deeply($reply[11], {routing => 1, gw => 2, sync => 'ST_GS2_DEFAULT',
 		reconfigurable => JSON::PP::true, segments => 2, ipuof => '1.11', gcds => [gcd(0), gcd(1)]},
 		'GetPartitionIpuofConfig');
 	is_deeply($reply[12]{gcds}, [gcd(0)], 'of GCD 0 only');

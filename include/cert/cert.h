@@ -60,12 +60,12 @@ void cert_free(struct cert *cert);
 struct tls_config *cert_tls(const struct cert *cert);
 struct str cert_ca_pem(const struct cert *cert);
 /* What is wrong with the Secret (it can't be read or written, it's damaged); NULL: nothing. What is
- * served is good in any case, until it runs out. */
+ * served is good in any case, until it runs out, so that readiness doesn't ask. For tests: the log
+ * says it, and not when it has passed. */
 const struct err *cert_error(const struct cert *cert);
 /* What is served is what the Secret holds, so every replica's clients can be told of it. It may
  * become so, and cease to be, without on_change. */
 bool cert_is_shared(const struct cert *cert);
-int64_t cert_until_ms(const struct cert *cert); /* wall clock: the end of what is served; 0: none */
 
 /*
  * One for this process alone, in memory, by an authority that nobody else knows: whoever connects

@@ -74,7 +74,6 @@ enum grpc_channel_state {
 	GRPC_CHANNEL_BACKOFF, /* the last attempt failed; calls fail until the next may start */
 };
 enum grpc_channel_state grpc_channel_state(const struct grpc_channel *ch);
-const char *grpc_channel_state_name(enum grpc_channel_state state);
 /* Ends a back-off: the next call tries to connect at once. */
 void grpc_channel_retry_now(struct grpc_channel *ch);
 /* Other metadata for the calls from now on (keys that rotate). Copied; the old is wiped. */

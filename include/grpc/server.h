@@ -45,14 +45,15 @@ uint16_t grpc_server_port(const struct grpc_server *server);
 void grpc_server_drain(struct grpc_server *server);
 /* Closes all connections at once, as a crash would. */
 void grpc_server_cut(struct grpc_server *server);
+/* How many are open. For tests: that a client keeps to one, and lets go of it, shows here alone. */
 unsigned grpc_server_connections(const struct grpc_server *server);
 
 /* What was asked: borrowed, valid until the call is finished. */
 struct str grpc_server_call_path(const struct grpc_server_call *call);
 struct str grpc_server_call_message(const struct grpc_server_call *call);
 struct str grpc_server_call_metadata(const struct grpc_server_call *call, const char *name);
-int64_t grpc_server_call_deadline_ms(const struct grpc_server_call *call); /* monotonic, 0: none */
-bool grpc_server_call_is_gone(const struct grpc_server_call *call);        /* nobody waits for it */
+/* Nobody waits for it. For tests: that a client gave up shows nowhere else. */
+bool grpc_server_call_is_gone(const struct grpc_server_call *call);
 
 /* The four ways to finish. */
 void grpc_server_call_reply(struct grpc_server_call *call, struct str message);

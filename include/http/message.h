@@ -65,7 +65,6 @@ void http_headers_clear(struct http_headers *h);
 /* Copies. ERR_INVALID where the name is no token, or the value has a control character (CR, LF and
  * NUL among them) (RFC 9110, 5.5); spaces and tabs around the value are dropped. ERR_LIMIT. */
 int http_headers_add(struct http_headers *h, struct str name, struct str value, struct err *err);
-int http_headers_addz(struct http_headers *h, const char *name, const char *value, struct err *err);
 
 /* Names without case. What is returned lives until the list changes; values are NUL-terminated
  * behind their length. */

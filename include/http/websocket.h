@@ -88,6 +88,7 @@ void ws_set_handler(struct ws *ws, const struct ws_handler *handler, void *arg);
 int ws_send(struct ws *ws, bool binary, const struct str *parts, size_t n_parts, struct err *err);
 /* More than the high-water mark waits for the peer: stop what feeds it until on_drain. */
 bool ws_is_full(const struct ws *ws);
+/* How much that is. For tests: what an answer of ours costs shows here alone. */
 size_t ws_queued_bytes(const struct ws *ws);
 
 /* Back-pressure: from a pause on no piece comes until the resume; nor is the peer's Close or end
@@ -106,7 +107,6 @@ void ws_free(struct ws *ws);
 
 const char *ws_protocol(const struct ws *ws); /* the subprotocol agreed on; "" for none */
 const char *ws_peer(const struct ws *ws);     /* "ADDRESS:PORT", for logs */
-bool ws_is_paused(const struct ws *ws);
 
 /* ---- client ---- */
 

@@ -124,13 +124,13 @@ void net_conn_finish(struct net_conn *conn, unsigned linger_ms);
 
 /* --- Looking at it. The strings live as long as the connection. --- */
 
-const char *net_conn_peer(const struct net_conn *conn);  /* "10.0.0.1:443", for logs */
-const char *net_conn_local(const struct net_conn *conn); /* our end */
+const char *net_conn_peer(const struct net_conn *conn); /* "10.0.0.1:443", for logs */
 bool net_conn_is_tls(const struct net_conn *conn);
-const char *net_conn_tls_version(const struct net_conn *conn);  /* "TLSv1.3"; NULL: no TLS */
-const char *net_conn_alpn(const struct net_conn *conn);         /* what was agreed on, or NULL */
-const char *net_conn_peer_subject(const struct net_conn *conn); /* "O=x, CN=y" of a verified
-								 * certificate, or NULL */
+/* For tests, to which nothing else shows it: "TLSv1.3"; NULL: no TLS. */
+const char *net_conn_tls_version(const struct net_conn *conn);
+const char *net_conn_alpn(const struct net_conn *conn); /* what was agreed on, or NULL */
+/* "O=x, CN=y" of a verified certificate, or NULL. For tests: as whom a client of ours comes. */
+const char *net_conn_peer_subject(const struct net_conn *conn);
 struct loop *net_conn_loop(const struct net_conn *conn);
 int net_conn_fd(const struct net_conn *conn); /* for socket options */
 

@@ -39,8 +39,8 @@ void net_listener_close(struct net_listener *l);
 typedef void net_listener_gone_fn(void *arg);
 void net_listener_leave(struct net_listener *l, net_listener_gone_fn *on_gone, void *arg);
 uint16_t net_listener_port(const struct net_listener *l);
-const char *net_listener_addr(const struct net_listener *l); /* "127.0.0.1:43121" */
-unsigned net_listener_conns(const struct net_listener *l);   /* alive now */
+/* Alive now, those in their handshake too. For tests: nothing else shows that one is given up. */
+unsigned net_listener_conns(const struct net_listener *l);
 /* For connections accepted from now on. NULL: without TLS. */
 void net_listener_set_tls(struct net_listener *l, struct tls_config *tls);
 

@@ -23,7 +23,8 @@ int net_new(struct loop *loop, struct net **ret, struct err *err);
 void net_free(struct net *net);
 struct loop *net_loop(struct net *net);
 
-/* Other DNS servers than /etc/resolv.conf's: "127.0.0.1:5300,[::1]:53"; NULL goes back to it. */
+/* For tests and their tools, which bring their own: other DNS servers than /etc/resolv.conf's:
+ * "127.0.0.1:5300,[::1]:53"; NULL goes back to it. */
 int net_set_dns_servers(struct net *net, const char *csv, struct err *err);
 
 struct net_addr {

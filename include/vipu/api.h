@@ -74,13 +74,10 @@ enum vipu_operation { /* PartitionOperationState */
 /* The names of the wire ("PS_ACTIVE"); "?" for a number without one. The parsers take them with or
  * without their prefix and in any case ("btnc"), and the number; ERR_INVALID lists what there is.
  */
-const char *vipu_routing_name(enum vipu_routing v);
-const char *vipu_gw_routing_name(enum vipu_gw_routing v);
 const char *vipu_sync_name(enum vipu_sync v);
 const char *vipu_ready_name(enum vipu_ready v);
 const char *vipu_operation_name(enum vipu_operation v);
 int vipu_routing_parse(struct str s, enum vipu_routing *ret, struct err *err);
-int vipu_gw_routing_parse(struct str s, enum vipu_gw_routing *ret, struct err *err);
 int vipu_sync_parse(struct str s, enum vipu_sync *ret, struct err *err);
 
 /* Where an IPU of a partition sits: numbers of the controller's topology, not of the hardware. */

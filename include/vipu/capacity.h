@@ -51,12 +51,6 @@ void vipu_layout_done(struct vipu_layout *layout);
 /* The same, where the layout is there already. */
 void vipu_capacity_of_layout(size_t n_ipus, const struct vipu_partitions *parts,
 			     const struct vipu_layout *layout, struct vipu_capacity *ret);
-void vipu_capacity_compute(size_t n_ipus, const struct vipu_partitions *parts,
-			   struct vipu_capacity *ret);
-
-/* How many partitions of size (a power of two; 0 for others) could be made now, one after the
- * other. */
-unsigned vipu_capacity_fits(const struct vipu_capacity *c, uint32_t size);
 
 bool vipu_is_power_of_two(uint32_t n);
 

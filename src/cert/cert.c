@@ -53,7 +53,6 @@ struct cert {
 	struct cert_set offered; /* of the write under way */
 	struct cert_set have;    /* what is served */
 	struct tls_config *tls;
-	int64_t until_ms;
 	struct cert_judgement good; /* of what is served; until its next_ms it isn't another */
 	struct err err, said;
 };
@@ -131,7 +130,6 @@ static void serve(struct cert *c, const struct cert_set *set, const struct cert_
 	cert_set_move(&c->have, &copy);
 	tls_config_unref(c->tls);
 	c->tls = tls;
-	c->until_ms = j->until_ms;
 	c->good = *j;
 	metric_set(expiry_metric, leaf, (double)j->until_ms / 1000);
 	metric_set(expiry_metric, ca, (double)j->ca_until_ms / 1000);
@@ -497,11 +495,6 @@ const struct err *cert_error(const struct cert *c)
 bool cert_is_shared(const struct cert *c)
 {
 	return c->known == THERE && cert_set_equal(&c->have, &c->seen);
-}
-
-int64_t cert_until_ms(const struct cert *c)
-{
-	return c->until_ms;
 }
 
 void cert_free(struct cert *c)

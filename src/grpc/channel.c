@@ -360,21 +360,6 @@ enum grpc_channel_state grpc_channel_state(const struct grpc_channel *ch)
 	return ch->current->state == GRPC_LINK_READY ? GRPC_CHANNEL_READY : GRPC_CHANNEL_CONNECTING;
 }
 
-const char *grpc_channel_state_name(enum grpc_channel_state state)
-{
-	switch (state) {
-	case GRPC_CHANNEL_IDLE:
-		return "idle";
-	case GRPC_CHANNEL_CONNECTING:
-		return "connecting";
-	case GRPC_CHANNEL_READY:
-		return "ready";
-	case GRPC_CHANNEL_BACKOFF:
-		return "backing off";
-	}
-	return "?";
-}
-
 void grpc_channel_retry_now(struct grpc_channel *ch)
 {
 	loop_timer_stop(&ch->backoff_timer);

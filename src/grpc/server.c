@@ -45,7 +45,6 @@ struct grpc_server_call {
 	struct list place;        /* in its connection's calls */
 	struct server_conn *conn; /* NULL: nobody waits */
 	int32_t stream;
-	int64_t deadline_ms;
 	struct loop_timer timer;
 	char *path;
 	struct h2_header *headers; /* pointing into text */
@@ -153,8 +152,7 @@ static void start_call(struct server_conn *conn, int32_t stream, const struct h2
 	loop_timer_stop(&conn->idle);
 	loop_timer_init(&call->timer, conn->server->loop, on_deadline, call);
 	if (timeout_ms >= 0) {
-		call->deadline_ms = clock_mono_ms() + timeout_ms;
-		loop_timer_start_at(&call->timer, call->deadline_ms);
+		loop_timer_start_in(&call->timer, timeout_ms);
 	}
 	trace = trace_parse(h2_header_get(call->headers, call->n_headers, "traceparent"),
 			    h2_header_get(call->headers, call->n_headers, "tracestate"));
@@ -349,11 +347,6 @@ struct str grpc_server_call_message(const struct grpc_server_call *call)
 struct str grpc_server_call_metadata(const struct grpc_server_call *call, const char *name)
 {
 	return h2_header_get(call->headers, call->n_headers, name);
-}
-
-int64_t grpc_server_call_deadline_ms(const struct grpc_server_call *call)
-{
-	return call->deadline_ms;
 }
 
 bool grpc_server_call_is_gone(const struct grpc_server_call *call)

@@ -92,11 +92,6 @@ int http_headers_add(struct http_headers *h, struct str name, struct str value, 
 	return 0;
 }
 
-int http_headers_addz(struct http_headers *h, const char *name, const char *value, struct err *err)
-{
-	return http_headers_add(h, str_of(name), str_of(value), err);
-}
-
 struct http_header http_headers_at(const struct http_headers *h, size_t i)
 {
 	const struct http_header_pos *pos = &h->pos[i];

@@ -423,8 +423,3 @@ const char *ws_peer(const struct ws *ws)
 {
 	return net_conn_peer(ws->net);
 }
-
-bool ws_is_paused(const struct ws *ws)
-{
-	return ws->paused;
-}

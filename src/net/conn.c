@@ -553,10 +553,6 @@ struct net_conn *net_conn_of_fd(struct net *net, int fd)
 	if (getpeername(fd, &addr.sa, &addr.len) < 0)
 		addr.len = 0;
 	net_addr_format(&addr, conn->peer);
-	addr.len = sizeof(addr.ss);
-	if (getsockname(fd, &addr.sa, &addr.len) < 0)
-		addr.len = 0;
-	net_addr_format(&addr, conn->local);
 	return conn;
 }
 
@@ -654,11 +650,6 @@ void net_conn_finish(struct net_conn *conn, unsigned linger_ms)
 const char *net_conn_peer(const struct net_conn *conn)
 {
 	return conn->peer;
-}
-
-const char *net_conn_local(const struct net_conn *conn)
-{
-	return conn->local;
 }
 
 bool net_conn_is_tls(const struct net_conn *conn)

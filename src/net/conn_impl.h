@@ -63,7 +63,7 @@ struct net_conn {
 	bool closed;
 	bool finishing;
 	size_t dropped_bytes; /* while finishing */
-	char peer[NET_ADDR_TEXT], local[NET_ADDR_TEXT];
+	char peer[NET_ADDR_TEXT];
 };
 
 /* Makes a TLS connection of a plain one that nothing was read from or written to; takes a reference

@@ -352,11 +352,6 @@ uint16_t net_listener_port(const struct net_listener *l)
 						       : l->bound.in.sin_port);
 }
 
-const char *net_listener_addr(const struct net_listener *l)
-{
-	return l->addr;
-}
-
 unsigned net_listener_conns(const struct net_listener *l)
 {
 	return l->n_conns;

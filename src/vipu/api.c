@@ -59,12 +59,6 @@ static const struct enum_name routings[] = {
 	{VIPU_IRT_SWNC, "IRT_SWNC"},           {VIPU_IRT_BTNC, "IRT_BTNC"},
 	{VIPU_IRT_RINGSWNC, "IRT_RINGSWNC"},   {0, NULL},
 };
-static const struct enum_name gw_routings[] = {
-	{VIPU_GRT_UNDEFINED, "GRT_UNDEFINED"},
-	{VIPU_GRT_RING, "GRT_RING"},
-	{VIPU_GRT_SWRING, "GRT_SWRING"},
-	{0, NULL},
-};
 static const struct enum_name syncs[] = {
 	{VIPU_ST_UNDEFINED, "ST_UNDEFINED"},
 	{VIPU_ST_GS2_DEFAULT, "ST_GS2_DEFAULT"},
@@ -119,16 +113,6 @@ static int enum_parse(const struct enum_name *names, const char *what, struct st
 		       known);
 }
 
-const char *vipu_routing_name(enum vipu_routing v)
-{
-	return enum_name(routings, (int)v);
-}
-
-const char *vipu_gw_routing_name(enum vipu_gw_routing v)
-{
-	return enum_name(gw_routings, (int)v);
-}
-
 const char *vipu_sync_name(enum vipu_sync v)
 {
 	return enum_name(syncs, (int)v);
@@ -150,15 +134,6 @@ int vipu_routing_parse(struct str s, enum vipu_routing *ret, struct err *err)
 	if (enum_parse(routings, "IPU-Link routing type", s, &value, err) < 0)
 		return -1;
 	*ret = (enum vipu_routing)value;
-	return 0;
-}
-
-int vipu_gw_routing_parse(struct str s, enum vipu_gw_routing *ret, struct err *err)
-{
-	int value;
-	if (enum_parse(gw_routings, "gateway routing type", s, &value, err) < 0)
-		return -1;
-	*ret = (enum vipu_gw_routing)value;
 	return 0;
 }
 

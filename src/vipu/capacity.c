@@ -218,31 +218,3 @@ void vipu_capacity_of_layout(size_t n_ipus, const struct vipu_partitions *parts,
 	find_largest(&c);
 	*ret = c;
 }
-
-void vipu_capacity_compute(size_t n_ipus, const struct vipu_partitions *parts,
-			   struct vipu_capacity *ret)
-{
-	struct vipu_layout layout;
-
-	vipu_layout_make(n_ipus, parts, &layout);
-	vipu_capacity_of_layout(n_ipus, parts, &layout, ret);
-	vipu_layout_done(&layout);
-}
-
-unsigned vipu_capacity_fits(const struct vipu_capacity *c, uint32_t size)
-{
-	unsigned n = 0;
-
-	if (!vipu_is_power_of_two(size))
-		return 0;
-	if (size > VIPU_DOMAIN_IPUS) {
-		for (unsigned i = 0; i < VIPU_WIDE_LEVELS; i++)
-			if (size == (uint32_t)VIPU_DOMAIN_IPUS << (i + 1))
-				n = c->wide[i];
-	} else {
-		for (unsigned level = 0; level < LEVELS; level++)
-			if ((1U << level) >= size)
-				n += c->blocks[level] * ((1U << level) / size);
-	}
-	return n < c->free_ipus / size ? n : c->free_ipus / size;
-}

@@ -109,8 +109,8 @@ static void on_partitions(void *arg, const struct err *err, struct vipu_partitio
 		jmut_set_str(doc, obj, "allocation", p->allocation_id);
 		jmut_set_str(doc, obj, "ipuof", p->ipuof_server_version);
 		jmut_set_str(doc, obj, "ready", vipu_ready_name(p->ready));
-		jmut_set_str(doc, obj, "routing", vipu_routing_name(p->routing));
-		jmut_set_str(doc, obj, "gw", vipu_gw_routing_name(p->gw_routing));
+		jmut_set_int(doc, obj, "routing", p->routing);
+		jmut_set_int(doc, obj, "gw", p->gw_routing);
 		jmut_set_str(doc, obj, "sync", vipu_sync_name(p->sync));
 		jmut_set_int(doc, obj, "gcds", p->gcds);
 		jmut_set_int(doc, obj, "segments", p->segments);
@@ -179,8 +179,8 @@ static void on_ipuof(void *arg, const struct err *err, struct vipu_ipuof_config 
 	struct jmut *obj = jmut_object(doc), *gcds = jmut_array(doc);
 
 	if (got) {
-		jmut_set_str(doc, obj, "routing", vipu_routing_name(got->routing));
-		jmut_set_str(doc, obj, "gw", vipu_gw_routing_name(got->gw_routing));
+		jmut_set_int(doc, obj, "routing", got->routing);
+		jmut_set_int(doc, obj, "gw", got->gw_routing);
 		jmut_set_str(doc, obj, "sync", vipu_sync_name(got->sync));
 		jmut_set_bool(doc, obj, "reconfigurable", got->reconfigurable);
 		jmut_set_int(doc, obj, "segments", got->segments);

@@ -9,6 +9,7 @@
 #include "cert/cert.h"
 #include "cert/set.h"
 #include "core/fault.h"
+#include "core/metrics.h"
 #include "http/client.h"
 
 #define SECRET "the-certificate"
@@ -102,6 +103,19 @@ static void days(unsigned n)
 		clock_advance(CERT_DAY_MS);
 		turns(40, 10);
 	}
+}
+
+/* Of what was served last. */
+static double expiry_ms(void)
+{
+	static const char *const labels[] = {"certificate", NULL};
+	const char *leaf = "serving";
+
+	return 1000 * metric_value(metric_new(METRIC_GAUGE,
+					      "ipu_operator_certificate_expiry_timestamp_seconds",
+					      "When a certificate of the operator's own runs out.",
+					      labels, NULL, 0),
+				   &leaf);
 }
 
 /* ---- connections ---- */
@@ -208,7 +222,7 @@ static void test_first(void)
 	is_str(set.ca, a.ca, "clients are told the authority in it");
 	cert_set_done(&set);
 	ok(!cert_error(a.cert), "nothing is wrong");
-	ok(cert_until_ms(a.cert) - clock_wall_ms() > 89 * CERT_DAY_MS, "good for 90 days");
+	ok(expiry_ms() - (double)clock_wall_ms() > 89.0 * CERT_DAY_MS, "good for 90 days");
 	serve(a.tls);
 	ok(new_visit(a.ca, NULL), "a client by address");
 	ok(new_visit(a.ca, "proxy.ns.svc"), "a client by name");
@@ -281,7 +295,6 @@ static void test_leaf_renewal(void)
 	is_str(a.ca, ca, "by the same authority");
 	ok(cert_tls(a.cert) && strcmp(a.ca, b.ca) == 0 && api_calls("patch secrets") <= 2,
 	   "one of them made it");
-	is_int(cert_until_ms(a.cert), cert_until_ms(b.cert), "for both");
 	http_server_free(tls_server);
 	serve(was);
 	ok(new_visit(ca, NULL), "the old one still does");

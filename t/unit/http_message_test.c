@@ -57,13 +57,13 @@ static void test_bearer(void)
 	ok(!http_headers_bearer(&h).p, "no field, no token");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		http_headers_clear(&h);
-		http_headers_addz(&h, "Authorization", rows[i].field, NULL);
+		http_headers_add(&h, STR("Authorization"), str_of(rows[i].field), NULL);
 		ok(str_eqz(http_headers_bearer(&h), rows[i].token), "token of \"%s\"",
 		   rows[i].field);
 	}
 	http_headers_clear(&h);
-	http_headers_addz(&h, "Authorization", "Bearer a", NULL);
-	http_headers_addz(&h, "authorization", "Bearer b", NULL);
+	http_headers_add(&h, STR("Authorization"), STR("Bearer a"), NULL);
+	http_headers_add(&h, STR("authorization"), STR("Bearer b"), NULL);
 	ok(!http_headers_bearer(&h).p, "two fields: neither counts");
 	http_headers_done(&h);
 }
@@ -74,25 +74,25 @@ static void test_headers(void)
 	struct err err = ERR_INIT;
 
 	http_headers_init(&h, 4, 40);
-	is_int(http_headers_addz(&h, "Content-Type", " text/x\t", &err), 0, "added");
-	is_int(http_headers_addz(&h, "A", "", &err), 0, "empty value");
-	is_int(http_headers_addz(&h, "a", "two", &err), 0, "again");
+	is_int(http_headers_add(&h, STR("Content-Type"), STR(" text/x\t"), &err), 0, "added");
+	is_int(http_headers_add(&h, STR("A"), STR(""), &err), 0, "empty value");
+	is_int(http_headers_add(&h, STR("a"), STR("two"), &err), 0, "again");
 	is_str(http_headers_get(&h, "content-TYPE").p, "text/x", "found, without the blanks");
 	ok(http_headers_has(&h, "A") && !http_headers_has(&h, "B"), "has");
 	is_uint(http_headers_get(&h, "A").len, 0, "the first of two");
 	is_uint(http_headers_count(&h, "A"), 2, "two of them");
 	ok(!http_headers_get(&h, "none").p, "absent is STR_NULL");
-	is_int(http_headers_addz(&h, "Long", "0123456789012345678901234567890", &err), -1,
+	is_int(http_headers_add(&h, STR("Long"), STR("0123456789012345678901234567890"), &err), -1,
 	       "too large");
 	is_int(err.kind, ERR_LIMIT, "is a limit");
-	is_int(http_headers_addz(&h, "B", "b", &err), 0, "a fourth");
-	is_int(http_headers_addz(&h, "C", "c", &err), -1, "a fifth");
+	is_int(http_headers_add(&h, STR("B"), STR("b"), &err), 0, "a fourth");
+	is_int(http_headers_add(&h, STR("C"), STR("c"), &err), -1, "a fifth");
 	is_int(err.kind, ERR_LIMIT, "is a limit too");
 	http_headers_clear(&h);
 	is_uint(h.len, 0, "empty");
-	is_int(http_headers_addz(&h, "X", "a\r\nY: b", &err), -1, "a line break");
+	is_int(http_headers_add(&h, STR("X"), STR("a\r\nY: b"), &err), -1, "a line break");
 	is_int(err.kind, ERR_INVALID, "is invalid");
-	is_int(http_headers_addz(&h, "X Y", "a", &err), -1, "a bad name");
+	is_int(http_headers_add(&h, STR("X Y"), STR("a"), &err), -1, "a bad name");
 	is_int(http_headers_add(&h, STR("X"), STR("a\0b"), &err), -1, "a NUL");
 	is_uint(h.len, 0, "still empty");
 	http_headers_done(&h);
@@ -101,8 +101,8 @@ static void test_headers(void)
 	http_headers_done(&zero);
 
 	http_headers_init(&h, 0, 0);
-	http_headers_addz(&h, "Connection", "keep-alive, Foo", &err);
-	http_headers_addz(&h, "connection", " ,bar ", &err);
+	http_headers_add(&h, STR("Connection"), STR("keep-alive, Foo"), &err);
+	http_headers_add(&h, STR("connection"), STR(" ,bar "), &err);
 	ok(http_headers_has_token(&h, "connection", "foo"), "token in a list");
 	ok(http_headers_has_token(&h, "Connection", "BAR"), "token in the second field");
 	ok(!http_headers_has_token(&h, "Connection", "fo"), "no part of a token");
@@ -128,7 +128,7 @@ static void test_retry_after(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct http_headers h;
 		http_headers_init(&h, 0, 0);
-		http_headers_addz(&h, "Retry-After", rows[i].value, NULL);
+		http_headers_add(&h, STR("Retry-After"), str_of(rows[i].value), NULL);
 		is_uint(http_headers_retry_after_ms(&h), rows[i].ms, "Retry-After: %s",
 			rows[i].value);
 		http_headers_done(&h);

@@ -299,7 +299,6 @@ static void test_free(void)
 	PUMP(at_client.pieces == 1);
 	settle();
 	is_text(&at_client, "b(a)", "one comes");
-	ok(ws_is_paused(at_client.ws), "paused");
 	ws_resume(at_client.ws);
 	is_text(&at_client, "b(a)", "not from within the resume");
 	PUMP(at_client.pieces == 2);

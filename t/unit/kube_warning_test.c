@@ -52,10 +52,10 @@ static void test_rows(void)
 		struct http_headers headers;
 
 		http_headers_init(&headers, 8, 65536);
-		http_headers_addz(&headers, "Content-Type", "application/json", NULL);
+		http_headers_add(&headers, STR("Content-Type"), STR("application/json"), NULL);
 		for (size_t k = 0; k < 3 && rows[i].fields[k]; k++)
-			http_headers_addz(&headers, k ? "warning" : "Warning", rows[i].fields[k],
-					  NULL);
+			http_headers_add(&headers, str_of(k ? "warning" : "Warning"),
+					 str_of(rows[i].fields[k]), NULL);
 		kube_warnings_add(&list, &headers);
 		for (size_t k = 0; k < list.n; k++)
 			buf_printf(&got, NULL, "%s\n", list.items[k]);
@@ -77,7 +77,7 @@ static void test_bounds(void)
 	http_headers_init(&headers, 200, 1 << 20);
 	for (int i = 0; i < 100; i++) {
 		snprintf(field, sizeof(field), "299 - \"number %d\"", i);
-		http_headers_addz(&headers, "Warning", field, NULL);
+		http_headers_add(&headers, STR("Warning"), str_of(field), NULL);
 	}
 	kube_warnings_add(&list, &headers);
 	is_int(list.n, KUBE_MAX_WARNINGS, "so many are kept");
@@ -85,7 +85,7 @@ static void test_bounds(void)
 	http_headers_clear(&headers);
 	for (int i = 0; i < 20; i++) {
 		snprintf(field, sizeof(field), "299 - \"%02d%01000d\"", i, 0);
-		http_headers_addz(&headers, "Warning", field, NULL);
+		http_headers_add(&headers, STR("Warning"), str_of(field), NULL);
 	}
 	kube_warnings_add(&list, &headers);
 	is_int(list.n, KUBE_MAX_WARNING_BYTES / 1002, "and so long ones");

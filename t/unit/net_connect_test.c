@@ -116,7 +116,6 @@ static void test_addresses(void)
 	listen_on("127.0.0.1:0", 0);
 	uint16_t port = net_listener_port(listener);
 	snprintf(text, sizeof(text), "127.0.0.1:%u", port);
-	is_str(net_listener_addr(listener), text, "the address that it got");
 	end_connect(&a, "second.test", port, NULL, NULL);
 	ok(PUMP(a.conn && b.conn), "one address refuses: the other is taken at once");
 	is_str(net_conn_peer(a.conn), text, "which is this one");
@@ -467,7 +466,8 @@ static void test_listen_errors(void)
 	}
 	row_end();
 	listen_on("127.0.0.1:0", 0);
-	struct net_listen_opts taken = {.addr = net_listener_addr(listener)};
+	CLEANUP_FREE char *same = xasprintf("127.0.0.1:%u", net_listener_port(listener));
+	struct net_listen_opts taken = {.addr = same};
 	is_int(net_listener_new(net, &taken, end_accepted, &b, &l, &err), -1, "a port in use");
 	is_int(err.code, EADDRINUSE, "%s", err.msg);
 	drop_all();

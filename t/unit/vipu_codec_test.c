@@ -298,7 +298,6 @@ static void test_names(void)
 {
 	enum vipu_routing routing;
 	enum vipu_sync sync;
-	enum vipu_gw_routing gw;
 	struct err err = ERR_INIT;
 
 	ok(vipu_routing_parse(STR("btnc"), &routing, NULL) == 0 && routing == VIPU_IRT_BTNC,
@@ -308,8 +307,6 @@ static void test_names(void)
 	ok(vipu_routing_parse(STR("1"), &routing, NULL) == 0 && routing == VIPU_IRT_DNC, "1");
 	ok(vipu_sync_parse(STR("gs2_default"), &sync, NULL) == 0 && sync == VIPU_ST_GS2_DEFAULT,
 	   "gs2_default");
-	ok(vipu_gw_routing_parse(STR("ring"), &gw, NULL) == 0 && gw == VIPU_GRT_RING, "ring");
-	is_int(vipu_gw_routing_parse(STR("1"), &gw, NULL), -1, "there's no gateway routing 1");
 	is_int(vipu_routing_parse(STR("nope"), &routing, &err), -1, "nope");
 	has_str(err.msg, "DNC, SWNC, BTNC, RINGSWNC", "the message lists what there is");
 	for (int i = 0; i < VIPU_METHODS; i++)
