@@ -17,8 +17,9 @@
 struct kube_workqueue;
 
 /* Runs of a controller whose requests may wait at the same time: more than all connections can
- * carry, few enough that what ten thousand new jobs ask for isn't held in memory at once. */
-#define KUBE_RUNS_AT_ONCE 256
+ * carry (an API server takes 100 over one of HTTP/2), few enough that what ten thousand new jobs
+ * ask for isn't held in memory at once, nor leaves its holes there. */
+#define KUBE_RUNS_AT_ONCE 128
 
 struct kube_workqueue_opts {
 	struct loop *loop;
