@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/intern.h"
 #include "core/list.h"
 #include "core/log.h"
 #include "core/map.h"
@@ -16,8 +17,7 @@
 
 struct bucket { /* one value of one index */
 	struct list members;
-	size_t n;
-	char value[];
+	const char *value; /* interned, as items mostly have it themselves */
 };
 
 struct slot { /* an entry's place in one index */
@@ -105,6 +105,12 @@ static int order_of(const struct entry *e, struct str version)
 
 /* ---- indexes ---- */
 
+static void bucket_free(struct bucket *b)
+{
+	intern_drop(b->value);
+	free(b);
+}
+
 static void index_remove(struct kube_store *s, struct entry *e, unsigned i)
 {
 	struct bucket *b = e->slots[i].bucket;
@@ -112,9 +118,9 @@ static void index_remove(struct kube_store *s, struct entry *e, unsigned i)
 		return;
 	list_unlink(&e->slots[i].link);
 	e->slots[i].bucket = NULL;
-	if (--b->n == 0) {
-		map_del(s->index[i], str_of(b->value));
-		free(b);
+	if (list_empty(&b->members)) {
+		map_del(s->index[i], intern_str(b->value));
+		bucket_free(b);
 	}
 }
 
@@ -122,22 +128,20 @@ static void index_put(struct kube_store *s, struct entry *e, unsigned i)
 {
 	struct str value = s->ops.index[i](e->item);
 	struct bucket *b = e->slots[i].bucket;
-	if (b && str_eqz(value, b->value))
+	if (b && str_eq(value, intern_str(b->value)))
 		return;
 	index_remove(s, e, i);
-	/* Values end at a NUL: no name, UID or label holds one. */
-	if (value.len == 0 || memchr(value.p, '\0', value.len))
+	if (value.len == 0)
 		return;
 	b = map_get(s->index[i], value);
 	if (!b) {
-		b = xcalloc(1, sizeof(*b) + value.len + 1);
+		b = xcalloc(1, sizeof(*b));
 		list_init(&b->members);
-		memcpy(b->value, value.p, value.len);
-		map_put_borrowed(s->index[i], str_of(b->value), b);
+		b->value = intern(value);
+		map_put_borrowed(s->index[i], intern_str(b->value), b);
 	}
 	e->slots[i].bucket = b;
 	list_append(&b->members, &e->slots[i].link);
-	b->n++;
 }
 
 /* ---- entries ---- */
@@ -409,7 +413,7 @@ void kube_store_free(struct kube_store *s)
 	for (unsigned i = 0; i < s->n_indexes; i++) {
 		struct map_iter it = MAP_ITER(s->index[i]);
 		while (map_next(&it))
-			free(it.value);
+			bucket_free(it.value);
 		map_free(s->index[i]);
 	}
 	LIST_FOREACH(pos, tmp, &s->entries)

@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "core/intern.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "kube/known.h"
@@ -308,6 +309,7 @@ static void test_lookups(void)
 	   "no watch, not synced");
 	kube_store_free(f.store);
 	is_int(f.alive, 0, "all freed");
+	is_uint(intern_len(), 0, "... and the indexes' words");
 	kube_store_free(NULL);
 }
 
