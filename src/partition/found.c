@@ -217,8 +217,8 @@ static void on_error(void *arg)
 	while (map_next(&it)) {
 		const struct owner *o = it.value;
 
-		LIST_FOREACH(pos, tmp, &o->slots)
-			slot_changed(CONTAINER_OF(pos, struct slot, link));
+		for (size_t i = 0; i < o->n_slots; i++)
+			slot_changed(o->slots[i]);
 	}
 }
 

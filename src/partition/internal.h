@@ -20,7 +20,8 @@
 struct owner {
 	struct partitions *p;
 	struct partition_owner who;
-	struct list slots;
+	struct slot **slots; /* owned, and they; by instance */
+	size_t n_slots;
 	struct list changed; /* in p->changed while a notice is due */
 	uint64_t summed;     /* the pass that asked_ipus was last counted in */
 	uint64_t asked_ipus; /* by all its slots that ask */
@@ -43,7 +44,6 @@ struct queue_place {
 
 struct slot {
 	struct owner *owner;
-	struct list link;  /* in owner->slots */
 	struct list queue; /* in p->queue while it asks and nothing serves it */
 	struct list items; /* all of its entries */
 	struct item *serving;
@@ -113,7 +113,6 @@ struct partitions {
 	void (*on_superseded)(void *arg); /* or NULL */
 	void *arg;
 	struct map *owners;  /* by UID */
-	struct map *slots;   /* by "instance/UID" */
 	struct map *items;   /* by partition id */
 	struct map *unowned; /* by id, what has been reported (unowned.c) */
 	uint64_t unowned_looks;

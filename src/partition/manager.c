@@ -5,7 +5,6 @@
  */
 #include "partition/manager.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,56 +33,76 @@ static struct owner *need_owner(struct partitions *p, const struct partition_own
 	o = xcalloc(1, sizeof(*o));
 	o->p = p;
 	partition_owner_copy(&o->who, who);
-	list_init(&o->slots);
 	list_init(&o->changed);
 	map_put_borrowed(p->owners, str_of(o->who.uid), o);
 	return o;
 }
 
-#define SLOT_KEY_SIZE 300
-
-static struct str slot_key(const char *uid, uint32_t instance, char ret_z[SLOT_KEY_SIZE])
+/* Where an instance's slot is among its owner's, or would go. */
+static size_t place_of(const struct owner *o, uint32_t instance)
 {
-	snprintf(ret_z, SLOT_KEY_SIZE, "%" PRIu32 "/%s", instance, uid);
-	return str_of(ret_z);
+	size_t from = 0, to = o->n_slots;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (o->slots[middle]->ask.instance < instance)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
 }
 
 static struct slot *find_slot(const struct partitions *p, const char *uid, uint32_t instance)
 {
-	char key[SLOT_KEY_SIZE];
+	const struct owner *o = map_get(p->owners, str_of(uid));
+	size_t at = o ? place_of(o, instance) : 0;
 
-	return map_get(p->slots, slot_key(uid, instance, key));
+	return o && at < o->n_slots && o->slots[at]->ask.instance == instance ? o->slots[at] : NULL;
+}
+
+static void insert_slot(struct owner *o, struct slot *s)
+{
+	size_t at = place_of(o, s->ask.instance), n = o->n_slots++;
+
+	if ((n & (n - 1)) == 0)
+		o->slots = xrealloc(o->slots, (n ? 2 * n : 1) * sizeof(struct slot *));
+	memmove(&o->slots[at + 1], &o->slots[at], (n - at) * sizeof(struct slot *));
+	o->slots[at] = s;
+}
+
+static void take_out_slot(struct owner *o, const struct slot *s)
+{
+	size_t at = place_of(o, s->ask.instance), n = --o->n_slots;
+
+	memmove(&o->slots[at], &o->slots[at + 1], (n - at) * sizeof(struct slot *));
 }
 
 struct slot *slot_need(struct partitions *p, const struct partition_ask *ask)
 {
 	struct slot *s = find_slot(p, ask->owner.uid, ask->instance);
-	char key[SLOT_KEY_SIZE];
 
 	if (s)
 		return s;
 	s = xcalloc(1, sizeof(*s));
-	map_put(p->slots, slot_key(ask->owner.uid, ask->instance, key), s);
 	s->owner = need_owner(p, &ask->owner);
 	partition_ask_copy(&s->ask, ask);
 	s->since_ms = s->arrived_ms = clock_wall_ms();
 	s->backoff = (struct backoff)BACKOFF_INIT(SLOT_BACKOFF_MS, SLOT_BACKOFF_MAX_MS);
 	list_init(&s->queue);
 	list_init(&s->items);
-	list_append(&s->owner->slots, &s->link);
+	insert_slot(s->owner, s);
 	return s;
 }
 
 static void free_slot(struct slot *s)
 {
-	char key[SLOT_KEY_SIZE];
-
 	LIST_FOREACH(pos, tmp, &s->items)
 		item_free(CONTAINER_OF(pos, struct item, link));
-	map_del(s->owner->p->slots, slot_key(s->ask.owner.uid, s->ask.instance, key));
+	take_out_slot(s->owner, s);
 	s->owner->p->generation++;
 	list_unlink(&s->queue);
-	list_unlink(&s->link);
 	partition_ask_done(&s->ask);
 	queue_forget(s);
 	free(s->wait);
@@ -93,8 +112,9 @@ static void free_slot(struct slot *s)
 
 static void free_owner(struct owner *o)
 {
-	LIST_FOREACH(pos, tmp, &o->slots)
-		free_slot(CONTAINER_OF(pos, struct slot, link));
+	while (o->n_slots > 0)
+		free_slot(o->slots[o->n_slots - 1]);
+	free(o->slots);
 	list_unlink(&o->changed);
 	partition_owner_done(&o->who);
 	free(o);
@@ -327,7 +347,7 @@ static void notify(struct loop_work *work, void *arg)
 		struct partition_owner who;
 
 		list_unlink(&o->changed);
-		if (!list_empty(&o->slots)) {
+		if (o->n_slots > 0) {
 			p->on_change(&o->who, p->arg);
 			continue;
 		}
@@ -489,7 +509,6 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	p->on_superseded = config->on_superseded;
 	p->arg = arg;
 	p->owners = map_new();
-	p->slots = map_new();
 	p->items = map_new();
 	p->waits = map_new();
 	unowned_init(p);
@@ -514,7 +533,6 @@ void partitions_free(struct partitions *p)
 		free_owner(it.value);
 	queue_done(p);
 	map_free(p->owners);
-	map_free(p->slots);
 	map_free(p->items);
 	map_free(p->waits);
 	unowned_done(p);
@@ -649,8 +667,8 @@ void partition_release_all(struct partitions *p, const char *owner_uid)
 
 	if (!o)
 		return;
-	LIST_FOREACH(pos, tmp, &o->slots)
-		slot_release(CONTAINER_OF(pos, struct slot, link));
+	for (size_t i = o->n_slots; i-- > 0;) /* each may go */
+		slot_release(o->slots[i]);
 }
 
 static void abandon(struct slot *s)
@@ -677,8 +695,8 @@ void partition_abandon_all(struct partitions *p, const char *owner_uid)
 
 	if (!o)
 		return;
-	LIST_FOREACH(pos, tmp, &o->slots)
-		abandon(CONTAINER_OF(pos, struct slot, link));
+	for (size_t i = o->n_slots; i-- > 0;) /* each may go */
+		abandon(o->slots[i]);
 }
 
 void partition_get_status(const struct partitions *p, const char *owner_uid, uint32_t instance,
@@ -705,10 +723,8 @@ size_t partition_held(const struct partitions *p, const char *owner_uid)
 	const struct owner *o = map_get(p->owners, str_of(owner_uid));
 	size_t n = 0;
 
-	if (!o)
-		return 0;
-	LIST_FOREACH(pos, tmp, &o->slots)
-		n += slot_held(CONTAINER_OF(pos, struct slot, link));
+	for (size_t i = 0; o && i < o->n_slots; i++)
+		n += slot_held(o->slots[i]);
 	return n;
 }
 
@@ -720,10 +736,10 @@ size_t partition_asked_from(const struct partitions *p, const char *owner_uid, u
 
 	if (!o)
 		return 0;
-	LIST_FOREACH(pos, tmp, &o->slots) {
-		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+	for (size_t i = place_of(o, from); n < max && i < o->n_slots; i++) {
+		const struct slot *s = o->slots[i];
 
-		if (n < max && is_wanted(s) && s->ask.instance >= from)
+		if (is_wanted(s))
 			ret[n++] = s->ask.instance;
 	}
 	return n;
@@ -736,25 +752,13 @@ void partitions_each(const struct partitions *p, partitions_each_fn *fn, void *a
 	while (map_next(&it)) {
 		const struct owner *o = it.value;
 
-		LIST_FOREACH(pos, tmp, &o->slots) {
-			const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+		for (size_t i = 0; i < o->n_slots; i++) {
+			const struct slot *s = o->slots[i];
 			struct partition_status st;
 
 			fill_status(s, &st);
 			fn(told_ask(s), &st, arg);
 		}
-	}
-}
-
-void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg)
-{
-	struct map_iter it = MAP_ITER(p->items);
-
-	while (map_next(&it)) {
-		const struct item *item = it.value;
-
-		if (!item->forgotten)
-			fn(item->entry, arg);
 	}
 }
 
@@ -770,13 +774,4 @@ bool partition_holds_ipus(const struct partitions *p, const struct partition_ent
 	if (entry->phase == PARTITION_ORPHAN && (!c || !c->configured))
 		return false;
 	return !item || !item_is_unlisted(item);
-}
-
-size_t partitions_waiting(const struct partitions *p)
-{
-	size_t n = 0;
-
-	LIST_FOREACH(pos, tmp, &p->queue)
-		n++;
-	return n;
 }

@@ -406,11 +406,8 @@ static uint64_t job_ipus(const struct slot *s)
 		return o->asked_ipus;
 	o->summed = o->p->passes;
 	o->asked_ipus = 0;
-	LIST_FOREACH(pos, tmp, &o->slots) {
-		const struct slot *t = CONTAINER_OF(pos, struct slot, link);
-
-		o->asked_ipus += t->asking ? t->ask.ipus : 0;
-	}
+	for (size_t i = 0; i < o->n_slots; i++)
+		o->asked_ipus += o->slots[i]->asking ? o->slots[i]->ask.ipus : 0;
 	return o->asked_ipus;
 }
 

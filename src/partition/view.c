@@ -12,13 +12,34 @@ void partitions_each_of(const struct partitions *p, const char *owner_uid, parti
 
 	if (!o)
 		return;
-	LIST_FOREACH(pos, tmp, &o->slots) {
-		const struct slot *s = CONTAINER_OF(pos, struct slot, link);
+	for (size_t i = 0; i < o->n_slots; i++) {
+		const struct slot *s = o->slots[i];
 		struct partition_status st;
 
 		partition_get_status(p, owner_uid, s->ask.instance, &st);
 		fn(st.ask ? st.ask : &s->ask, &st, arg);
 	}
+}
+
+void partitions_each_entry(const struct partitions *p, partitions_entry_fn *fn, void *arg)
+{
+	struct map_iter it = MAP_ITER(p->items);
+
+	while (map_next(&it)) {
+		const struct item *item = it.value;
+
+		if (!item->forgotten)
+			fn(item->entry, arg);
+	}
+}
+
+size_t partitions_waiting(const struct partitions *p)
+{
+	size_t n = 0;
+
+	LIST_FOREACH(pos, tmp, &p->queue)
+		n++;
+	return n;
 }
 
 bool partition_is_broken(const struct partitions *p, const struct partition_entry *entry)

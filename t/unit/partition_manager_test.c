@@ -152,26 +152,48 @@ static void test_other_need(void)
 	end();
 }
 
+/* Whether the owner's instances that are asked for are those of the mask, each as itself. */
+static bool asks_are(const char *uid, uint32_t n, uint32_t mask)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct partition_status st;
+
+		partition_get_status(parts, uid, i, &st);
+		if ((mask >> i & 1) ? !st.ask || st.ask->instance != i : st.ask != NULL)
+			return false;
+	}
+	return true;
+}
+
 static void test_instances(void)
 {
-	struct partition_ask ask;
-	uint32_t from[2] = {0};
+	const uint32_t n = 20;
+	uint32_t mask = 0, from[2] = {0};
 
-	row_begin("instances");
+	row_begin("instances, in any order");
 	begin();
-	for (uint32_t i = 0; i < 5; i++) {
-		ask = ask_of("u", i, 1);
+	for (uint32_t i = 0; i < n; i++) {
+		struct partition_ask ask = ask_of("u", i * 7 % n, 1);
+
 		partition_ensure(parts, &ask);
+		mask |= 1U << ask.instance;
+		ok(asks_are("u", n, mask), "with %u", ask.instance);
 	}
-	ok(WITHIN(5000, vipu_sim_len(sim) == 5), "five partitions");
+	ok(WITHIN(9000, vipu_sim_len(sim) == n), "a partition for each");
 	is_int(partition_asked_from(parts, "u", 0, from, 2), 2, "no more than fit");
-	is_int(partition_asked_from(parts, "u", 4, from, 2), 1, "from 4 on");
-	is_int(from[0], 4, "the last");
-	partition_release(parts, "u", 4);
-	is_int(partition_asked_from(parts, "u", 4, from, 2), 0, "not any more");
+	is_int(partition_asked_from(parts, "u", n - 1, from, 2), 1, "from the last on");
+	is_int(from[0], n - 1, "the last");
+	for (uint32_t i = 0; i < n; i += 2) {
+		partition_release(parts, "u", i * 3 % n);
+		mask &= ~(1U << i * 3 % n);
+		ok(asks_are("u", n, mask), "without %u", i * 3 % n);
+	}
+	ok(WITHIN(9000, vipu_sim_len(sim) == n / 2) && asks_are("u", n, mask), "they are gone");
+	partition_release(parts, "u", n - 1);
+	is_int(partition_asked_from(parts, "u", n - 1, from, 2), 0, "not any more");
 	is_int(partition_asked_from(parts, "x", 0, from, 2), 0, "nothing of nobody");
 	partition_release_all(parts, "u");
-	ok(WITHIN(9000, is_over("u")), "all gone");
+	ok(WITHIN(9000, is_over("u")) && partition_held(parts, "u") == 0, "all gone");
 	end();
 }
 
