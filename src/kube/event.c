@@ -26,7 +26,7 @@
 #define MAX_TRIES   4
 #define CALL_MS     10000
 #define MESSAGE_MAX 1024
-#define ID_SIZE     32
+#define ID_SIZE     16 /* of a SHA-256: far more than tells a few thousand apart */
 
 struct words { /* NULL: not given */
 	const char *api_version, *kind, *ns, *name, *uid, *version, *field_path;
@@ -403,13 +403,16 @@ static void identify(const struct kube_ref *about, enum kube_event_level level, 
 				     reason,
 				     message};
 	struct str parts[2 * sizeof(texts) / sizeof(texts[0])];
+	uint8_t digest[32];
 	size_t n = 0;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		parts[n++] = str_of(texts[i]);
 		parts[n++] = (struct str){"", 1}; /* a NUL ends each */
 	}
-	hash_sha256(parts, 2 * 5, ret_object);
-	hash_sha256(parts, n, ret_id);
+	hash_sha256(parts, 2 * 5, digest);
+	memcpy(ret_object, digest, ID_SIZE);
+	hash_sha256(parts, n, digest);
+	memcpy(ret_id, digest, ID_SIZE);
 }
 
 void kube_event(struct kube_recorder *r, const struct kube_ref *about, enum kube_event_level level,
