@@ -392,7 +392,7 @@ static void follow_entry(struct live *l, struct live_entry *entry)
 	}
 	if (entry->at) {
 		k->controller = entry->at->number;
-		k->seen_at = (size_t)(entry->at - l->view.controllers);
+		k->seen_at = (uint32_t)(entry->at - l->view.controllers);
 	}
 	if (l->begun && (k->state != entry->state || k->attempt != e->ask.attempt))
 		tell_steps(l, k, e, entry->state);

@@ -141,7 +141,7 @@ struct live_known {
 	int64_t bad_ms;      /* mono: since when its controller's list says that it's broken; 0 */
 	int64_t error_ms;    /* wall: when it was first seen in LIVE_ERROR */
 	unsigned controller; /* its number, 0: none */
-	size_t seen_at;      /* its controller's place in the view, the last time */
+	uint32_t seen_at;    /* its controller's place in the view, the last time */
 	uint32_t listed;     /* its place in its controller's list, the last time */
 	uint64_t look;       /* that it was last in */
 	struct live_item *item;
