@@ -417,19 +417,24 @@ static void give(struct request *r)
 		give_pods(r);
 }
 
+static void refuse(struct request *r)
+{
+	request_problem(r, 403,
+			"%s may not: what the page shows is told to replicas of this "
+			"process and to accounts of proxy.controllerAccounts",
+			r->caller.account);
+}
+
 static void on_own(void *arg, const struct err *err, const struct kube_identity *who)
 {
 	struct request *r = arg;
 
-	if (!err && strcmp(who->username, r->caller.account) == 0)
-		give(r);
-	else if (err && err->kind != ERR_NONE && err->kind != ERR_DENIED)
+	if (err && err->kind != ERR_DENIED)
 		request_unavailable(r, 1, "this process's own token can't be looked at now");
+	else if (err || strcmp(who->username, r->caller.account) != 0)
+		refuse(r);
 	else
-		request_problem(r, 403,
-				"%s may not: what the page shows is told to replicas of this "
-				"process and to accounts of proxy.controllerAccounts",
-				r->caller.account);
+		give(r);
 }
 
 /* A replica has the account that this process itself has. */
@@ -445,7 +450,7 @@ static void run_get(struct request *r)
 	if (token)
 		kube_review_token_start(r->p->reviewer, str_of(token), on_own, r, &r->calls);
 	else
-		on_own(r, &(struct err)ERR_INIT, NULL);
+		refuse(r);
 	follow_drop_token(token);
 }
 
