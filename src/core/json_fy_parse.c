@@ -242,12 +242,12 @@ static int check_bytes(struct str s, struct err *err)
 			return json_impl_invalid(s, i, err, "a byte that isn't UTF-8");
 		if (s.p[i] == '\0')
 			return json_impl_invalid(s, i, err, "a NUL byte");
-		char next = i + 1 < s.len ? s.p[i + 1] : '\0';
 		if (s.p[i] == '#' && !in_string)
 			return json_impl_invalid(s, i, err, "JSON has no comments");
 		if (s.p[i] == '"')
 			in_string = !in_string;
-		else if (s.p[i] == '\\' && in_string && (next == '"' || next == '\\'))
+		else if (s.p[i] == '\\' && in_string && i + 1 < s.len &&
+			 (s.p[i + 1] == '"' || s.p[i + 1] == '\\'))
 			n = 2;
 		i += n;
 	}
