@@ -426,9 +426,9 @@ static int open_stream(struct h2_conn *c, struct call *call, int32_t *ret_stream
 	struct buf head = BUF_SECRET(call->head_bytes);
 	struct str body = {call->request.p + call->head_bytes,
 			   call->request.len - call->head_bytes};
-	int rc = buf_append(&head, call->request.p, call->head_bytes, err);
+	int rc = -1;
 
-	if (rc == 0) {
+	if (buf_append(&head, call->request.p, call->head_bytes, err) == 0) {
 		size_t n = read_fields(buf_str(&head), c->pool->tls != NULL, fields);
 		rc = n < MAX_FIELDS ? h2_session_open(session(c), fields, n, body, ret_stream, err)
 				    : err_set(err, ERR_LIMIT, 0, "too many header fields");
