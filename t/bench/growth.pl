@@ -3,7 +3,7 @@
 #
 # How the proxy's cost grows with partitions and with controllers (with jobs: memory.pl; with watchers: viewers.pl). From the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/growth.pl [--partitions=10,100,1000] [--controllers=1,4,16,64] [--json=FILE]
+#     TOP_BUILDDIR=$PWD ../t/bench/growth.pl [--partitions=10,100,1000] [--controllers=1,4,16,64] [--json=FILE] [--kubeconfig=FILE]
 
 use v5.36;
 

@@ -5,7 +5,7 @@
 # openssl s_time against the webhooks' port, whose settings are those of all TLS listeners, each connection a
 # full handshake (there is no resumption) without a request. From the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/handshakes.pl [--seconds=5] [--runs=5] [--clients=2] [--versions=tls1_2,tls1_3] [--json=FILE]
+#     TOP_BUILDDIR=$PWD ../t/bench/handshakes.pl [--seconds=5] [--runs=5] [--clients=2] [--versions=tls1_2,tls1_3] [--json=FILE] [--kubeconfig=FILE]
 #
 # needs openssl and taskset: the operator is on the first processor, the clients on the second. Prints for
 # TLS 1.2 and 1.3 the median and spread, and handshakes for each second of the operator's processor time,

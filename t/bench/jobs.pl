@@ -14,9 +14,9 @@ use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Bench qw(cpu_s delete_all figure finish job kubectl note options resident_kb start_operator start_sim tool_end tool_path write_requests);
+use Bench qw(cpu_s delete_all figure finish job job_requests kubectl note options resident_kb running_patches start_operator
+	start_sim tool_end tool_path write_requests);
 use IpuTest qw(json_decode start wait_until);
-use IpuTree qw(top_srcdir);
 use Test::More;
 
 my $opt = options(1200, jobs => 100, workers => 8, connections => 8);
@@ -24,7 +24,6 @@ my $pods = $opt->{jobs} * $opt->{workers};
 my $never_ms = 86_400_000;
 my $controllers = 1 + int($pods / 64 / 0.75);
 my $sim = start_sim(controllers => $controllers, agents => 16, create_ms => 1, remove_ms => 1, pod_schedule_ms => $never_ms, pod_run_ms => 0);
-kubectl($sim, 'apply', '-f', top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml') if $opt->{kubeconfig};
 
 # What the operator holds in the roles that it has here (doc/design/bench.md).
 my $job_label = 'graphcore.ai/job';
@@ -49,15 +48,9 @@ sub as_sent ($object) {
 	return \%sent;
 }
 
-my $running = { phase => 'Running', podIP => '10.1.2.3', hostIP => '10.1.2.1', startTime => '2026-11-21T10:00:00Z',
-	conditions => [ map { { type => $_, status => 'True', lastTransitionTime => '2026-11-21T10:00:00Z' } } qw(PodScheduled Initialized ContainersReady Ready) ],
-	containerStatuses => [ { name => 'main', image => 'registry.example/ml/mnist:3', imageID => 'sha256:0', ready => JSON::PP::true, restartCount => 0,
-		started => JSON::PP::true, state => { running => { startedAt => '2026-11-21T10:00:00Z' } } } ] };
-
 my (%made, %spent, @right, @peak, @creates);
 for my $run (1 .. $opt->{runs}) {
-	my $jobs = write_requests('jobs', map { [ POST => '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs',
-		job("bench-$run-$_", ipus => $opt->{workers}, workers => $opt->{workers}) ] } 1 .. $opt->{jobs});
+	my $jobs = job_requests(map { job("bench-$run-$_", ipus => $opt->{workers}, workers => $opt->{workers}) } 1 .. $opt->{jobs});
 	tool_end(api('jobs', $jobs));
 	my $eyes = api('eyes', "--until=pods,$job_label:$pods");
 	my $begin = Time::HiRes::time();
@@ -67,13 +60,13 @@ for my $run (1 .. $opt->{runs}) {
 	push @peak, resident_kb($daemon->pid) / 1000;
 	my @pods = objects('pods');
 	my @events = grep { ($_->{source}{component} // '') eq 'ipu-operator' } objects('events');
-	my $patches = write_requests('patches', map { [ PATCH => "/api/v1/namespaces/default/pods/$_->{metadata}{name}/status", { status => $running } ] } @pods);
+	my $patches = running_patches(map { $_->{metadata}{name} } @pods);
 	my $said = tool_end(api('patches', "--until=ipujobs:status.launcherStatus=Running:$opt->{jobs}", $patches));
 	push @right, $said->{seen_at} > $said->{last_at} ? $said->{seen_at} - $said->{last_at} : 0;
 
-	delete_all($sim, '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+	delete_all($sim, 'ipujobs');
 	$daemon->stop(status => 0);
-	delete_all($sim, "/api/v1/namespaces/default/$_") for qw(pods events);
+	delete_all($sim, $_) for qw(pods events);
 	@creates = map { [ POST => "/api/v1/namespaces/default/$_->[0]", as_sent($_->[1]) ] } map({ [ pods => $_ ] } @pods), map { [ events => $_ ] } @events;
 	my $file = write_requests('creates', @creates);
 	$eyes = api('eyes', "--until=pods,$job_label:$pods");
@@ -81,7 +74,7 @@ for my $run (1 .. $opt->{runs}) {
 	$said = tool_end(api('bare', @watches, "--connections=$opt->{connections}", $file));
 	push @{ $made{bare} }, tool_end($eyes)->{seen_at} - $begin;
 	push @{ $spent{bare} }, $said->{cpu};
-	delete_all($sim, "/api/v1/namespaces/default/$_") for qw(pods events);
+	delete_all($sim, $_) for qw(pods events);
 }
 my $what = "$opt->{jobs} jobs x $opt->{workers}";
 note(sprintf '%d creates, %d of them Pods, over %d connections; %s', scalar @creates, $pods, $opt->{connections}, $opt->{kubeconfig} || 'ipu-sim');

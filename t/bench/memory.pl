@@ -4,23 +4,26 @@
 # The operator's resident memory: idle, with 5,000 Pods and 1,000 ConfigMaps that have nothing to do with it, and with jobs that run,
 # 10, 100, 1,000 and 10,000 of them with two workers each; and what a job more costs in memory and processor time. From the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/memory.pl [--jobs=10,100,1000,10000] [--pods=5000] [--maps=1000] [--json=FILE]
+#     TOP_BUILDDIR=$PWD ../t/bench/memory.pl [--jobs=10,100,1000,10000] [--pods=5000] [--maps=1000] [--json=FILE] [--kubeconfig=FILE]
 #
-# on ipu-sim. All roles but node are in one process, connected; each job is as `kubectl apply` and an API server leave it
+# on ipu-sim, whose Pods run at once, or on the API server of a kubeconfig: there each job's Pods are Running once those of all jobs are
+# there, by patches, so that what is said of time has the wait for that in it, and at each step's end all IPUJobs, Pods and Events of the
+# namespace default are deleted. All roles but node are in one process, connected; each job is as `kubectl apply` and an API server leave it
 # (managedFields, last-applied), and has its partition. It takes about a minute.
 
 use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Bench qw(cpu_s figure finish job note options resident_kb start_operator start_sim tool tool_end tool_path wait_ready write_requests);
+use Bench qw(cpu_s delete_all figure finish job job_requests names options resident_kb running_patches start_operator start_sim tool tool_end
+	tool_path wait_ready write_requests);
 use IpuTest qw(http start wait_until);
 use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $opt = options(900, jobs => '10,100,1000,10000', pods => 5000, maps => 1000, runs => 1);
-my ($workers, $path) = (2, '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+my $workers = 2;
 my @steps = split /,/, $opt->{jobs};
 my $controllers = 1 + int($steps[-1] * $workers / 1000);
 my %sim_opt = (nodes => min(200, 1 + int($steps[-1] * $workers / 100)), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
@@ -50,7 +53,19 @@ sub run_operator () {
 	return;
 }
 
-sub end () { $_->stop(status => 0) for $daemon, $sim; return }
+sub end () {
+	if ($opt->{kubeconfig}) {
+		delete_all($sim, $_) for qw(ipujobs pods events);
+		delete_all($sim, 'configmaps', 'app=other');
+	}
+	$_->stop(status => 0) for $daemon, $sim;
+	return;
+}
+
+# Ends when so many objects are as that says; what it sends meanwhile.
+sub api ($until, @requests) {
+	return start('bench-api', path => tool_path('api'), ports => 0, args => [ "--kubeconfig=$sim->{kubeconfig}", '--connections=4', "--until=$until", @requests ]);
+}
 
 sub container () { return { name => 'main', image => 'registry.example/other:1', env => [ map { { name => "SETTING_$_", value => "value $_" } } 1 .. 8 ] } }
 
@@ -62,8 +77,8 @@ for my $run (1 .. $opt->{runs}) {
 	push @idle, $idle;
 	tool('api', "--kubeconfig=$sim->{kubeconfig}", write_requests('unrelated',
 		map({ [ POST => '/api/v1/namespaces/default/pods', { apiVersion => 'v1', kind => 'Pod', metadata => { name => "other-$_", labels => { app => 'other' } },
-			spec => { containers => [ container() ] } } ] } 1 .. $opt->{pods}),
-		map { [ POST => '/api/v1/namespaces/default/configmaps', { apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => "other-$_" },
+			spec => { schedulerName => 'nobody', containers => [ container() ] } } ] } 1 .. $opt->{pods}),
+		map { [ POST => '/api/v1/namespaces/default/configmaps', { apiVersion => 'v1', kind => 'ConfigMap', metadata => { name => "other-$_", labels => { app => 'other' } },
 			data => { settings => 'x' x 2000 } } ] } 1 .. $opt->{maps}));
 	push @unrelated, settled() - $idle;
 	end();
@@ -76,14 +91,17 @@ figure("growth by $opt->{pods} unrelated Pods and $opt->{maps} ConfigMaps", 'MB'
 for my $jobs (@steps) {
 	my $idle = begin(controllers => $controllers);
 	my $cpu = cpu_s($daemon->pid);
-	my $file = write_requests('jobs', map { [ POST => $path, job("training-$_", ipus => $workers, workers => $workers, kept => 1) ] } 1 .. $jobs);
+	my $pods = $jobs * $workers;
+	my $file = job_requests(map { job("training-$_", ipus => $workers, workers => $workers, kept => 1) } 1 .. $jobs);
 	my $begin = time;
-	my $eyes = start('bench-api', path => tool_path('api'), ports => 0, args => [ "--kubeconfig=$sim->{kubeconfig}", '--connections=4',
-		"--until=ipujobs:status.launcherStatus=Running:$jobs", $file ]);
-	my $took = tool_end($eyes)->{seen_at} - $begin;
+	my @running = ("ipujobs:status.launcherStatus=Running:$jobs", $file);
+	if ($opt->{kubeconfig}) {
+		tool_end(api("pods,graphcore.ai/job:$pods", $file));
+		$running[1] = running_patches(names($sim, 'pods'));
+	}
+	my $took = tool_end(api(@running))->{seen_at} - $begin;
 	$cpu = cpu_s($daemon->pid) - $cpu;
 	my $all = settled();
-	my $pods = $jobs * $workers;
 	my $is_last = $jobs == 10_000;
 	figure("memory with $jobs jobs and $pods Pods, all Running", 'MB', [$all], $is_last ? (bar => '<= 60') : (), id => "memory-$jobs", series => 'jobs: memory', n => $jobs);
 	$daemon->stop(status => 0);

@@ -4,7 +4,7 @@
 # How many requests a second the proxy's open port answers on one core: ipu-operator on ipu-sim, with many partitions, /stats and /query.
 # From the build folder:
 #
-#     TOP_BUILDDIR=$PWD ../t/bench/rest.pl [--partitions=1000] [--controllers=16] [--connections=64] [--seconds=3] [--runs=5] [--json=FILE]
+#     TOP_BUILDDIR=$PWD ../t/bench/rest.pl [--partitions=1000] [--controllers=16] [--connections=64] [--seconds=3] [--runs=5] [--json=FILE] [--kubeconfig=FILE]
 #
 # needs two processors: the operator is on the first, the load (t/tools/bench_load.c) on the second, and the simulator, idle by then,
 # wherever there is room. What is judged are requests for each second of the operator's processor time, which a busy machine falsifies

@@ -11,16 +11,14 @@ use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Bench qw(cpu_s delete_all figure finish job kubectl options start_operator start_sim tool write_requests);
+use Bench qw(cpu_s delete_all figure finish job job_requests options start_operator start_sim tool);
 use IpuTest qw(wait_until);
-use IpuTree qw(top_srcdir);
 use Test::More;
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
 
 my $opt = options(600, jobs => 1000, runs => 7);
 my $sim = start_sim();
-kubectl($sim, 'apply', '-f', top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml') if $opt->{kubeconfig};
 
 # Its log's own time of a line.
 sub at ($daemon, $words) {
@@ -41,15 +39,14 @@ sub measure ($ms, $cpu) {
 # Jobs that nobody can give anything: they wait, as they are.
 for my $jobs (0, $opt->{jobs}) {
 	my (@ms, @cpu);
-	tool('api', "--kubeconfig=$sim->{kubeconfig}", write_requests('jobs', map { [ POST => '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs',
-		job("bench-$_", ipus => 64, workers => 1, pod => { nodeSelector => { no => 'node' } }) ] } 1 .. $jobs)) if $jobs;
+	tool('api', "--kubeconfig=$sim->{kubeconfig}", job_requests(map { job("bench-$_", ipus => 64, workers => 1, pod => { nodeSelector => { no => 'node' } }) } 1 .. $jobs)) if $jobs;
 	measure(\@ms, \@cpu) for 1 .. $opt->{runs};
 	figure("start to the first reconcile, $jobs jobs", 'ms', \@ms, bar => $jobs ? '<= 1000' : '<= 50', id => "start-$jobs");
 	figure("CPU until then, $jobs jobs", 'ms', \@cpu, id => "start-cpu-$jobs");
 }
 if ($opt->{kubeconfig}) {
 	my $daemon = start_operator($sim, beside => 1);
-	delete_all($sim, '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
+	delete_all($sim, 'ipujobs');
 	$daemon->stop(status => 0);
 }
 finish($sim);

@@ -24,22 +24,24 @@ use IpuTree qw(top_srcdir);
 use POSIX qw(uname);
 use Time::HiRes qw(time);
 
-# What is run, in this order: program, how, how with --quick, and where: here (ipu-sim), there (on another API server too).
+# What is run, in this order: program, how, how with --quick, and where: here (ipu-sim), there (another API server). Those that are here
+# alone have to do with no API server, or with Pods of ipu-sim (in real ones: remote.pl).
 my @plan = (
 	[ 'size', '', '', 'here' ],
 	[ 'start', '--runs=7 --jobs=1000', '--runs=1 --jobs=5', 'here there' ],
 	[ 'jobs', '--runs=3', '--runs=1 --jobs=2 --workers=2', 'here there' ],
 	[ 'memory', '--jobs=10,100,1000,10000', '--jobs=10 --pods=10 --maps=2', 'here' ],
+	[ 'memory', '--jobs=10,100,1000', '--jobs=10 --pods=10 --maps=2', 'there' ],
 	[ 'watch', '--runs=5 --megabytes=100', '--runs=1 --megabytes=1', 'here' ],
 	[ 'grpc', '--runs=5 --calls=100000', '--runs=1 --calls=1000', 'here' ],
-	[ 'rest', '--runs=5 --seconds=2', '--runs=1 --seconds=1 --partitions=10 --controllers=1', 'here' ],
-	[ 'webhook', '--runs=3 --seconds=2', '--runs=1 --seconds=1', 'here' ],
-	[ 'handshakes', '--runs=2 --seconds=2', '--runs=1 --seconds=1 --clients=1 --versions=tls1_3', 'here' ],
-	[ 'viewers', '--viewers=500 --runs=2 --seconds=8', '--viewers=5 --runs=1 --seconds=1 --partitions=4 --settle=0.3', 'here' ],
-	[ 'viewers', '--viewers=50 --runs=1 --seconds=4', '', 'here' ],
+	[ 'rest', '--runs=5 --seconds=2', '--runs=1 --seconds=1 --partitions=10 --controllers=1', 'here there' ],
+	[ 'webhook', '--runs=3 --seconds=2', '--runs=1 --seconds=1', 'here there' ],
+	[ 'handshakes', '--runs=2 --seconds=2', '--runs=1 --seconds=1 --clients=1 --versions=tls1_3', 'here there' ],
+	[ 'viewers', '--viewers=500 --runs=2 --seconds=8', '--viewers=5 --runs=1 --seconds=1 --partitions=4 --settle=0.3', 'here there' ],
+	[ 'viewers', '--viewers=50 --runs=1 --seconds=4', '', 'here there' ],
 	[ 'exec', '--sessions=256 --runs=3', '--sessions=2 --runs=1 --kilobytes=10', 'here' ],
 	[ 'exec', '--sessions=16 --runs=1 --kilobytes=8000', '', 'here' ],
-	[ 'growth', '', '--partitions=2 --controllers=1', 'here' ],
+	[ 'growth', '', '--partitions=2 --controllers=1', 'here there' ],
 );
 
 my %opt = (out => '.', only => '', kubeconfig => '');
@@ -56,7 +58,7 @@ STDOUT->autoflush(1);
 watchdog(7200);
 for my $row (@plan) {
 	my ($name, $full, $quick, $places) = @$row;
-	next if index($places, $where) < 0 || (%only && !$only{$name}) || ($opt{quick} && !length $quick && $name ne 'size');
+	next if !grep({ $_ eq $where } split ' ', $places) || (%only && !$only{$name}) || ($opt{quick} && !length $quick && $name ne 'size');
 	my $out = "$dir/" . ++$number;
 	my @argv = ("$FindBin::Bin/$name.pl", "--json=$dir/lines", split(' ', $opt{quick} ? $quick : $full),
 		$opt{kubeconfig} ? "--kubeconfig=$opt{kubeconfig}" : ());

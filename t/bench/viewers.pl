@@ -5,7 +5,7 @@
 # partitions come and go, ten changes a second, against the same without any. From the build folder:
 #
 #     TOP_BUILDDIR=$PWD ../t/bench/viewers.pl [--viewers=500] [--partitions=100] [--rate=10] [--seconds=10]
-#         [--runs=3] [--page=usage] [--held=0] [--settle=2] [--json=FILE]
+#         [--runs=3] [--page=usage] [--held=0] [--settle=2] [--json=FILE] [--kubeconfig=FILE]
 #
 # With --held the operator runs jobs, too, and so many are suspended there.
 #
@@ -16,7 +16,7 @@ use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/../lib";
-use Bench qw(cpu_s figure finish note options partition_request partitions resident_kb start_proxy start_sim);
+use Bench qw(cpu_s delete_all figure finish job_requests note options partition_request partitions resident_kb start_proxy start_sim tool);
 use EventStream;
 use IO::Select ();
 use IpuTest qw(http program_or_skip spit start test_dir wait_until);
@@ -35,13 +35,9 @@ wait_until('what is held', sub { (http('GET', $daemon->url('proxy', '/live'))->{
 # ---- what is held ----
 
 sub suspended_jobs ($count) {
-	my $url = $sim->url('api-plain', '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs');
-	for my $i (1 .. $count) {
-		my $answer = http('POST', $url, headers => { authorization => "Bearer $sim->{token}" }, json => { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob',
-			metadata => { name => "held-$i" }, spec => { suspend => JSON::PP::true, jobInstances => 1, ipusPerJobInstance => '4',
-				workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } });
-		die "held-$i: $answer->{status}\n" if $answer->{status} != 201;
-	}
+	tool('api', "--kubeconfig=$sim->{kubeconfig}", job_requests(map { +{ apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', metadata => { name => "held-$_" },
+		spec => { suspend => JSON::PP::true, jobInstances => 1, ipusPerJobInstance => '4',
+			workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } } } } } 1 .. $count)) if $count;
 	return;
 }
 
@@ -112,4 +108,5 @@ for my $run (1 .. $opt->{runs}) {
 figure("the live page, $opt->{rate} changes a second, no viewers", '% of a core', \@alone, id => 'viewers-alone');
 figure("… more for $opt->{viewers} viewers", '% of a core', [ map { $viewed[$_] - $alone[$_] } 0 .. $#alone ], bar => '<= 5', id => "viewers-cpu-$opt->{viewers}", series => 'viewers: CPU', n => $opt->{viewers});
 figure("… memory for the first $opt->{viewers} viewers", 'MB', [ $grown[0] / 1000 ], bar => '<= 4', id => "viewers-memory-$opt->{viewers}", series => 'viewers: memory', n => $opt->{viewers});
+delete_all($sim, 'ipujobs') if $opt->{held};
 finish($daemon, $sim);

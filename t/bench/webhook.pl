@@ -6,7 +6,7 @@
 # simulator's dry run of two Pods each time. From the build folder:
 #
 #     TOP_BUILDDIR=$PWD ../t/bench/webhook.pl [--connections=4] [--seconds=3] [--runs=5] [--soak=1000000] [--tried=1]
-#         [--fifo=10] [--pause=0] [--json=FILE]
+#         [--fifo=10] [--pause=0] [--json=FILE] [--kubeconfig=FILE]
 #
 # needs two processors: the operator is on the first, the load (t/tools/bench_load.c) on the second, and the simulator, idle by then,
 # wherever there is room. Reviews for a second of the operator's processor, the rate by the clock, and the 99th percentile of 2,000 a second.

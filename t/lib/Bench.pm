@@ -15,10 +15,11 @@ use IpuTree qw(top_srcdir);
 use Time::HiRes qw(time);
 
 our @EXPORT_OK = qw(options figure row note finish noise children_cpu_s cpu_s resident_kb tool tool_on tool_end tool_path must start_sim start_operator
-	start_proxy wait_ready partition_request partitions kubectl delete_all job write_requests on_first on_second);
+	start_proxy wait_ready partition_request partitions kubectl delete_all names running_patches job job_requests write_requests on_first on_second);
 
 STDOUT->autoflush(1);
 my (%opt, @lines, %noise_at);
+my $job_path = '/apis/graphcore.ai/v1alpha1/namespaces/default/ipujobs';
 my $processors = () = (slurp('/proc/cpuinfo') // '') =~ /^processor\s/mg;
 
 # ---- options ----
@@ -156,15 +157,19 @@ sub openssl_pair ($dir) {
 	return ("$dir/cert.pem", "$dir/key.pem");
 }
 
-# ipu-sim with these options; on another's API server its V-IPU controllers alone. {kubeconfig} is where Kubernetes is.
+# ipu-sim with these options; on another's API server its V-IPU controllers alone, and there the CustomResourceDefinition is installed
+# and what is recorded of partitions forgotten, which were of other controllers. {kubeconfig} is where Kubernetes is.
 sub start_sim (%option) {
 	my $dir = test_dir() . '/sim' . (0 + time());
 	my @where = $opt{kubeconfig} ? '--vipu-only' : ('--dir', $dir);
 	my $sim = start('ipu-sim', args => [ @where, map { my $v = $option{$_}; '--' . tr/_/-/r . "=$v" }
 		grep { !$opt{kubeconfig} || /^(controllers|agents|create_ms|remove_ms)$/ } sort keys %option ]);
 	$sim->{kubeconfig} = $opt{kubeconfig} || "$dir/kubeconfig";
-	$sim->{token} = slurp("$dir/token");
 	$sim->{controllers} = join ',', map { '127.0.0.1:' . $sim->port("vipu$_") } 0 .. ($option{controllers} // 1) - 1;
+	if ($opt{kubeconfig}) {
+		kubectl($sim, 'apply', '-f', top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml');
+		kubectl($sim, qw(delete configmaps -l app.kubernetes.io/component=partition-tracker));
+	}
 	return $sim;
 }
 
@@ -219,24 +224,33 @@ sub partitions ($proxy, @numbers) {
 
 # A token of the controller's account, for the proxy.
 sub account_token ($sim) {
-	my $path = '/api/v1/namespaces/default/serviceaccounts';
 	my $name = 'ipu-operator-controller-manager';
-	my $post = sub ($where, $json) {
-		return http('POST', $sim->url('api-plain', $where), json => $json, headers => { authorization => "Bearer $sim->{token}" })->{json};
-	};
-	$post->($path, { apiVersion => 'v1', kind => 'ServiceAccount', metadata => { name => $name } });
-	return $post->("$path/$name/token", { apiVersion => 'authentication.k8s.io/v1', kind => 'TokenRequest',
-		spec => { audiences => ['ipu-operator-proxy'] } })->{status}{token};
+	kubectl($sim, 'apply', '-f', spit(test_dir() . '/account.json',
+		json_encode({ apiVersion => 'v1', kind => 'ServiceAccount', metadata => { name => $name, namespace => 'default' } })));
+	return kubectl($sim, 'create', 'token', $name, '--audience=ipu-operator-proxy') =~ s/\s+\z//r;
 }
 
 # ---- Kubernetes ----
 
-sub kubectl ($sim, @words) { return must([ program_or_skip('kubectl'), '--kubeconfig', $sim->{kubeconfig}, @words ]) }
+sub kubectl ($sim, @words) { return must([ program_or_skip('kubectl'), '--kubeconfig', $sim->{kubeconfig}, '--namespace=default', @words ]) }
 
-# All objects at that path (a collection's), and waits until they are gone.
-sub delete_all ($sim, $path) {
-	kubectl($sim, 'delete', '--raw', "$path?gracePeriodSeconds=0");
-	return wait_until("$path to be empty", sub { !@{ json_decode(kubectl($sim, 'get', '--raw', $path))->{items} } }, seconds => 300);
+# All objects of these in the namespace, or those with a label (KEY=VALUE), and waits until they are gone. IPUJobs go while the operator runs.
+sub delete_all ($sim, $plural, $label = '') {
+	my $path = ($plural eq 'ipujobs' ? $job_path : "/api/v1/namespaces/default/$plural") . '?labelSelector=' . $label =~ s/=/%3D/r;
+	kubectl($sim, 'delete', '--raw', "$path&gracePeriodSeconds=0");
+	return wait_until("$plural to be gone", sub { !@{ json_decode(kubectl($sim, 'get', '--raw', "$path&limit=1"))->{items} } }, seconds => 300);
+}
+
+sub names ($sim, $plural) { return map { s{.*/}{}r } split /\n/, kubectl($sim, 'get', $plural, '-o', 'name') }
+
+# Patches for bench-api that make these Pods Running, as a kubelet does.
+sub running_patches (@names) {
+	my $at = '2026-11-21T10:00:00Z';
+	my $running = { phase => 'Running', podIP => '10.1.2.3', hostIP => '10.1.2.1', startTime => $at,
+		conditions => [ map { { type => $_, status => 'True', lastTransitionTime => $at } } qw(PodScheduled Initialized ContainersReady Ready) ],
+		containerStatuses => [ { name => 'main', image => 'registry.example/ml/mnist:3', imageID => 'sha256:0', ready => JSON::PP::true, restartCount => 0,
+			started => JSON::PP::true, state => { running => { startedAt => $at } } } ] };
+	return write_requests('patches', map { [ PATCH => "/api/v1/namespaces/default/pods/$_/status", { status => $running } ] } @names);
 }
 
 # An IPUJob as people write it: what kubectl apply leaves in it, and the API server, is in it too when kept => 1.
@@ -258,6 +272,9 @@ sub fields_of ($v) {
 	return {} if ref $v ne 'HASH';
 	return { map { ("f:$_" => fields_of($v->{$_})) } keys %$v };
 }
+
+# A file for bench-api that makes these IPUJobs.
+sub job_requests (@jobs) { return write_requests('jobs', map { [ POST => $job_path, $_ ] } @jobs) }
 
 # A file for bench-api: [METHOD, PATH, body] each.
 sub write_requests ($name, @requests) {
