@@ -73,7 +73,7 @@ for my $run (1 .. $opt->{runs}) {
 	push @far_cpu, 1000 * (children_cpu_s($sim->pid) - $far_before) / ($opt->{sessions} * $bytes / 1e6);
 	push @near_cpu, 1000 * (60 * ($m + $m2) + $s + $s2 - $started) / ($opt->{sessions} * $bytes / 1e6);
 }
-figure("$opt->{sessions} exec sessions at once, all together", 'MB/s', \@rate, $opt->{sessions} == 256 ? (bar => '>= 200') : (), id => "exec-$opt->{sessions}", series => 'exec sessions: MB/s in all', n => $opt->{sessions});
+figure("$opt->{sessions} exec sessions at once, all together", 'MB/s', \@rate, $opt->{sessions} == 256 ? (bar => '>= 200') : (), id => "exec-$opt->{sessions}", series => 'exec sessions: MB/s in all', n => $opt->{sessions}, growth => 'rate');
 figure('… CPU of a near end until its command runs', 'ms', \@near_start, id => 'exec-near-start');
 figure('… CPU of the near ends, and of what counts their output, for a megabyte, once all commands run', 'ms', \@near_cpu, id => 'exec-near-cpu');
 figure('… CPU of ipu-sim for a megabyte', 'ms', \@sim_cpu, id => 'exec-sim-cpu');

@@ -103,14 +103,14 @@ for my $jobs (@steps) {
 	$cpu = cpu_s($daemon->pid) - $cpu;
 	my $all = settled();
 	my $is_last = $jobs == 10_000;
-	figure("memory with $jobs jobs and $pods Pods, all Running", 'MB', [$all], $is_last ? (bar => '<= 60') : (), id => "memory-$jobs", series => 'jobs: memory', n => $jobs);
+	figure("memory with $jobs jobs and $pods Pods, all Running", 'MB', [$all], $is_last ? (bar => '<= 60') : (), id => "memory-$jobs", series => 'jobs: memory', n => $jobs, without => $idle);
 	$daemon->stop(status => 0);
 	run_operator();
 	wait_until('it to know all', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_jobs\{state="Running"\} $jobs$/m });
 	figure('… and of one that finds them there', 'MB', [ settled() ], $is_last ? (bar => '<= 60') : (), id => "memory-found-$jobs");
 	figure("… for a job and its $workers Pods", 'bytes', [ ($all - $idle) * 1e6 / $jobs ], id => "memory-job-$jobs") if $jobs >= 100;
-	figure("… CPU of the operator for each, until they run", 'ms', [ 1000 * $cpu / $jobs ], id => "cpu-job-$jobs", series => 'jobs: CPU for each', n => $jobs);
-	figure('… time for each', 'ms', [ 1000 * $took / $jobs ], id => "time-job-$jobs", series => 'jobs: time for each', n => $jobs);
+	figure("… CPU of the operator for each, until they run", 'ms', [ 1000 * $cpu / $jobs ], id => "cpu-job-$jobs", series => 'jobs: CPU for each', n => $jobs, growth => 'each');
+	figure('… time for each', 'ms', [ 1000 * $took / $jobs ], id => "time-job-$jobs", series => 'jobs: time for each', n => $jobs, growth => 'each');
 	end();
 }
 finish();

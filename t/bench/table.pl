@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # All benchmarks, one after the other: `make bench` (doc/design/bench.md). Prints one table with each line against its bar, and writes
-# bench.json, with all runs and the machine's noise, and bench.svg, how cost grows. From the build folder:
+# bench.json, with all runs and the machine's noise, and bench.svg, how cost grows, which is judged in the table. From the build folder:
 #
 #     TOP_BUILDDIR=$PWD ../t/bench/table.pl [--out=DIR] [--only=start,rest] [--quick] [--kubeconfig=FILE]
 #
@@ -97,11 +97,16 @@ sub noise_of (@all) {
 say "\n$about{at}, commit $about{commit}, $about{cores} x $about{cpu}, $about{compiler}";
 printf "load %.1f (at most %.1f), time stolen by the host %.1f %% (at most %.1f %%)\n", map { @$_{qw(median most)} } @{ $about{noise} }{qw(load steal)};
 my $section = '';
+push @lines, my @growth = BenchPlot::growth(\@lines);
 for my $line (@lines) {
 	say "\n$line->{bench}" if $line->{bench} ne $section;
 	$section = $line->{bench};
 	say Bench::row($line);
 }
+my %sizes;
+$sizes{ $_->{series} }++ for grep { $_->{series} } @lines;
+delete @sizes{ map { $_->{of} } @growth };
+say "$_: of one number only, or too little to tell how it grows" for sort keys %sizes;
 my @judged = grep { defined $_->{held} } @lines;
 printf "\n%d of %d bars held\n", scalar(grep { $_->{held} } @judged), scalar @judged;
 spit("$opt{out}/bench.json", JSON::PP->new->utf8->canonical->pretty->encode({ about => \%about, lines => \@lines }));

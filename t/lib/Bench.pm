@@ -6,6 +6,7 @@ package Bench;
 
 use v5.36;
 
+use BenchPlot;
 use Exporter qw(import);
 use IO::Handle ();
 use File::Spec ();
@@ -46,7 +47,8 @@ sub median (@all) {
 }
 
 # One line of the table: what was measured, in which unit, and each run's figure. Option bar: '<= 50', '>= 2000', or '< 1'; of the
-# median. Options: id, a name that stays, for programs; series and n, of which plot it is, and at which number. Printed at once, and kept for --json.
+# median. Options: id, a name that stays, for programs; series and n, of which plot it is, and at which number; growth and without, how that's
+# judged (BenchPlot). Printed at once, and kept for --json.
 sub figure ($what, $unit, $runs, %option) {
 	my ($least, $most) = (sort { $a <=> $b } @$runs)[ 0, -1 ];
 	my %line = (bench => $0 =~ s{.*/|\.pl$}{}gr, what => $what, unit => $unit, runs => [ map { 0 + sprintf '%.6g', $_ } @$runs ],
@@ -75,9 +77,11 @@ sub text ($n) { return abs($n) >= 1000 ? sprintf('%.0f', $n) : abs($n) >= 100 ? 
 
 sub note ($words) { say "  $words"; return }
 
-# Writes what was measured, ends the programs that are given, and the benchmark.
+# Ends the programs that are given, and the benchmark: says how what it measured grows, and writes the figures (the table judges the
+# growth of all by itself).
 sub finish (@programs) {
 	$_->stop(status => 0) for @programs;
+	say row($_) for BenchPlot::growth(\@lines);
 	if ($opt{json}) {
 		open(my $out, '>>', $opt{json}) or die "$opt{json}: $!\n";
 		print {$out} map { json_encode($_) . "\n" } @lines;
