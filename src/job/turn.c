@@ -73,8 +73,11 @@ static void give_turn(struct job_ctx *ctx)
 
 void job_turn_next(struct job_controller *c)
 {
-	for (unsigned n = c->n_statuses; is_quiet(c) && n < AT_ONCE && !list_empty(&c->news); n++)
-		give_turn(first_in_line(c));
+	unsigned n = c->n_statuses;
+	struct job_ctx *ctx;
+
+	while (is_quiet(c) && n++ < AT_ONCE && (ctx = first_in_line(c)))
+		give_turn(ctx);
 }
 
 void job_turn_leave(struct job_ctx *ctx)
