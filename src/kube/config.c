@@ -341,7 +341,7 @@ int kube_config_load(const char *path, const char *context, struct kube_config *
 
 	if (load_any(path, context, &c, err) < 0)
 		return -1;
-	c->http1 = getenv("DISABLE_HTTP2") && *getenv("DISABLE_HTTP2");
+	c->http1 = env_of("DISABLE_HTTP2") != NULL;
 	if (choose_proxy(c, err) < 0) {
 		kube_config_free(c);
 		return -1;
