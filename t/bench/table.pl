@@ -41,7 +41,7 @@ my @plan = (
 	[ 'viewers', '--viewers=50 --runs=1 --seconds=4', '', 'here there' ],
 	[ 'exec', '--sessions=256 --runs=3', '--sessions=2 --runs=1 --kilobytes=10', 'here' ],
 	[ 'exec', '--sessions=16 --runs=1 --kilobytes=8000', '', 'here' ],
-	[ 'growth', '', '--partitions=2 --controllers=1', 'here there' ],
+	[ 'growth', '--runs=3', '--runs=1 --partitions=2 --controllers=1', 'here there' ],
 );
 
 my %opt = (out => '.', only => '', kubeconfig => '');
