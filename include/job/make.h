@@ -16,10 +16,6 @@
 #include "job/pod.h"
 #include "partition/types.h"
 
-/* What a container is told of a partition. files: the name of the instance's ConfigMap. Borrows
- * from both. */
-struct job_ipus job_ipus_of(const struct partition_status *part, const char *files, uint32_t gcd);
-
 /* A worker, or the launcher of an instance: spec is the IPUJob's, part what its instance has (a
  * worker in a queue is made before it has anything), api who schedules gangs here. The root of doc
  * is the Pod. Errors: ERR_INVALID where the template can't be made a Pod. */

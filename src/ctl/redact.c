@@ -54,7 +54,9 @@ static bool has_short(struct str name, const char *word)
 	return false;
 }
 
-bool ctl_is_secret_name(struct str name)
+/* Whether a value of this name is to be kept back: "accessKey", "MY_TOKEN", "--password". A name of
+ * something that holds one ("secretName") isn't. */
+static bool is_secret_name(struct str name)
 {
 	static const char *const words[] = {
 		"token",      "password",   "passwd",        "secret",       "credential",
@@ -380,11 +382,11 @@ static size_t named_value(struct reading *r, struct str s, size_t at, size_t nam
 	if (str_eqz(key, "name") && value) {
 		while (value < s.len && (is_quote(s.p[value]) || s.p[value] == '\\'))
 			value++;
-		r->is_variable = ctl_is_secret_name(
+		r->is_variable = is_secret_name(
 			(struct str){s.p + value, run_of(s, value, is_name_char)});
 		return 0;
 	}
-	if (!ctl_is_secret_name(key) && !(r->is_variable && str_eqz(key, "value")))
+	if (!is_secret_name(key) && !(r->is_variable && str_eqz(key, "value")))
 		return 0;
 	len = line_value(r, s, at, name, ret_begin);
 	if (len || !value)
@@ -503,7 +505,7 @@ static bool is_secret_flag(const struct json *v)
 {
 	struct str s = json_str(v);
 
-	return s.len > 1 && s.p[0] == '-' && !memchr(s.p, '=', s.len) && ctl_is_secret_name(s);
+	return s.len > 1 && s.p[0] == '-' && !memchr(s.p, '=', s.len) && is_secret_name(s);
 }
 
 /* A command, or its arguments alone. */
@@ -554,7 +556,7 @@ static bool is_known_variable(struct str name)
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		if (str_has_prefix(name, str_of(prefixes[i])))
-			return !ctl_is_secret_name(name);
+			return !is_secret_name(name);
 	}
 	return false;
 }
@@ -568,9 +570,8 @@ static struct jmut *redact_object(struct jmut_doc *doc, const struct json *value
 			   !is_known_variable(json_str(json_get(value, "name")));
 
 	while (json_next(&it)) {
-		bool hide = is_text(it.value) &&
-			    (ctl_is_secret_name(it.key) || str_eqz(it.key, LAST) ||
-			     (is_variable && str_eqz(it.key, "value")));
+		bool hide = is_text(it.value) && (is_secret_name(it.key) || str_eqz(it.key, LAST) ||
+						  (is_variable && str_eqz(it.key, "value")));
 
 		if (str_eqz(it.key, "managedFields"))
 			continue;
@@ -582,7 +583,7 @@ static struct jmut *redact_object(struct jmut_doc *doc, const struct json *value
 				  jmut_strf(doc, "<%zu bytes>", json_str(it.value).len));
 		else if (json_type(it.value) == JSON_ARRAY)
 			jmut_add(doc, out, it.key,
-				 redact_array(doc, it.value, ctl_is_secret_name(it.key),
+				 redact_array(doc, it.value, is_secret_name(it.key),
 					      array_has_program(json_get(value, "command"))));
 		else
 			jmut_add(doc, out, it.key,

@@ -13,10 +13,6 @@
 
 #define CTL_REDACTED "<redacted>"
 
-/* Whether a value of this name is to be kept back: "accessKey", "MY_TOKEN", "--password". A name of
- * something that holds one ("secretName") isn't. */
-bool ctl_is_secret_name(struct str name);
-
 /* KEY: VALUE (with the lines that are indented further), KEY=VALUE and --KEY VALUE of such names,
  * "Bearer …", JSON Web Tokens, who and the password of a URL, the lines of a private key.
  * ERR_LIMIT. */

@@ -9,7 +9,9 @@
 #include "job/launcher.h"
 #include "job/queue.h"
 
-struct job_ipus job_ipus_of(const struct partition_status *part, const char *files, uint32_t gcd)
+/* What a container is told of a partition. files: the name of the instance's ConfigMap. Borrows
+ * from both. */
+static struct job_ipus ipus_of(const struct partition_status *part, const char *files, uint32_t gcd)
 {
 	return (struct job_ipus){
 		.values = part->by_file ? JOB_VALUES_FILE : JOB_VALUES_LITERAL,
@@ -29,7 +31,7 @@ int job_make_pod(struct jmut_doc *doc, const struct job *job, const struct json 
 		 const struct job_pod_settings *settings, struct err *err)
 {
 	CLEANUP_FREE char *files = job_files_name(job, instance);
-	struct job_ipus ipus = job_ipus_of(part, files, worker);
+	struct job_ipus ipus = ipus_of(part, files, worker);
 	bool queued = job->queue_name && !launcher;
 
 	if (queued)

@@ -41,24 +41,7 @@ static struct sim_object *still_there(struct sim_api *api, const struct sim_obje
 	return now && strcmp(now->uid, o->uid) == 0 ? now : NULL;
 }
 
-void sim_api_delete_now(struct sim_api *api, struct sim_object *o)
-{
-	struct sim_object *now = still_there(api, o);
-	CLEANUP_FREE char *uid = xstrdup(o->uid);
-
-	if (!now)
-		return;
-	if (sim_has_finalizers(sim_object_json(now))) {
-		sim_api_mark_deleted(api, now, 0);
-		return;
-	}
-	if (sim_is_kind(now->resource, "CustomResourceDefinition"))
-		sim_custom_remove(api, sim_object_json(now));
-	sim_objects_remove(api->objects, now);
-	collect_garbage(api, uid);
-}
-
-void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s)
+static void mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_copy(doc, sim_object_json(o));
@@ -69,6 +52,23 @@ void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t gra
 	sim_set_time(doc, meta, "deletionTimestamp", clock_wall_ms() + grace_s * 1000);
 	jmut_set_int(doc, meta, "deletionGracePeriodSeconds", grace_s);
 	sim_objects_put(api->objects, o->resource, doc, root);
+}
+
+void sim_api_delete_now(struct sim_api *api, struct sim_object *o)
+{
+	struct sim_object *now = still_there(api, o);
+	CLEANUP_FREE char *uid = xstrdup(o->uid);
+
+	if (!now)
+		return;
+	if (sim_has_finalizers(sim_object_json(now))) {
+		mark_deleted(api, now, 0);
+		return;
+	}
+	if (sim_is_kind(now->resource, "CustomResourceDefinition"))
+		sim_custom_remove(api, sim_object_json(now));
+	sim_objects_remove(api->objects, now);
+	collect_garbage(api, uid);
 }
 
 /* A Pod's grace period: what was asked for, else the Pod's own; none for one that runs nowhere. */
@@ -90,7 +90,7 @@ void sim_api_delete(struct sim_api *api, struct sim_object *o, int64_t asked_s)
 							  : 0;
 
 	if (grace_s > 0)
-		sim_api_mark_deleted(api, o, grace_s);
+		mark_deleted(api, o, grace_s);
 	else
 		sim_api_delete_now(api, o);
 }

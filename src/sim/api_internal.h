@@ -124,8 +124,6 @@ int sim_token_request_decode(struct str body, struct jmut_doc *doc, struct jmut 
 			     struct err *err);
 void sim_review(struct sim_request *req, struct jmut_doc *doc, const struct json *body);
 
-void sim_api_mark_deleted(struct sim_api *api, struct sim_object *o, int64_t grace_s);
-
 /* A Table without rows, and one row for an object. */
 struct jmut *sim_table(struct sim_api *api, struct jmut_doc *doc, const struct sim_resource *r);
 void sim_table_add(struct sim_api *api, struct jmut_doc *doc, struct jmut *table,
