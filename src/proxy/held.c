@@ -65,8 +65,10 @@ static void put_words(struct jmut_doc *doc, struct jmut *obj, const char *key, c
 	bool cut = strlen(z) > sizeof(text);
 	size_t len = str_utf8_cut(str_of(z), sizeof(text) - (cut ? sizeof(more) - 1 : 0));
 
+	memcpy(text, z, len);
 	for (size_t i = 0; i < len; i++)
-		text[i] = (unsigned char)z[i] < 0x20 || z[i] == 0x7f ? ' ' : z[i];
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			text[i] = ' ';
 	if (cut)
 		memcpy(text + len, more, sizeof(more) - 1);
 	len += cut ? sizeof(more) - 1 : 0;
