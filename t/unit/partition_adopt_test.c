@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process finds when it goes on after another: waits in the tracker, and partitions that the
- * tracker has lost and that their owners name.
+ * tracker has lost and that their owners name; and asks that the tracker can't hold.
  */
 #include "partition_manager_rig.h"
 
@@ -423,6 +423,42 @@ static void test_fleet_unknown(void)
 	end();
 }
 
+/* What is longer than the tracker takes of one: nobody checks a Pod's annotation. */
+static char *long_text(void)
+{
+	char *z = xcalloc(1, 20001);
+
+	memset(z, 'x', 20000);
+	return z;
+}
+
+static void test_unwritable(void)
+{
+	CLEANUP_FREE char *text = long_text();
+	struct partition_ask ask = ask_of("u", 0, 4);
+
+	row_begin("an ask that the tracker can't hold");
+	begin();
+	ask.options.allocation = text;
+	partition_ensure(parts, &ask);
+	WITHIN(20000, false);
+	is_uint(vipu_sim_created(sim), 0, "nothing is made without a record");
+	is_uint(n_entries(), 0, "… which there isn't");
+	ok(strstr(seen("u").message, "can't be put into the tracker"), "its owner hears of it");
+	partition_release_all(parts, "u");
+	ok(WITHIN(20000, is_over("u")), "it can be given up");
+	end();
+
+	row_begin("a Pod says that it has a partition with a very long name");
+	begin();
+	ask = ask_of("u", 0, 4);
+	ask.adopt = text;
+	partition_ensure(parts, &ask);
+	ok(WITHIN(20000, is("u", PARTITION_STATE_ACTIVE)), "it's nobody's name: another is made");
+	is_uint(n_entries(), 1, "and recorded");
+	end();
+}
+
 int main(void)
 {
 	test_waits_stay();
@@ -434,5 +470,6 @@ int main(void)
 	test_older();
 	test_unowned();
 	test_fleet_unknown();
+	test_unwritable();
 	return done_testing();
 }

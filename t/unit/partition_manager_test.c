@@ -207,42 +207,6 @@ struct mood {
 	unsigned long most_made;
 };
 
-/* What is longer than the tracker takes of one: nobody checks a Pod's annotation. */
-static char *long_text(void)
-{
-	char *z = xcalloc(1, 20001);
-
-	memset(z, 'x', 20000);
-	return z;
-}
-
-static void test_unwritable(void)
-{
-	CLEANUP_FREE char *text = long_text();
-	struct partition_ask ask = ask_of("u", 0, 4);
-
-	row_begin("an ask that the tracker can't hold");
-	begin();
-	ask.options.allocation = text;
-	partition_ensure(parts, &ask);
-	WITHIN(20000, false);
-	is_uint(vipu_sim_created(sim), 0, "nothing is made without a record");
-	is_uint(n_entries(), 0, "… which there isn't");
-	ok(strstr(seen("u").message, "can't be put into the tracker"), "its owner hears of it");
-	partition_release_all(parts, "u");
-	ok(WITHIN(20000, is_over("u")), "it can be given up");
-	end();
-
-	row_begin("a Pod says that it has a partition with a very long name");
-	begin();
-	ask = ask_of("u", 0, 4);
-	ask.adopt = text;
-	partition_ensure(parts, &ask);
-	ok(WITHIN(20000, is("u", PARTITION_STATE_ACTIVE)), "it's nobody's name: another is made");
-	is_uint(n_entries(), 1, "and recorded");
-	end();
-}
-
 static void test_creates(void)
 {
 	static const struct mood moods[] = {
@@ -799,7 +763,6 @@ int main(void)
 	test_words_are_rare();
 	test_other_need();
 	test_instances();
-	test_unwritable();
 	test_creates();
 	test_taken();
 	test_refused_for_ever();
