@@ -52,6 +52,7 @@ struct kube_watch {
 	struct kube_known *known; /* NULL: the owner's business */
 	char *version;            /* to watch from; NULL: list first */
 	bool list_unsure;         /* an object that couldn't even be named was in this list */
+	bool list_short;          /* for want of memory one of this list is passed over */
 	bool missed;              /* an event couldn't be read, and a new list may mend that */
 	bool synced;
 	int64_t began_ms;      /* the stream */
@@ -239,8 +240,8 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	go_on(w);
 }
 
-/* What this event said, only a list can tell. Not for each of many, and the stream goes on until
- * then. */
+/* What this event said, or a list left out, only a list can tell. Not for each of many, and the
+ * stream goes on until then. */
 static void miss(struct kube_watch *w)
 {
 	int64_t now = clock_mono_ms();
@@ -285,7 +286,7 @@ static void failed(struct kube_watch *w, const struct err *err)
 
 static void begin_round(struct kube_watch *w)
 {
-	w->list_unsure = w->missed = false;
+	w->list_unsure = w->list_short = w->missed = false;
 	if (w->known)
 		kube_known_begin_list(w->known);
 	if (w->ops->on_relist)
@@ -302,7 +303,9 @@ static void on_listed(void *arg, const struct json *object)
 
 static void on_list_bad(void *arg, struct str ns, struct str name, const struct err *err)
 {
-	report_bad(arg, ns, name, err);
+	struct kube_watch *w = arg;
+	w->list_short = w->list_short || err_is_no_memory(err);
+	report_bad(w, ns, name, err);
 }
 
 static void on_list_restart(void *arg)
@@ -428,6 +431,8 @@ static void on_stream_head(void *arg, const struct http_headers *headers)
 	kube_lines_done(&w->lines);
 	well(w);
 	enter(w, KUBE_WATCH_WATCHING);
+	if (w->list_short)
+		miss(w);
 }
 
 static void on_stream_body(void *arg, struct str chunk)

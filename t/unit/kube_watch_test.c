@@ -509,7 +509,7 @@ static void test_memory(void)
 		fault_alloc_fail_at(n);
 		bool well = RUN_UNTIL(
 			(kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING) &&
-				st.objects >= 2 && srv->next >= srv->n_steps &&
+				st.objects == 3 && srv->next >= srv->n_steps &&
 				clock_mono_ms() - st.since_ms > 1000,
 			10);
 		fault_alloc_fail_at(0);
