@@ -89,16 +89,23 @@ static unsigned digits_of(uint64_t n)
 	return digits;
 }
 
+/* Of all numbers from 0 to n - 1, one after the other. */
+static uint64_t digits_below(uint64_t n)
+{
+	uint64_t digits = n;
+
+	for (uint64_t power = 10; power < n && power <= UINT64_MAX / 10; power *= 10)
+		digits += n - power;
+	return digits;
+}
+
 uint64_t job_config_bytes(const struct job *job)
 {
 	uint64_t workers = (uint64_t)job->instances * job->workers;
 	size_t prefix = strlen(job->name) + strlen("-worker-");
 	uint64_t each = 2 * (prefix + digits_of(job->slots)) + strlen(" slots=\n:\n");
-	uint64_t bytes = sizeof(script) - 1 + workers * each;
 
-	for (uint64_t i = 0; i < workers; i++)
-		bytes += 2 * digits_of(i);
-	return bytes;
+	return sizeof(script) - 1 + workers * each + 2 * digits_below(workers);
 }
 
 static struct jmut *list_of(struct jmut_doc *doc, const char *a, const char *b)
