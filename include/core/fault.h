@@ -16,6 +16,9 @@
 void fault_alloc_fail_at(unsigned long n);
 /* How many there were since the last fault_alloc_fail_at. */
 unsigned long fault_alloc_count(void);
+/* While it's so, none counts and none fails: of a simulator, in one process with what is tried,
+ * where a peer would only be lost, or tell what isn't so. */
+void fault_alloc_spare(bool spared);
 
 /* realloc(3) (malloc when p is NULL) that counts, and fails when it's told to: NULL, p is kept. */
 void *fault_realloc(void *p, size_t size);

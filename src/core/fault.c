@@ -12,6 +12,7 @@
 
 static unsigned long count;
 static unsigned long fail_at;
+static bool spare;
 
 void fault_alloc_fail_at(unsigned long n)
 {
@@ -24,9 +25,14 @@ unsigned long fault_alloc_count(void)
 	return count;
 }
 
+void fault_alloc_spare(bool spared)
+{
+	spare = spared;
+}
+
 void *fault_realloc(void *p, size_t size)
 {
-	if (++count == fail_at)
+	if (!spare && ++count == fail_at)
 		return NULL;
 	return realloc(p, size ? size : 1);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/log.h"
 #include "core/str.h"
 #include "http/client.h"
@@ -364,8 +365,11 @@ void sim_reply_object(struct sim_request *req, int status, const struct sim_obje
 static char *decoded(struct str s, bool query)
 {
 	struct buf b = BUF_INIT(65536);
-	char *z = http_unescape(&b, s, query, NULL) == 0 ? buf_steal(&b, NULL) : xstrdup("");
+	char *z;
 
+	fault_alloc_spare(true);
+	z = http_unescape(&b, s, query, NULL) == 0 ? buf_steal(&b, NULL) : xstrdup("");
+	fault_alloc_spare(false);
 	buf_done(&b);
 	return z;
 }

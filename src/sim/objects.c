@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/map.h"
 #include "kube/object.h"
 
@@ -82,11 +83,13 @@ static struct sim_object *freeze(const struct sim_resource *r, const struct jmut
 	struct buf bytes = BUF_INIT(OBJECT_LIMIT);
 	struct err err;
 
+	fault_alloc_spare(true);
 	if (jmut_write(root, JSON_COMPACT, &bytes, &err) < 0 ||
 	    json_parse(buf_str(&bytes), &o->doc, &err) < 0) {
 		fprintf(stderr, "ipu-sim: an object can't be stored: %s\n", err.msg);
 		abort();
 	}
+	fault_alloc_spare(false);
 	buf_done(&bytes);
 	o->refs = 1;
 	o->resource = r;
