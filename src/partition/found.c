@@ -42,16 +42,23 @@ static void take_wait(struct slot *s, const struct partition_wait *w)
 		queue_add(s);
 }
 
-static void on_found_wait(struct partitions *p, const char *key, struct str json)
+/* What can't be read is kept as it is, but what there is no memory for is told again. */
+static int unread(struct partitions *p, const char *key, const struct err *why, struct err *err)
+{
+	if (err_is_no_memory(why))
+		return err_copy(err, why);
+	tracker_reject(p->tracker, key, why);
+	return 0;
+}
+
+static int on_found_wait(struct partitions *p, const char *key, struct str json, struct err *err)
 {
 	struct partition_wait w;
 	struct slot *s;
-	struct err err;
+	struct err why;
 
-	if (partition_wait_decode(json, &w, &err) < 0) {
-		tracker_reject(p->tracker, key, &err);
-		return;
-	}
+	if (partition_wait_decode(json, &w, &why) < 0)
+		return unread(p, key, &why, err);
 	s = slot_need(p, &w.ask);
 	free(s->wait);
 	s->wait = str_dup(json);
@@ -64,6 +71,7 @@ static void on_found_wait(struct partitions *p, const char *key, struct str json
 	take_wait(s, &w);
 	partition_wait_done(&w);
 	slot_changed(s);
+	return 0;
 }
 
 static void forget_wait(struct partitions *p, const char *key)
@@ -131,23 +139,19 @@ static void take_entry(struct partitions *p, struct partition_entry *e)
 	slot_changed(s);
 }
 
-static void on_found(void *arg, const char *id, struct str json)
+static int on_found(void *arg, const char *id, struct str json, struct err *err)
 {
 	struct partitions *p = arg;
 	struct item *known = map_get(p->items, str_of(id));
 	struct partition_entry *e;
-	struct err err;
+	struct err why;
 
-	if (partition_is_wait_key(str_of(id))) {
-		on_found_wait(p, id, json);
-		return;
-	}
+	if (partition_is_wait_key(str_of(id)))
+		return on_found_wait(p, id, json, err);
 	if (known && !p->following)
-		return;
-	if (partition_entry_decode(id, json, &e, &err) < 0) {
-		tracker_reject(p->tracker, id, &err);
-		return;
-	}
+		return 0;
+	if (partition_entry_decode(id, json, &e, &why) < 0)
+		return unread(p, id, &why, err);
 	if (!known || known->entry->phase != e->phase)
 		look_anew(p, e);
 	if (known)
@@ -160,6 +164,7 @@ static void on_found(void *arg, const char *id, struct str json)
 			 e->ask.owner.name);
 	}
 	take_entry(p, e);
+	return 0;
 }
 
 static void on_gone(void *arg, const char *key)
@@ -231,7 +236,7 @@ static void on_report(void *arg, const char *reason, const char *object, const c
 		p->on_report(reason, object, uid, message, p->arg);
 }
 
-static bool is_ours(void *arg, const char *key, struct str json)
+static bool is_ours(void *arg, const char *key, struct str json, struct err *err)
 {
 	struct partition_entry *e = NULL;
 	struct partition_wait w;
@@ -239,12 +244,12 @@ static bool is_ours(void *arg, const char *key, struct str json)
 
 	(void)arg;
 	if (partition_is_wait_key(str_of(key))) {
-		ours = partition_wait_decode(json, &w, NULL) == 0;
+		ours = partition_wait_decode(json, &w, err) == 0;
 		if (ours)
 			partition_wait_done(&w);
 		return ours;
 	}
-	ours = partition_entry_decode(key, json, &e, NULL) == 0;
+	ours = partition_entry_decode(key, json, &e, err) == 0;
 	partition_entry_free(e);
 	return ours;
 }

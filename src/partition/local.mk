@@ -62,7 +62,7 @@ partition_ldadd = libpartition.a libvipu.a libgrpc.a $(kube_ldadd) $(PROTOBUF_C_
 partition_tests = t/unit/partition_queue_test t/unit/partition_policy_test \
 	t/unit/partition_schedule_sim_test t/unit/partition_schedule_test t/unit/partition_facts_test t/unit/partition_plan_test \
 	t/unit/partition_types_test t/unit/partition_usage_test \
-	t/unit/partition_manager_test t/unit/partition_crash_test \
+	t/unit/partition_manager_test t/unit/partition_crash_test t/unit/partition_memory_test \
 	t/unit/partition_shards_test t/unit/partition_damage_test \
 	t/unit/partition_tracker_speed_test \
 	t/unit/partition_adopt_test t/unit/partition_follow_test t/unit/partition_tracker_test \
@@ -114,6 +114,9 @@ t_unit_partition_tracker_speed_test_LDADD = $(sim_ldadd)
 t_unit_partition_crash_test_SOURCES = t/unit/partition_crash_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_crash_test_LDADD = $(sim_ldadd)
+t_unit_partition_memory_test_SOURCES = t/unit/partition_memory_test.c \
+	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_partition_memory_test_LDADD = $(sim_ldadd)
 t_unit_partition_tracker_test_SOURCES = t/unit/partition_tracker_test.c t/unit/partition_rig.h \
 	t/unit/partition_manager_rig.h t/unit/tap.h
 t_unit_partition_tracker_test_LDADD = $(sim_ldadd)

@@ -394,32 +394,39 @@ static void heard_end(struct partition_remote *r, const char *key)
 	seat_changed(s);
 }
 
-static void on_found(void *arg, const char *key, struct str json)
+/* What can't be read is the proxy's to mend, but what there is no memory for is told again. */
+static int unread(struct partition_remote *r, const char *key, const struct err *why,
+		  struct err *err)
+{
+	if (err_is_no_memory(why))
+		return err_copy(err, why);
+	tracker_reject(r->tracker, key, why);
+	return 0;
+}
+
+static int on_found(void *arg, const char *key, struct str json, struct err *err)
 {
 	struct partition_remote *r = arg;
 	struct partition_entry *e;
 	struct partition_wait w;
-	struct err err;
+	struct err why;
 
 	if (partition_is_wait_key(str_of(key))) {
-		if (partition_wait_decode(json, &w, &err) < 0) {
-			tracker_reject(r->tracker, key, &err);
-			return;
-		}
+		if (partition_wait_decode(json, &w, &why) < 0)
+			return unread(r, key, &why, err);
 		heard_of(r, key, &w.ask, true);
 		partition_wait_done(&w);
-		return;
+		return 0;
 	}
-	if (partition_entry_decode(key, json, &e, &err) < 0) {
-		tracker_reject(r->tracker, key, &err);
-		return;
-	}
+	if (partition_entry_decode(key, json, &e, &why) < 0)
+		return unread(r, key, &why, err);
 	/* An orphan keeps nobody: what becomes of it is the proxy's. */
 	if (e->phase == PARTITION_ORPHAN)
 		heard_end(r, key);
 	else
 		heard_of(r, key, &e->ask, e->phase != PARTITION_RELEASING);
 	partition_entry_free(e);
+	return 0;
 }
 
 static void on_gone(void *arg, const char *key)

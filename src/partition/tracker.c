@@ -19,6 +19,7 @@
 
 #define NEWS_A_TURN   200 /* on_found and on_gone */
 #define WRITES_A_TURN 2   /* that are begun: each may carry a megabyte */
+#define AGAIN_MS      1000
 
 /* ---- values ---- */
 
@@ -331,8 +332,29 @@ static void drop_found(struct tracker *t, const char *key)
 		drop_bytes(t, r);
 }
 
+/* -1: there was no memory to read it. */
+static int tell_found(struct tracker *t, struct record *r, const char *key, struct text *has)
+{
+	struct text *had = text_ref(r->want);
+	int rc;
+
+	text_ref(has);
+	text_set(&r->want, has);
+	rc = t->ops.on_found(t->arg, key, text_str(has), &t->news_err);
+	text_unref(has);
+	if (rc < 0) {
+		text_set(&r->want, had);
+		list_append(&t->news, &r->news);
+	} else if (t->follow) {
+		drop_found(t, key);
+	}
+	text_unref(had);
+	return rc;
+}
+
 static void tell_news(struct tracker *t)
 {
+	t->news_err = (struct err)ERR_INIT;
 	for (int n = 0; n < NEWS_A_TURN && !list_empty(&t->news); n++) {
 		struct record *r = CONTAINER_OF(t->news.next, struct record, news);
 		struct text *has = tracker_stored(t, r);
@@ -343,15 +365,12 @@ static void tell_news(struct tracker *t)
 			continue;
 		t->bad -= r->bad;
 		r->bad = false;
-		if (has) {
-			text_ref(has);
-			text_set(&r->want, has);
-			t->ops.on_found(t->arg, key, text_str(has));
-			text_unref(has);
-			if (t->follow)
-				drop_found(t, key);
-			continue;
+		if (has && tell_found(t, r, key, has) < 0) {
+			loop_timer_start_in(&t->again, AGAIN_MS);
+			return;
 		}
+		if (has)
+			continue;
 		free_record(t, r);
 		if (t->ops.on_gone)
 			t->ops.on_gone(t->arg, key);
@@ -381,7 +400,7 @@ static const struct err *first_error(const struct tracker *t)
 		if (t->shards[i]->err.kind != ERR_NONE)
 			return &t->shards[i]->err;
 	}
-	return &t->watch_err;
+	return t->news_err.kind != ERR_NONE ? &t->news_err : &t->watch_err;
 }
 
 static void update_error(struct tracker *t)
@@ -455,6 +474,12 @@ static void look(struct loop_work *work, void *arg)
 	if (begun == WRITES_A_TURN)
 		tracker_look_soon(t);
 	update_error(t);
+}
+
+static void on_again(struct loop_timer *timer, void *arg)
+{
+	(void)timer;
+	tracker_look_soon(arg);
 }
 
 /* ---- the watch ---- */
@@ -577,6 +602,7 @@ struct tracker *tracker_new(struct kube_client *kube, const struct tracker_opts 
 	hex_encode(id, sizeof(id), t->id);
 	scope_init(&t->scope);
 	loop_work_init(&t->work, t->loop, look, t);
+	loop_timer_init(&t->again, t->loop, on_again, t);
 	metrics_on_collect(collect, t);
 	t->watch = kube_watch_start(kube, &watch_opts, &watch_ops, t, &t->scope);
 	return t;
@@ -589,6 +615,7 @@ void tracker_free(struct tracker *t)
 	metrics_off_collect(collect, t);
 	scope_cancel(&t->scope);
 	loop_work_cancel(&t->work);
+	loop_timer_stop(&t->again);
 	for (struct map_iter it = MAP_ITER(t->records); map_next(&it);)
 		free_record(t, it.value);
 	map_free(t->records);

@@ -26,8 +26,9 @@ struct tracker_ops {
 	 * yet write: once. All on_found came before. */
 	void (*on_synced)(void *arg);
 	/* A key that the owner hasn't put is new or has another value: at the start, and when
-	 * somebody else wrote it. It stays as it is until the owner puts or drops it. */
-	void (*on_found)(void *arg, const char *key, struct str json);
+	 * somebody else wrote it. It stays as it is until the owner puts or drops it. -1: there
+	 * was no memory to read it; it's told again after a while. */
+	int (*on_found)(void *arg, const char *key, struct str json, struct err *err);
 	/* Such a key is no longer there. May be NULL. */
 	void (*on_gone)(void *arg, const char *key);
 	/* The ConfigMap now has what is wanted for this key (for a drop: hasn't got it). May be
@@ -44,8 +45,9 @@ struct tracker_ops {
 	 * is recorded isn't kept here too where the owner has it. False: it hasn't. May be NULL. */
 	bool (*on_again)(void *arg, const char *key, struct buf *out);
 	/* Is this a value that the owner may have written? Asked about a ConfigMap that has lost
-	 * its annotations. NULL: none is. */
-	bool (*is_ours)(void *arg, const char *key, struct str json);
+	 * its annotations. Where err_is_no_memory() afterwards nobody knows: it's asked again after
+	 * a while. NULL: none is. */
+	bool (*is_ours)(void *arg, const char *key, struct str json, struct err *err);
 };
 
 struct tracker_opts {

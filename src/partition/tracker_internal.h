@@ -123,7 +123,8 @@ struct tracker {
 	int64_t taken_over_ms;
 	int64_t made_ms; /* creation of the first ConfigMap */
 	unsigned bad;
-	struct err err, watch_err, superseded_err;
+	struct err err, watch_err, news_err, superseded_err;
+	struct loop_timer again; /* to look once more: there was no memory */
 	struct scope scope;
 	struct loop_work work;
 	unsigned long writes;

@@ -174,22 +174,29 @@ static bool weigh_writer(struct shard *s, const struct json *object)
 	return false;
 }
 
-static bool has_ours(const struct shard *s, const struct json *data)
+enum owner { OURS, FOREIGN, ALIEN, UNREAD };
+
+/* UNREAD: of none that could be read, and there was no memory to read all. */
+static enum owner owner_of_data(const struct shard *s, const struct json *data, struct err *err)
 {
 	struct json_iter it = json_iter(data);
+	enum owner owner = ALIEN;
 
 	while (s->t->ops.is_ours && json_next(&it)) {
 		CLEANUP_FREE char *key = str_dup(it.key);
+		struct err why = ERR_INIT;
 
-		if (s->t->ops.is_ours(s->t->arg, key, json_str(it.value)))
-			return true;
+		if (s->t->ops.is_ours(s->t->arg, key, json_str(it.value), &why))
+			return OURS;
+		if (err_is_no_memory(&why)) {
+			err_copy(err, &why);
+			owner = UNREAD;
+		}
 	}
-	return false;
+	return owner;
 }
 
-enum owner { OURS, FOREIGN, ALIEN };
-
-static enum owner owner_of(const struct shard *s, const struct json *object)
+static enum owner owner_of(const struct shard *s, const struct json *object, struct err *err)
 {
 	struct str format = kube_annotation(object, FORMAT_ANNOTATION);
 	struct str tracker = kube_annotation(object, TRACKER_ANNOTATION);
@@ -204,7 +211,7 @@ static enum owner owner_of(const struct shard *s, const struct json *object)
 		return OURS;
 	if (json_len(data) + json_len(json_get(object, "binaryData")) == 0)
 		return OURS;
-	return has_ours(s, data) ? OURS : ALIEN;
+	return owner_of_data(s, data, err);
 }
 
 static bool is_mislabelled(const struct shard *s, const struct json *object, bool our_write)
@@ -303,6 +310,13 @@ static void note_ours(struct shard *s, const struct json *object)
 
 static void note_object(struct shard *s, const struct json *object)
 {
+	struct err err;
+	enum owner owner = owner_of(s, object, &err);
+
+	if (owner == UNREAD) {
+		shard_retry_later(s, &err);
+		return;
+	}
 	free(s->version);
 	s->version = str_dup(kube_version(object));
 	free(s->uid);
@@ -318,7 +332,7 @@ static void note_object(struct shard *s, const struct json *object)
 		s->state = SHARD_IDLE;
 	}
 	s->foreign = false;
-	switch (owner_of(s, object)) {
+	switch (owner) {
 	case OURS:
 		note_ours(s, object);
 		break;
@@ -326,6 +340,7 @@ static void note_object(struct shard *s, const struct json *object)
 		note_foreign(s, object);
 		break;
 	case ALIEN:
+	case UNREAD:
 		note_alien(s, object);
 		break;
 	}

@@ -51,28 +51,31 @@ static inline bool readable(struct str json)
 	return str_has_prefix(json, STR("{\"v\":"));
 }
 
-static inline bool keeper_is_ours(void *arg, const char *key, struct str json)
+static inline bool keeper_is_ours(void *arg, const char *key, struct str json, struct err *err)
 {
 	(void)arg;
 	(void)key;
+	(void)err;
 	return readable(json);
 }
 
-static inline void keeper_found(void *arg, const char *key, struct str json)
+static inline int keeper_found(void *arg, const char *key, struct str json, struct err *err)
 {
 	struct keeper *k = arg;
-	struct err err;
+	struct err why;
 
+	(void)err;
 	k->found++;
 	snprintf(k->found_last, sizeof(k->found_last), "%s", key);
 	if (!readable(json)) {
-		err_set(&err, ERR_INVALID, 0, "it doesn't begin with v");
-		tracker_reject(k->t, key, &err);
-		return;
+		err_set(&why, ERR_INVALID, 0, "it doesn't begin with v");
+		tracker_reject(k->t, key, &why);
+		return 0;
 	}
 	keeper_set(k, key, json);
 	if (k->adopts)
 		tracker_put(k->t, key, "found", json);
+	return 0;
 }
 
 static inline void keeper_gone(void *arg, const char *key)

@@ -300,12 +300,14 @@ static void count_synced(void *arg)
 	*(bool *)arg = true;
 }
 
-static void count_found(void *arg, const char *id, struct str json)
+static int count_found(void *arg, const char *id, struct str json, struct err *err)
 {
 	(void)arg;
 	(void)id;
 	(void)json;
+	(void)err;
 	found++;
+	return 0;
 }
 
 static void count_recorded(void *arg, const char *id)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The partition layer without memory: each allocation fails once whose size a peer decides, while a
+ * process begins with what the tracker holds.
+ */
+#include "partition_manager_rig.h"
+
+#include "core/fault.h"
+#include "core/metrics.h"
+
+#define MOST 2000 /* allocations: no row takes so many */
+
+/* Few IPUs: each has its words, and each word is an allocation. */
+static void small_begin(void)
+{
+	rig_begin(1);
+	process_begin(true);
+}
+
+/* Of the tracker's entries, as the process sees them. */
+static double bad_entries(void)
+{
+	struct buf text = BUF_INIT(1 << 20);
+
+	metrics_write(&text, METRICS_TEXT, NULL);
+	buf_done(&text);
+	return metric_value(metric_new(METRIC_GAUGE, "ipu_operator_tracker_bad_entries",
+				       "Of these, those that can't be read.", NULL, NULL, 0),
+			    NULL);
+}
+
+/* A process begins where there are a partition and, perhaps, one that waits: it finds both, makes
+ * no other, and takes nothing for damaged. patch: what somebody does to the tracker before, or
+ * NULL.
+ */
+static void start_each(const char *name, bool waits, const char *patch)
+{
+	unsigned late = 0, bad = 0;
+	unsigned long n;
+	bool whole = false;
+	char id[64];
+
+	row_begin("%s", name);
+	small_begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	if (waits)
+		want("w", 4);
+	ok(WITHIN(5000, n_waits() == waits), "and what waits is recorded");
+	snprintf(id, sizeof(id), "%s", seen("u").id);
+	for (n = 1; !whole && n < MOST; n++) {
+		process_kill();
+		if (patch)
+			edit_tracker(patch);
+		fault_alloc_fail_at(n);
+		process_begin(true);
+		if (!WITHIN(60000, synced && is("u", PARTITION_STATE_ACTIVE) && seen("u").id &&
+					   strcmp(seen("u").id, id) == 0 &&
+					   is("w", waits ? PARTITION_STATE_WAITING
+							 : PARTITION_STATE_NONE))) {
+			diag("allocation %lu", n);
+			late++;
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		bad += bad_entries() > 0;
+	}
+	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "each time it finds both");
+	is_uint(bad, 0, "and nothing damaged");
+	is_uint(vipu_sim_created(sim), 1, "no other is made");
+	is_int(api_calls("create configmaps"), 1, "nor is what is in the tracker put aside");
+	partition_release_all(parts, "w");
+	partition_release_all(parts, "u");
+	ok(WITHIN(20000, is_over("u")), "over");
+	end();
+}
+
+int main(void)
+{
+	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
+	start_each("a process begins", true, NULL);
+	start_each("a process begins where labels and annotations are lost", false,
+		   "{\"metadata\":{\"annotations\":null,\"labels\":null}}");
+	return done_testing();
+}
