@@ -185,12 +185,12 @@ static void on_gone(void *arg, const char *key)
 /* ---- the rest of what it tells ---- */
 
 /* An entry is written from what it's kept as. */
-static bool on_again(void *arg, const char *id, struct buf *out)
+static bool on_again(void *arg, const char *id, struct buf *out, struct err *err)
 {
 	const struct partitions *p = arg;
 	const struct item *item = map_get(p->items, str_of(id));
 
-	return item && !item->forgotten && partition_entry_encode(item->entry, out, NULL) == 0;
+	return item && !item->forgotten && partition_entry_encode(item->entry, out, err) == 0;
 }
 
 static void on_recorded(void *arg, const char *id)

@@ -96,8 +96,11 @@ struct item {
 			  * have come: its owner's Pods may use it */
 	bool forgotten;  /* dropped from the tracker; goes when that's written */
 	bool in_tracker; /* or on its way there; else it can't be written down */
+	bool unwritten;  /* as it is now: there was no memory */
 	char *message;   /* the controller's last word on it, for people; NULL: none */
 };
+
+#define PARTITION_UNWRITTEN_MS 1000
 
 struct partitions {
 	struct partition_service service;
@@ -117,9 +120,10 @@ struct partitions {
 	struct map *unowned; /* by id, what has been reported (unowned.c) */
 	uint64_t unowned_looks;
 	struct loop_timer owners_timer;
-	bool owners_have_asked; /* all that there are, by now */
-	struct map *waits;      /* slots by their key in the tracker; only a follower needs it */
-	struct list queue;      /* slots that wait; in their order unless queue_mixed */
+	struct loop_timer unwritten; /* there was no memory to write a wait down */
+	bool owners_have_asked;      /* all that there are, by now */
+	struct map *waits; /* slots by their key in the tracker; only a follower needs it */
+	struct list queue; /* slots that wait; in their order unless queue_mixed */
 	struct list changed;
 	uint64_t generation; /* of all that others can see */
 	bool following;      /* another process acts: this one only shows what the tracker says */

@@ -264,16 +264,23 @@ static void call(struct item *item, enum partition_step step)
 
 /* ---- steps ---- */
 
-/* One that can't be written down at all isn't recorded: nothing is asked of its controller. */
+/* One that can't be written down at all isn't recorded: nothing is asked of its controller. With
+ * what there was no memory for nothing goes on until there is. */
 static void put(struct item *item)
 {
 	struct buf json = BUF_INIT(16384);
 	struct err err;
 
+	if (item->unwritten)
+		str_keep(&item->message, NULL);
+	item->unwritten = false;
 	if (partition_entry_encode(item->entry, &json, &err) < 0) {
+		item->unwritten = err_is_no_memory(&err);
 		log_error("partition", item->entry->id, "can't be written down: %s", err.msg);
 		str_keepf(&item->message, "partition %s can't be put into the tracker: %.150s",
 			  item->entry->id, err.msg);
+		if (item->unwritten)
+			loop_timer_start_in(&item->timer, PARTITION_UNWRITTEN_MS);
 	} else {
 		tracker_put(item->p->tracker, item->entry->id, item->entry->ask.owner.uid,
 			    buf_str(&json));
@@ -348,6 +355,12 @@ static void run(struct loop_work *work, void *arg)
 			slot_item_gone(item->slot, item);
 		return;
 	}
+	if (item->unwritten) {
+		put(item);
+		slot_changed(item->slot);
+		if (item->unwritten)
+			return;
+	}
 	gather(item);
 	if (!item->in_tracker && !item->facts.wanted) { /* nobody has heard of it */
 		step_forget(item, PARTITION_WHY_NONE);
@@ -387,7 +400,7 @@ void item_touch(struct item *item)
 
 bool item_is_orphan(const struct item *item)
 {
-	return item->entry->phase == PARTITION_ORPHAN &&
+	return item->entry->phase == PARTITION_ORPHAN && !item->unwritten &&
 	       tracker_is_recorded(item->p->tracker, item->entry->id);
 }
 

@@ -307,12 +307,28 @@ static void record_wait(struct slot *s)
 		s->wait = NULL;
 	} else if (partition_wait_encode(&w, &json, &err) < 0) {
 		log_error("partition", key, "can't be written down: %s", err.msg);
+		if (err_is_no_memory(&err))
+			loop_timer_start_in(&p->unwritten, PARTITION_UNWRITTEN_MS);
 	} else if (!s->wait || !str_eqz(buf_str(&json), s->wait)) {
 		free(s->wait);
 		s->wait = str_dup(buf_str(&json));
 		tracker_put(p->tracker, key, s->ask.owner.uid, buf_str(&json));
 	}
 	buf_done(&json);
+}
+
+static void on_unwritten(struct loop_timer *timer, void *arg)
+{
+	const struct partitions *p = arg;
+	struct map_iter it = MAP_ITER(p->owners);
+
+	(void)timer;
+	while (map_next(&it)) {
+		const struct owner *o = it.value;
+
+		for (size_t i = 0; i < o->n_slots; i++)
+			record_wait(o->slots[i]);
+	}
 }
 
 void slot_changed(struct slot *s)
@@ -515,6 +531,7 @@ struct partitions *partitions_new(struct loop *loop, struct kube_client *kube,
 	list_init(&p->changed);
 	queue_init(p, kube, config);
 	loop_work_init(&p->notify_work, loop, notify, p);
+	loop_timer_init(&p->unwritten, loop, on_unwritten, p);
 	p->tracker = tracker_new(kube, &tracker, &found_ops, p);
 	vipu_fleet_watch_start(fleet, &p->fleet_watch, on_fleet_change, p);
 	return p;
@@ -528,6 +545,7 @@ void partitions_free(struct partitions *p)
 		return;
 	vipu_fleet_watch_stop(&p->fleet_watch);
 	loop_work_cancel(&p->notify_work);
+	loop_timer_stop(&p->unwritten);
 	it = (struct map_iter)MAP_ITER(p->owners);
 	while (map_next(&it))
 		free_owner(it.value);

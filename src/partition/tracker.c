@@ -75,7 +75,7 @@ static void drop_bytes(struct tracker *t, struct record *r)
 	struct buf again = BUF_INIT(TRACKER_FULL);
 
 	if (r->want && r->want->bytes && !r->bad && t->ops.on_again &&
-	    t->ops.on_again(t->arg, r->key, &again) && text_is(r->want, buf_str(&again))) {
+	    t->ops.on_again(t->arg, r->key, &again, NULL) && text_is(r->want, buf_str(&again))) {
 		free(r->want->bytes);
 		r->want->bytes = NULL;
 	}
@@ -85,13 +85,17 @@ static void drop_bytes(struct tracker *t, struct record *r)
 bool tracker_need_bytes(struct tracker *t, struct record *r)
 {
 	struct buf again = BUF_INIT(TRACKER_FULL);
-	bool known = r->want->bytes || (t->ops.on_again && t->ops.on_again(t->arg, r->key, &again));
+	struct err err = ERR_INIT;
+	bool known = r->want->bytes ||
+		     (t->ops.on_again && t->ops.on_again(t->arg, r->key, &again, &err));
 
 	if (known && !r->want->bytes) {
 		struct text *x = text_new(buf_str(&again));
 
 		text_set(&r->want, x);
 		text_unref(x);
+	} else if (err_is_no_memory(&err)) {
+		loop_timer_start_in(&t->again, AGAIN_MS);
 	} else if (!known) {
 		log_error("partition", r->key, "can't be written again: nobody has it any more");
 	}

@@ -42,8 +42,9 @@ struct tracker_ops {
 	void (*on_report)(void *arg, const char *reason, const char *object, const char *uid,
 			  const char *message);
 	/* What was put last for this key, or found and not rejected, once more, byte by byte: what
-	 * is recorded isn't kept here too where the owner has it. False: it hasn't. May be NULL. */
-	bool (*on_again)(void *arg, const char *key, struct buf *out);
+	 * is recorded isn't kept here too where the owner has it. False: it hasn't, or (then
+	 * err_is_no_memory()) can't say it now. May be NULL. */
+	bool (*on_again)(void *arg, const char *key, struct buf *out, struct err *err);
 	/* Is this a value that the owner may have written? Asked about a ConfigMap that has lost
 	 * its annotations. Where err_is_no_memory() afterwards nobody knows: it's asked again after
 	 * a while. NULL: none is. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The partition layer without memory: each allocation fails once whose size a peer decides, while a
- * process begins with what the tracker holds.
+ * process begins with what the tracker holds, and during a partition's life.
  */
 #include "partition_manager_rig.h"
 
@@ -76,11 +76,83 @@ static void start_each(const char *name, bool waits, const char *patch)
 	end();
 }
 
+/* One that waits is served when another goes, and goes itself. */
+static void test_life(void)
+{
+	unsigned late = 0;
+	unsigned long n;
+	bool whole = false;
+
+	row_begin("a life");
+	small_begin();
+	ok(WITHIN(5000, synced), "it begins");
+	for (n = 1; !whole && n < MOST; n++) {
+		want("u", 4);
+		WITHIN(20000, is("u", PARTITION_STATE_ACTIVE));
+		fault_alloc_fail_at(n);
+		want("w", 4);
+		if (!WITHIN(60000, n_waits() == 1)) {
+			diag("allocation %lu: no wait is recorded", n);
+			late++;
+		}
+		partition_release_all(parts, "u");
+		if (!WITHIN(60000, is("w", PARTITION_STATE_ACTIVE))) {
+			diag("allocation %lu: %s", n, seen("w").message);
+			late++;
+		}
+		partition_release_all(parts, "w");
+		if (!WITHIN(60000, is_over("w") && is_over("u") && n_waits() == 0)) {
+			diag("allocation %lu: %s", n, seen("w").message);
+			late++;
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+	}
+	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "each time all comes right");
+	is_uint(vipu_sim_created(sim), 2 * (n - 1), "nothing is made twice");
+	end();
+}
+
+/* Somebody takes an entry out that is in memory no more, but as its partition is known. */
+static void test_restored(void)
+{
+	unsigned late = 0;
+	unsigned long n;
+	bool whole = false;
+
+	row_begin("an entry that is taken out");
+	small_begin();
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	guarded = false;
+	for (n = 1; !whole && n < MOST; n++) {
+		WITHIN(100, false);
+		edit_tracker("{\"data\":null}");
+		fault_alloc_fail_at(n);
+		if (!WITHIN(60000, n_entries() == 1)) {
+			diag("allocation %lu", n);
+			late++;
+			partition_release_all(parts, "u");
+			WITHIN(60000, is_over("u"));
+			want("u", 4);
+			WITHIN(60000, is("u", PARTITION_STATE_ACTIVE));
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+	}
+	ok(n > 10 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "each time it's written again");
+	end();
+}
+
 int main(void)
 {
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
 	start_each("a process begins", true, NULL);
 	start_each("a process begins where labels and annotations are lost", false,
 		   "{\"metadata\":{\"annotations\":null,\"labels\":null}}");
+	test_life();
+	test_restored();
 	return done_testing();
 }

@@ -96,13 +96,13 @@ static inline void keeper_recorded(void *arg, const char *key)
 		k->on_recorded(k, key);
 }
 
-static inline bool keeper_again(void *arg, const char *key, struct buf *out)
+static inline bool keeper_again(void *arg, const char *key, struct buf *out, struct err *err)
 {
 	struct keeper *k = arg;
 	const char *json = map_get(k->want, str_of(key));
 
 	k->again++;
-	return json && buf_append_str(out, str_of(json), NULL) == 0;
+	return json && buf_append_str(out, str_of(json), err) == 0;
 }
 
 static inline void keeper_error(void *arg)
