@@ -5,6 +5,7 @@
  */
 #include "http/codec.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include <llhttp.h>
@@ -34,13 +35,25 @@ struct http_codec {
 	struct err failure;
 };
 
-/* Records the first failure; returns what an llhttp callback returns for an error. */
+/* Records the first failure; returns what an llhttp callback returns for an error. Its code is, of
+ * requests, the answer's status. */
 static int fail(struct http_codec *c, enum err_kind kind, int status, const char *what)
 {
 	if (!c->failed) {
 		c->failed = true;
 		err_set(&c->failure, kind, c->role == HTTP_CODEC_REQUESTS ? status : 0, "%s", what);
 	}
+	return -1;
+}
+
+/* What of a head couldn't be kept: too large, or there's no memory for it. */
+static int fail_head(struct http_codec *c, const struct err *why)
+{
+	if (!err_is_no_memory(why))
+		return fail(c, ERR_LIMIT, 431, "the head is too large");
+	fail(c, ERR_LIMIT, 503, why->msg);
+	if (c->role == HTTP_CODEC_RESPONSES)
+		c->failure.code = ENOMEM;
 	return -1;
 }
 
@@ -62,11 +75,11 @@ static int on_begin(llhttp_t *parser)
 static int on_line(llhttp_t *parser, const char *p, size_t len)
 {
 	struct http_codec *c = parser->data;
+	struct err why = ERR_INIT;
+
 	if (c->role == HTTP_CODEC_REQUESTS && c->line.len + len > c->limits.max_target_bytes)
 		return fail(c, ERR_LIMIT, 414, "the request's target is too long");
-	if (buf_append(&c->line, p, len, NULL) < 0)
-		return fail(c, ERR_LIMIT, 431, "the head is too large");
-	return 0;
+	return buf_append(&c->line, p, len, &why) < 0 ? fail_head(c, &why) : 0;
 }
 
 static int on_version(llhttp_t *parser)
@@ -79,12 +92,12 @@ static int on_version(llhttp_t *parser)
 
 static int append_text(struct http_codec *c, struct buf *to, const char *p, size_t len)
 {
+	struct err why = ERR_INIT;
+
 	/* Trailers are read and dropped; their size counts as framing. */
 	if (!c->in_head)
 		return 0;
-	if (buf_append(to, p, len, NULL) < 0)
-		return fail(c, ERR_LIMIT, 431, "the head is too large");
-	return 0;
+	return buf_append(to, p, len, &why) < 0 ? fail_head(c, &why) : 0;
 }
 
 static int on_field(llhttp_t *parser, const char *p, size_t len)
@@ -106,9 +119,12 @@ static int on_value_complete(llhttp_t *parser)
 
 	if (!c->in_head)
 		return 0;
-	if (http_headers_add(&c->head.headers, buf_str(&c->name), buf_str(&c->value), &why) < 0)
+	if (http_headers_add(&c->head.headers, buf_str(&c->name), buf_str(&c->value), &why) < 0) {
+		if (err_is_no_memory(&why))
+			return fail_head(c, &why);
 		return fail(c, why.kind == ERR_LIMIT ? ERR_LIMIT : ERR_PROTOCOL,
 			    why.kind == ERR_LIMIT ? 431 : 400, why.msg);
+	}
 	buf_clear(&c->name);
 	buf_clear(&c->value);
 	return 0;

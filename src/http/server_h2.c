@@ -56,7 +56,8 @@ static void count(struct sconn *conn)
 /* ---- requests ---- */
 
 /* A Host that says what :authority does says nothing (RFC 9113, 8.3.1). */
-static int take_fields(struct exchange *ex, const struct h2_message *m, struct str *ret_target)
+static int take_fields(struct exchange *ex, const struct h2_message *m, struct str *ret_target,
+		       struct err *err)
 {
 	struct str authority = h2_header_get(m->headers, m->n_headers, ":authority");
 
@@ -75,7 +76,7 @@ static int take_fields(struct exchange *ex, const struct h2_message *m, struct s
 			continue;
 		if (str_eqz(name, ":authority"))
 			name = STR("Host");
-		if (name.p[0] != ':' && http_headers_add(&ex->headers, name, value, NULL) < 0)
+		if (name.p[0] != ':' && http_headers_add(&ex->headers, name, value, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -99,6 +100,7 @@ static void on_request(struct sconn *conn, int32_t stream, enum h2_event_type wh
 	const struct h2_message *m = h2_session_message(session(conn), stream);
 	const struct http_limits *limits = &conn->server->config.limits;
 	const char *detail;
+	struct err err = ERR_INIT;
 	struct str target;
 	int status;
 
@@ -108,10 +110,12 @@ static void on_request(struct sconn *conn, int32_t stream, enum h2_event_type wh
 	ex->stream = stream;
 	ex->keep_alive = true;
 	http_headers_init(&ex->headers, limits->max_headers, limits->max_head_bytes);
-	bool bad_fields = take_fields(ex, m, &target) < 0;
+	bool bad_fields = take_fields(ex, m, &target, &err) < 0;
 	sconn_enlist(conn, ex);
 	count(conn);
-	if (bad_fields)
+	if (bad_fields && err_is_no_memory(&err))
+		exchange_refuse(ex, 503, err.msg);
+	else if (bad_fields)
 		exchange_refuse(ex, 431, "too many fields");
 	else if ((detail = exchange_check(ex, target, &status)))
 		exchange_refuse(ex, status, detail);
