@@ -147,8 +147,9 @@ struct http_query_iter {
 bool http_query_next(struct http_query_iter *it);
 
 /* The first parameter of that name, decoded, terminated and the caller's to free; NULL if it isn't
- * there or can't be decoded. */
-char *http_query_get(struct str query, const char *name);
+ * there or can't be decoded, or there's no memory to: then err_is_no_memory(), else err is left
+ * alone. */
+char *http_query_get(struct str query, const char *name, struct err *err);
 /* "true" and "1" are true, "" (the name alone) too; "false" and "0" false; absent: otherwise. */
 bool http_query_bool(struct str query, const char *name, bool otherwise);
 

@@ -23,9 +23,9 @@ struct proxy_newest {
 void proxy_newest_take(struct proxy_newest *newest, const struct proxy_held *held);
 size_t proxy_newest_len(const struct proxy_newest *newest); /* how many of them are there */
 /* The newest first, as many as there is room for; there are so many more. It takes no more of them
- * after that. Without names nothing that names somebody is in it. */
-void proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
-			struct buf *out);
+ * after that. Without names nothing that names somebody is in it. -1: there's no memory. */
+int proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
+		       struct buf *out, struct err *err);
 
 /* The Pods of partitions. Zeroed memory is fine. */
 struct proxy_pods {
@@ -39,7 +39,8 @@ void proxy_pods_begin(struct proxy_pods *to, size_t max_bytes);
 /* From now on proxy_pods_take takes those of this owner's instance: as many as there is room for.
  */
 void proxy_pods_of(struct proxy_pods *to, const char *uid, uint32_t instance);
-void proxy_pods_take(void *to, const struct proxy_pod *pod);   /* a proxy_pod_fn */
-bool proxy_pods_write(struct proxy_pods *to, struct buf *out); /* ends it; false: there are none */
+void proxy_pods_take(void *to, const struct proxy_pod *pod); /* a proxy_pod_fn */
+/* Ends it; are there any? -1: there's no memory. */
+int proxy_pods_write(struct proxy_pods *to, struct buf *out, bool *ret_any, struct err *err);
 
 #endif

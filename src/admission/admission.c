@@ -113,7 +113,7 @@ static bool take_part(struct str *s, int64_t *us)
 
 unsigned admission_deadline_ms(struct str query)
 {
-	CLEANUP_FREE char *text = http_query_get(query, "timeout");
+	CLEANUP_FREE char *text = http_query_get(query, "timeout", NULL);
 	struct str rest = str_of(text);
 	int64_t us = 0, ms, most = MAX_DEADLINE_MS;
 

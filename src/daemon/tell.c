@@ -44,7 +44,8 @@ static void take(void *arg, const struct proxy_held *held)
 		proxy_newest_take(&look->newest, held);
 }
 
-/* *due_ms: wall, when there may be more of them; 0: not by time alone. False: it isn't known. */
+/* *due_ms: wall, when there may be more of them, or there was no memory now; 0: not by time alone.
+ * False: it isn't known. */
 static bool tell_held(struct daemon *d, int64_t *due_ms)
 {
 	struct partition_service *service = partition_remote_service(d->remote);
@@ -56,8 +57,10 @@ static bool tell_held(struct daemon *d, int64_t *due_ms)
 	service->ops->each(service, note_asking, &look);
 	known = service->ops->synced(service) && lead_helds_until(d, take, &look, due_ms);
 	if (known) {
-		proxy_newest_write(&look.newest, names, 0, paper_bytes(d), &json);
-		partition_remote_tell(d->remote, 0, buf_str(&json));
+		if (proxy_newest_write(&look.newest, names, 0, paper_bytes(d), &json, NULL) < 0)
+			*due_ms = clock_wall_ms();
+		else
+			partition_remote_tell(d->remote, 0, buf_str(&json));
 	}
 	buf_done(&json);
 	map_free(look.asking);
@@ -93,7 +96,8 @@ static void see(const struct partition_ask *ask, const struct partition_status *
 	lead_pods(parts->d, &ask->owner, ask->instance, proxy_pods_take, &parts->pods[part]);
 }
 
-static void tell_pods(struct daemon *d)
+/* *due_ms: the same. */
+static void tell_pods(struct daemon *d, int64_t *due_ms)
 {
 	struct partition_service *service = partition_remote_service(d->remote);
 	struct parts parts = {.d = d, .wanted = d->tell.parts};
@@ -107,10 +111,16 @@ static void tell_pods(struct daemon *d)
 	service->ops->each(service, see, &parts);
 	for (unsigned i = 0; i < PARTITION_TOLD_PARTS; i++) {
 		const uint32_t bit = UINT32_C(1) << i;
+		bool any;
 
 		if (!(parts.wanted & bit))
 			continue;
-		if (!proxy_pods_write(&parts.pods[i], &json) && !(d->tell.told & bit))
+		if (proxy_pods_write(&parts.pods[i], &json, &any, NULL) < 0) {
+			d->tell.parts |= bit;
+			*due_ms = clock_wall_ms();
+			continue;
+		}
+		if (!any && !(d->tell.told & bit))
 			continue;
 		d->tell.told |= bit;
 		partition_remote_tell(d->remote, 1 + i, buf_str(&json));
@@ -136,7 +146,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	if (!tells(d) || !tell_held(d, &due_ms))
 		return;
 	if (d->tell.parts && daemon_page(d->config) == PROXY_PAGE_FULL)
-		tell_pods(d);
+		tell_pods(d, &due_ms);
 	in_ms = due_ms - clock_wall_ms();
 	if (due_ms && !d->tell.changed)
 		loop_timer_start_in(timer, in_ms < APART_MS ? APART_MS : in_ms);

@@ -14,11 +14,11 @@ static void clear_params(struct exchange *ex)
 	ex->n_params = 0;
 }
 
-static bool keep_param(struct exchange *ex, struct str name, struct str value)
+static bool keep_param(struct exchange *ex, struct str name, struct str value, struct err *err)
 {
 	struct buf text = BUF_INIT(value.len + 1);
 
-	if (ex->n_params == ROUTE_MAX_PARAMS || http_unescape(&text, value, false, NULL) < 0) {
+	if (ex->n_params == ROUTE_MAX_PARAMS || http_unescape(&text, value, false, err) < 0) {
 		buf_done(&text);
 		return false;
 	}
@@ -40,7 +40,7 @@ static bool is_param(struct str segment, struct str *ret_name, bool *ret_rest)
 	return true;
 }
 
-static bool matches(struct exchange *ex, const char *pattern)
+static bool matches(struct exchange *ex, const char *pattern, struct err *err)
 {
 	struct http_path_iter want = HTTP_PATH_ITER(str_of(pattern));
 	struct http_path_iter have = HTTP_PATH_ITER(ex->pub.path);
@@ -56,11 +56,11 @@ static bool matches(struct exchange *ex, const char *pattern)
 			/* Without its slash; nothing at all fits too. */
 			if (rest.len > 0)
 				rest = (struct str){rest.p + 1, rest.len - 1};
-			return keep_param(ex, name, rest);
+			return keep_param(ex, name, rest, err);
 		}
 		if (!http_path_next(&have))
 			return false;
-		if (param ? have.segment.len == 0 || !keep_param(ex, name, have.segment)
+		if (param ? have.segment.len == 0 || !keep_param(ex, name, have.segment, err)
 			  : !str_eq(want.segment, have.segment))
 			return false;
 	}
@@ -115,8 +115,14 @@ void http_route(struct http_exchange *pub, const struct http_route *routes, void
 	struct allowed allowed = {0};
 
 	for (const struct http_route *r = routes; r->pattern; r++) {
-		if (!whole && !matches(ex, r->pattern))
-			continue;
+		struct err err = ERR_INIT;
+
+		if (!whole && !matches(ex, r->pattern, &err)) {
+			if (!err_is_no_memory(&err))
+				continue;
+			http_reply_err(pub, &err); /* there may be something there */
+			return;
+		}
 		if (!whole && serves(r, pub->method)) {
 			loop_about(pub->server->loop, http_method_name(pub->method), r->pattern,
 				   NULL);

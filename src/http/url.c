@@ -245,17 +245,28 @@ bool http_query_next(struct http_query_iter *it)
 	return false;
 }
 
-char *http_query_get(struct str query, const char *name)
+/* False: it can't be decoded; of no memory for it err tells. */
+static bool decode_item(struct buf *text, struct str s, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	buf_clear(text);
+	if (http_unescape(text, s, true, &why) == 0)
+		return true;
+	if (err_is_no_memory(&why))
+		err_copy(err, &why);
+	return false;
+}
+
+char *http_query_get(struct str query, const char *name, struct err *err)
 {
 	struct http_query_iter it = HTTP_QUERY_ITER(query);
 	struct buf text = BUF_INIT(query.len + 1);
 
 	while (http_query_next(&it)) {
-		buf_clear(&text);
-		if (http_unescape(&text, it.name, true, NULL) < 0 || !str_eqz(buf_str(&text), name))
+		if (!decode_item(&text, it.name, err) || !str_eqz(buf_str(&text), name))
 			continue;
-		buf_clear(&text);
-		if (http_unescape(&text, it.value, true, NULL) == 0)
+		if (decode_item(&text, it.value, err))
 			return buf_steal(&text, NULL);
 		break;
 	}
@@ -265,7 +276,7 @@ char *http_query_get(struct str query, const char *name)
 
 bool http_query_bool(struct str query, const char *name, bool otherwise)
 {
-	CLEANUP_FREE char *value = http_query_get(query, name);
+	CLEANUP_FREE char *value = http_query_get(query, name, NULL);
 	if (!value)
 		return otherwise;
 	if (!strcmp(value, "") || !strcmp(value, "true") || !strcmp(value, "1"))

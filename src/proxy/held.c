@@ -95,8 +95,8 @@ static struct jmut *item_of(struct jmut_doc *doc, const struct proxy_held *h, bo
 	return item;
 }
 
-static bool write_some(const struct proxy_newest *newest, size_t n, bool names, size_t max_bytes,
-		       struct buf *out)
+static int write_some(const struct proxy_newest *newest, size_t n, bool names, struct buf *out,
+		      struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *items = jmut_need_array(doc, root, "items");
@@ -105,18 +105,25 @@ static bool write_some(const struct proxy_newest *newest, size_t n, bool names, 
 	for (size_t i = 0; i < n; i++)
 		jmut_push(doc, items, item_of(doc, &newest->items[i], names));
 	buf_clear(out);
-	return jmut_write(root, JSON_COMPACT, out, NULL) == 0 && out->len <= max_bytes;
+	return jmut_write(root, JSON_COMPACT, out, err);
 }
 
-void proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
-			struct buf *out)
+int proxy_newest_write(struct proxy_newest *newest, bool names, size_t more, size_t max_bytes,
+		       struct buf *out, struct err *err)
 {
 	size_t n = proxy_newest_len(newest);
+	struct err why = ERR_INIT;
 
 	newest->n += more;
 	qsort(newest->items, n, sizeof(newest->items[0]), compare);
-	while (!write_some(newest, n, names, max_bytes, out) && n > 0)
+	while (write_some(newest, n, names, out, &why) < 0 || out->len > max_bytes) {
+		if (err_is_no_memory(&why))
+			return err_copy(err, &why);
+		if (n == 0)
+			break;
 		n -= n / 4 + 1;
+	}
+	return 0;
 }
 
 /* ---- Pods ---- */
@@ -164,16 +171,22 @@ void proxy_pods_take(void *arg, const struct proxy_pod *pod)
 	jmut_set_str(to->doc, item, "node", pod->node);
 }
 
-bool proxy_pods_write(struct proxy_pods *to, struct buf *out)
+int proxy_pods_write(struct proxy_pods *to, struct buf *out, bool *ret_any, struct err *err)
 {
 	bool any = jmut_len(to->items) > 0;
+	struct err why = ERR_INIT;
+	int rc;
 
 	buf_clear(out);
-	if (jmut_write(to->root, JSON_COMPACT, out, NULL) < 0 || out->len > to->max_bytes) {
+	rc = jmut_write(to->root, JSON_COMPACT, out, &why);
+	if (out->len > to->max_bytes || (rc < 0 && !err_is_no_memory(&why))) {
 		buf_clear(out);
-		(void)buf_append_str(out, STR("{\"items\":[]}"), NULL);
+		rc = buf_append_str(out, STR("{\"items\":[]}"), &why);
 	}
 	jmut_doc_free(to->doc);
 	*to = (struct proxy_pods){0};
-	return any;
+	if (rc < 0)
+		return err_copy(err, &why);
+	*ret_any = any;
+	return 0;
 }

@@ -113,10 +113,13 @@ void etag_of(struct str text, char ret_etag[ETAG_SIZE]);
 
 /* ---- status.c ---- */
 
-/* One instance's status as text with a line's end, and its ETag. False: nothing is asked or held.
- */
-bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
-		 struct buf *out, char ret_etag[ETAG_SIZE]);
+#define NOT_HELD                                                                                   \
+	"nothing is asked for or held under this owner and instance: ask by POST /v1/partitions"
+
+/* One instance's status as text with a line's end, and its ETag. ERR_NOT_FOUND: nothing is asked or
+ * held. */
+int status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
+		struct buf *out, char ret_etag[ETAG_SIZE], struct err *err);
 /* {"items":[…],"held":n}, of one owner, or with uid NULL of all; returns how many items. */
 size_t status_list_render(const struct partitions *partitions, const char *uid,
 			  struct jmut_doc *doc, struct jmut *root);
@@ -185,6 +188,10 @@ void request_reply_type(struct request *r, int status, const char *type,
 void request_problem(struct request *r, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void request_unavailable(struct request *r, unsigned seconds, const char *detail);
+/* What is wrong with it: 400, but 503 where there's no memory to read it. */
+void request_refuse(struct request *r, const struct err *err);
+/* A parameter, or NULL; the caller frees it. 503 and false: there's no memory to read it. */
+bool request_param(struct request *r, const char *name, char **ret);
 /* Answers with 403 and returns false where this caller has no business with that owner. */
 bool request_may(struct request *r, const char *uid);
 /* 400 and false where the parameter is neither true nor false. */

@@ -112,11 +112,14 @@ static void reply_query(struct http_exchange *ex, struct proxy *p, int64_t size)
 /* As the POST, for those who may only read. */
 static void handle_query_get(struct http_exchange *ex, void *arg)
 {
-	CLEANUP_FREE char *text = http_query_get(ex->query, "size");
+	struct err err = ERR_INIT;
+	CLEANUP_FREE char *text = http_query_get(ex->query, "size", &err);
 	int64_t n;
 
 	set_note(ex, &query_note);
-	if (str_to_int(str_of(text), 1, INT64_MAX, &n, NULL) < 0)
+	if (err_is_no_memory(&err))
+		http_reply_err(ex, &err);
+	else if (str_to_int(str_of(text), 1, INT64_MAX, &n, NULL) < 0)
 		http_reply_problem(ex, 400,
 				   "\"size\" must be a whole number of IPUs above 0, such as "
 				   "/query?size=2");
@@ -133,8 +136,8 @@ static void handle_query(struct http_exchange *ex, void *arg)
 
 	set_note(ex, &query_note);
 	if (json_parse(ex->body, &body, &err) < 0) {
-		http_reply_problem(ex, 400, "the body must be JSON, such as {\"size\":2}: %s",
-				   err.msg);
+		http_reply_problem(ex, err_is_no_memory(&err) ? 503 : 400,
+				   "the body must be JSON, such as {\"size\":2}: %s", err.msg);
 		return;
 	}
 	size = json_get(json_root(body), "size");

@@ -73,6 +73,25 @@ void request_unavailable(struct request *r, unsigned seconds, const char *detail
 	request_end(r);
 }
 
+void request_refuse(struct request *r, const struct err *err)
+{
+	if (err_is_no_memory(err))
+		request_unavailable(r, 1, err->msg);
+	else
+		request_problem(r, 400, "%s", err->msg);
+}
+
+bool request_param(struct request *r, const char *name, char **ret)
+{
+	struct err err = ERR_INIT;
+
+	*ret = http_query_get(r->ex->query, name, &err);
+	if (*ret || !err_is_no_memory(&err))
+		return true;
+	request_unavailable(r, 1, err.msg);
+	return false;
+}
+
 bool request_may(struct request *r, const char *uid)
 {
 	if (proxy_caller_may(&r->caller, uid))
@@ -86,8 +105,10 @@ bool request_may(struct request *r, const char *uid)
 
 bool request_flag(struct request *r, const char *name, bool *ret)
 {
-	CLEANUP_FREE char *text = http_query_get(r->ex->query, name);
+	CLEANUP_FREE char *text = NULL;
 
+	if (!request_param(r, name, &text))
+		return false;
 	*ret = text && strcmp(text, "true") == 0;
 	if (!text || *ret || strcmp(text, "false") == 0)
 		return true;

@@ -33,20 +33,23 @@ static struct http_header etag_field(const char *etag)
 	return (struct http_header){STR("ETag"), str_of(etag)};
 }
 
-static void not_held(struct request *r)
+/* Why status_text couldn't tell it: only what isn't there is told to be so. */
+static void not_told(struct request *r, const struct err *err)
 {
-	request_problem(r, 404,
-			"nothing is asked for or held under this owner and instance: ask by POST "
-			"/v1/partitions");
+	if (err->kind == ERR_NOT_FOUND)
+		request_problem(r, 404, "%s", err->msg);
+	else
+		request_unavailable(r, 1, err->msg);
 }
 
 static void reply_status(struct request *r, int status)
 {
 	struct buf text = BUF_INIT(REPLY_LIMIT);
 	char etag[ETAG_SIZE];
+	struct err err;
 
-	if (!status_text(r->p->partitions, r->uid, r->instance, &text, etag)) {
-		not_held(r);
+	if (status_text(r->p->partitions, r->uid, r->instance, &text, etag, &err) < 0) {
+		not_told(r, &err);
 	} else {
 		const struct http_header field = etag_field(etag);
 
@@ -106,10 +109,14 @@ static void reply_asked(struct request *r, bool created)
 {
 	struct buf text = BUF_INIT(REPLY_LIMIT);
 	char etag[ETAG_SIZE], location[sizeof(r->uid) + 64];
+	struct err err;
 
 	snprintf(location, sizeof(location), "/v1/partitions/%s/%u", r->uid, (unsigned)r->instance);
-	if (!status_text(r->p->partitions, r->uid, r->instance, &text, etag)) {
-		request_problem(r, 500, "what was asked for isn't there");
+	if (status_text(r->p->partitions, r->uid, r->instance, &text, etag, &err) < 0) {
+		if (err.kind == ERR_NOT_FOUND)
+			request_problem(r, 500, "what was asked for isn't there");
+		else
+			request_unavailable(r, 1, err.msg);
 	} else {
 		const struct http_header fields[] = {etag_field(etag),
 						     {STR("Location"), str_of(location)}};
@@ -180,7 +187,7 @@ static void run_ask(struct request *r)
 	if (!request_flag(r, "reset", &reset))
 		return;
 	if (ask_parse(r->ex->body, &ask, &has_attempt, &err) < 0) {
-		request_problem(r, 400, "%s", err.msg);
+		request_refuse(r, &err);
 		return;
 	}
 	if (proxy_caller_check_ask(&r->caller, &ask, &err) < 0)
@@ -227,8 +234,10 @@ static void list_one(struct request *r, const char *uid)
 
 static void run_list(struct request *r)
 {
-	CLEANUP_FREE char *uid = http_query_get(r->ex->query, "uid");
+	CLEANUP_FREE char *uid = NULL;
 
+	if (!request_param(r, "uid", &uid))
+		return;
 	if (!uid)
 		list_all(r);
 	else if (!ask_is_uid(str_of(uid)))
@@ -252,7 +261,8 @@ static void on_wait_over(struct loop_timer *timer, void *arg)
 	char etag[ETAG_SIZE];
 
 	(void)timer;
-	if (r->conditional && status_text(r->p->partitions, r->uid, r->instance, &text, etag) &&
+	if (r->conditional &&
+	    status_text(r->p->partitions, r->uid, r->instance, &text, etag, NULL) == 0 &&
 	    strcmp(etag, r->etag) == 0)
 		reply_unchanged(r);
 	else
@@ -269,7 +279,7 @@ void rest_look(struct request *r)
 		request_unavailable(r, 1, NOT_READ);
 	else if (r->p->stopping)
 		on_wait_over(&r->timer, r);
-	else if (!status_text(r->p->partitions, r->uid, r->instance, &text, etag) ||
+	else if (status_text(r->p->partitions, r->uid, r->instance, &text, etag, NULL) < 0 ||
 		 strcmp(etag, r->etag) != 0)
 		reply_status(r, 200);
 	buf_done(&text);
@@ -289,11 +299,12 @@ static void get_or_wait(struct request *r, int64_t wait_s)
 	struct buf text = BUF_INIT(REPLY_LIMIT);
 	bool conditional = http_headers_has(r->ex->headers, "if-none-match");
 	int64_t wait_ms = wait_s * 1000;
+	struct err err;
 
 	if (wait_ms > r->p->wait_ms)
 		wait_ms = r->p->wait_ms;
-	if (!status_text(r->p->partitions, r->uid, r->instance, &text, r->etag)) {
-		not_held(r);
+	if (status_text(r->p->partitions, r->uid, r->instance, &text, r->etag, &err) < 0) {
+		not_told(r, &err);
 	} else if (conditional && !http_headers_has_tag(r->ex->headers, r->etag)) {
 		reply_status(r, 200);
 	} else if (wait_ms > 0 && may_wait(r)) {
@@ -315,9 +326,11 @@ static void get_or_wait(struct request *r, int64_t wait_s)
 
 static void run_get(struct request *r)
 {
-	CLEANUP_FREE char *text = http_query_get(r->ex->query, "wait");
+	CLEANUP_FREE char *text = NULL;
 	int64_t wait_s = 0;
 
+	if (!request_param(r, "wait", &text))
+		return;
 	if (text && str_to_int(str_of(text), 0, MAX_WAIT_S, &wait_s, NULL) < 0)
 		request_problem(r, 400, "wait must be a number of seconds from 0 to %d",
 				MAX_WAIT_S);
@@ -333,18 +346,21 @@ static bool is_held(const struct request *r)
 {
 	struct buf text = BUF_INIT(REPLY_LIMIT);
 	char etag[ETAG_SIZE];
-	bool held = status_text(r->p->partitions, r->uid, r->instance, &text, etag);
+	struct err err = ERR_INIT;
 
+	(void)status_text(r->p->partitions, r->uid, r->instance, &text, etag, &err);
 	buf_done(&text);
-	return held;
+	return err.kind != ERR_NOT_FOUND;
 }
 
 /* The parameter attempt; -1: there is none. 400 and false where it's no attempt's number. */
 static bool take_attempt(struct request *r, int64_t *ret)
 {
-	CLEANUP_FREE char *text = http_query_get(r->ex->query, "attempt");
+	CLEANUP_FREE char *text = NULL;
 
 	*ret = -1;
+	if (!request_param(r, "attempt", &text))
+		return false;
 	if (!text || str_to_int(str_of(text), 0, UINT32_MAX, ret, NULL) == 0)
 		return true;
 	request_problem(r, 400, "attempt must be a number from 0 to %" PRIu32, UINT32_MAX);
@@ -413,7 +429,7 @@ static void run_reset(struct request *r)
 		return;
 	partition_get_status(r->p->partitions, r->uid, r->instance, &status);
 	if (status.state == PARTITION_STATE_NONE) {
-		not_held(r);
+		request_problem(r, 404, NOT_HELD);
 		return;
 	}
 	if (!status.ask) {
@@ -436,7 +452,7 @@ static void run_ipuof(struct request *r)
 		return;
 	partition_get_status(r->p->partitions, r->uid, r->instance, &status);
 	if (status.state == PARTITION_STATE_NONE)
-		not_held(r);
+		request_problem(r, 404, NOT_HELD);
 	else if (status.state != PARTITION_STATE_ACTIVE)
 		request_problem(r, 409,
 				"the partition is %s: its configuration is there once it's active "

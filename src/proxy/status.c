@@ -62,18 +62,19 @@ static void take_one(const struct partition_ask *ask, const struct partition_sta
 	render(one->doc, one->obj, ask, status);
 }
 
-bool status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
-		 struct buf *out, char ret_etag[ETAG_SIZE])
+int status_text(const struct partitions *partitions, const char *uid, uint32_t instance,
+		struct buf *out, char ret_etag[ETAG_SIZE], struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct one one = {.instance = instance, .doc = doc};
 
 	partitions_each_of(partitions, uid, take_one, &one);
-	if (!one.obj || jmut_write(one.obj, JSON_COMPACT, out, NULL) < 0 ||
-	    buf_append(out, "\n", 1, NULL) < 0)
-		return false;
+	if (!one.obj)
+		return err_set(err, ERR_NOT_FOUND, 0, NOT_HELD);
+	if (jmut_write(one.obj, JSON_COMPACT, out, err) < 0 || buf_append(out, "\n", 1, err) < 0)
+		return -1;
 	etag_of(buf_str(out), ret_etag);
-	return true;
+	return 0;
 }
 
 /* ---- lists ---- */

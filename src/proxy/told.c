@@ -275,15 +275,16 @@ static bool may_tell(struct request *r)
 	return false;
 }
 
-/* {"same": "…"}: is all as it was told last? */
-static bool is_same(const struct told *t, struct str body, bool *ret_asks)
+/* {"same": "…"}: is all as it was told last? What can't be read doesn't ask; where there's no
+ * memory to read it, err tells. */
+static bool is_same(const struct told *t, struct str body, bool *ret_asks, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	uint8_t digests[PARTITION_TOLD][32];
 	const char *same;
 	char sum[65];
 
-	*ret_asks = json_parse(body, &doc, NULL) == 0 && json_get(json_root(doc), "same");
+	*ret_asks = json_parse(body, &doc, err) == 0 && json_get(json_root(doc), "same");
 	if (!*ret_asks)
 		return false;
 	for (size_t i = 0; i < PARTITION_TOLD; i++)
@@ -299,7 +300,7 @@ static void take(struct request *r, unsigned which)
 	struct err err = ERR_INIT;
 
 	if (told_take(&p->told, which, r->ex->body, &err) < 0) {
-		request_problem(r, 400, "%s", err.msg);
+		request_refuse(r, &err);
 		return;
 	}
 	told_keep(p);
@@ -309,16 +310,19 @@ static void take(struct request *r, unsigned which)
 
 static void run_held(struct request *r)
 {
+	struct err err = ERR_INIT;
 	bool asks;
 
 	if (!may_tell(r))
 		return;
-	if (is_same(&r->p->told, r->ex->body, &asks)) {
+	if (is_same(&r->p->told, r->ex->body, &asks, &err)) {
 		told_keep(r->p);
 		request_reply(r, 204, NULL, 0, STR_NULL);
 	} else if (asks) {
 		request_problem(r, 409,
 				"this process has been told something else: tell all again");
+	} else if (err_is_no_memory(&err)) {
+		request_refuse(r, &err);
 	} else {
 		take(r, 0);
 	}
@@ -368,14 +372,17 @@ static void give_held(struct request *r)
 {
 	struct held_look look = {.p = r->p};
 	struct buf json = BUF_INIT(FOLLOW_BYTES);
+	struct err err;
 	size_t more = 0;
 
 	if (!told_each(r->p, see_held, &look, &more)) {
 		request_unavailable(r, 1, "it isn't known yet: ask again");
 		return;
 	}
-	proxy_newest_write(&look.newest, r->p->full, more, FOLLOW_BYTES, &json);
-	reply(r, buf_str(&json));
+	if (proxy_newest_write(&look.newest, r->p->full, more, FOLLOW_BYTES, &json, &err) < 0)
+		request_unavailable(r, 1, err.msg);
+	else
+		reply(r, buf_str(&json));
 	buf_done(&json);
 }
 
@@ -396,12 +403,16 @@ static void give_pods(struct request *r)
 {
 	struct pods_look look = {.p = r->p};
 	struct buf json = BUF_INIT(FOLLOW_BYTES);
+	struct err err;
+	bool any;
 
 	proxy_pods_begin(&look.pods, FOLLOW_BYTES);
 	if (r->p->full)
 		partitions_each_entry(r->p->partitions, see_entry, &look);
-	(void)proxy_pods_write(&look.pods, &json);
-	reply(r, buf_str(&json));
+	if (proxy_pods_write(&look.pods, &json, &any, &err) < 0)
+		request_unavailable(r, 1, err.msg);
+	else
+		reply(r, buf_str(&json));
 	buf_done(&json);
 }
 

@@ -457,7 +457,7 @@ static void read_wanted(struct sim_request *req, struct jmut_doc *doc, struct wa
 {
 	struct str query = req->ex->query;
 	struct http_query_iter it = HTTP_QUERY_ITER(query);
-	char *container = http_query_get(query, "container");
+	char *container = http_query_get(query, "container", NULL);
 
 	ret->attach = strcmp(req->subresource, "attach") == 0;
 	ret->in = http_query_bool(query, "stdin", false);

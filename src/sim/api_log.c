@@ -66,7 +66,7 @@ static void on_drain(struct http_exchange *ex, void *arg)
 
 static int number(struct str query, const char *name, int64_t *ret, struct err *err)
 {
-	CLEANUP_FREE char *z = http_query_get(query, name);
+	CLEANUP_FREE char *z = http_query_get(query, name, NULL);
 
 	*ret = -1;
 	if (z && str_to_int(str_of(z), 0, INT32_MAX, ret, NULL) < 0)
@@ -123,7 +123,7 @@ static int check_query(struct str query, struct err *err)
 					      "sinceTime"};
 
 	for (size_t i = 0; i < 4; i++) {
-		CLEANUP_FREE char *z = http_query_get(query, unknown[i]);
+		CLEANUP_FREE char *z = http_query_get(query, unknown[i], NULL);
 		if (z && strcmp(z, "false") != 0)
 			return err_set(err, ERR_INVALID, 400, "ipu-sim's logs have no %s",
 				       unknown[i]);
@@ -136,7 +136,7 @@ void sim_pod_log(struct sim_request *req)
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct sim_object *o = sim_objects_get(req->api->objects, req->resource, str_of(req->ns),
 					       str_of(req->name));
-	char *container = http_query_get(req->ex->query, "container");
+	char *container = http_query_get(req->ex->query, "container", NULL);
 	bool follows = http_query_bool(req->ex->query, "follow", false);
 	struct sim_container *c = NULL;
 	int64_t lines = -1, limit = -1;

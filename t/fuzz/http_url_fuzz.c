@@ -62,13 +62,13 @@ static void try_query(struct str query)
 		if (http_unescape(&name, it.name, true, NULL) < 0)
 			continue;
 		CLEANUP_FREE char *z = str_dup(buf_str(&name));
-		CLEANUP_FREE char *value = http_query_get(query, z);
+		CLEANUP_FREE char *value = http_query_get(query, z, NULL);
 		http_query_bool(query, z, false);
 		if (!value)
 			continue;
 		MUST(http_query_append(&built, str_of(z), str_of(value), NULL) == 0);
 		CLEANUP_FREE char *back = http_query_get((struct str){built.p + 1, built.len - 1},
-							 z);
+							 z, NULL);
 		MUST(back && strcmp(back, value) == 0);
 	}
 	buf_done(&name);

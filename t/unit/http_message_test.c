@@ -276,13 +276,13 @@ static void test_queries(void)
 	} rows[] = {{"a", "1"}, {"b", "x y z"}, {"c", ""},     {"d", ""},
 		    {"", "e"},  {"bad", NULL},  {"bad2", "3"}, {"none", NULL}};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		CLEANUP_FREE char *got = http_query_get(q, rows[i].name);
+		CLEANUP_FREE char *got = http_query_get(q, rows[i].name, NULL);
 		is_str(got, rows[i].want, "parameter \"%s\"", rows[i].name);
 	}
 	ok(http_query_bool(q, "w", false) && http_query_bool(q, "c", false), "true");
 	ok(!http_query_bool(q, "f", true), "false");
 	ok(http_query_bool(q, "none", true) && http_query_bool(q, "odd", true), "otherwise");
-	CLEANUP_FREE char *none = http_query_get(STR_NULL, "a");
+	CLEANUP_FREE char *none = http_query_get(STR_NULL, "a", NULL);
 	ok(!none, "no query at all");
 }
 

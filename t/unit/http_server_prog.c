@@ -83,7 +83,7 @@ static void stream_drain(struct http_exchange *ex, void *arg)
 static int64_t number(struct str query, const char *name)
 {
 	int64_t n = 0;
-	CLEANUP_FREE char *text = http_query_get(query, name);
+	CLEANUP_FREE char *text = http_query_get(query, name, NULL);
 	str_to_int(str_of(text), 0, 10000000, &n, NULL);
 	return n;
 }

@@ -63,7 +63,7 @@ static size_t tell(struct proxy *p, size_t n, const char *message, size_t max_by
 
 		proxy_newest_take(&newest, &held);
 	}
-	proxy_newest_write(&newest, names, 0, max_bytes, &json);
+	ok(proxy_newest_write(&newest, names, 0, max_bytes, &json, &err) == 0, "it's written");
 	len = json.len;
 	ok(told_take(&p->told, 0, buf_str(&json), &err) == 0, "it's taken: %s", err.msg);
 	n_seen = 0;
@@ -165,6 +165,7 @@ static void test_pods(void)
 	struct proxy_pods to;
 	struct buf json = BUF_INIT(1 << 20);
 	struct err err = ERR_INIT;
+	bool any;
 
 	row_begin("Pods");
 	is_str(pods_of(&p, "a", 0), "", "none is known before");
@@ -172,17 +173,18 @@ static void test_pods(void)
 	take_pods(&to, "a", 0, 2);
 	take_pods(&to, "none", 0, 0);
 	take_pods(&to, "a", 1, 1);
-	ok(proxy_pods_write(&to, &json), "there are some");
+	ok(proxy_pods_write(&to, &json, &any, &err) == 0 && any, "there are some");
 	ok(told_take(&p.told, 3, buf_str(&json), &err) == 0, "they are taken: %s", err.msg);
 	is_str(pods_of(&p, "a", 0), "a-0 Running node-1;a-1 Running ;", "of one instance");
 	is_str(pods_of(&p, "a", 1), "a-0 Running node-1;", "of another one");
 	is_str(pods_of(&p, "none", 0), "", "of none");
 	proxy_pods_begin(&to, 1000);
 	take_pods(&to, "b", 0, 1000);
-	ok(proxy_pods_write(&to, &json) && json.len <= 1000 && json.len > 500, "%zu bytes",
-	   json.len);
+	ok(proxy_pods_write(&to, &json, &any, &err) == 0 && any && json.len <= 1000 &&
+		   json.len > 500,
+	   "%zu bytes", json.len);
 	proxy_pods_begin(&to, 1000);
-	ok(!proxy_pods_write(&to, &json), "there are none");
+	ok(proxy_pods_write(&to, &json, &any, &err) == 0 && !any, "there are none");
 	ok(told_take(&p.told, 3, buf_str(&json), &err) == 0, "that is taken: %s", err.msg);
 	is_str(pods_of(&p, "a", 0), "", "and they are gone");
 	told_forget(&p);
