@@ -12,6 +12,7 @@
 #include "core/err.h"
 #include "core/str.h"
 
+struct mbedtls_pk_context;
 struct tls_config;
 
 struct tls_client_opts {
@@ -39,8 +40,8 @@ struct tls_client_rule {
 };
 
 /* Everything is copied (keys are wiped behind). Errors: ERR_INVALID, saying which part is bad (a
- * key that doesn't belong to the certificate, no certificate in the PEM …); ERR_IO for the files.
- */
+ * key that doesn't belong to the certificate, no certificate in the PEM …), ERR_LIMIT where there's
+ * no memory to find out; ERR_IO for the files. */
 int tls_config_new_client(const struct tls_client_opts *opts, struct tls_config **ret,
 			  struct err *err);
 int tls_config_new_server(const struct tls_server_opts *opts, struct tls_config **ret,
@@ -50,6 +51,13 @@ int tls_config_new_ruled(struct tls_config *base, const struct tls_client_rule *
 			 struct tls_config **ret, struct err *err);
 /* Whether it has that protocol in its list for ALPN. */
 bool tls_config_offers(const struct tls_config *c, const char *protocol);
+/* What a function of mbedTLS has returned, where what it was given is to blame: ERR_INVALID, and
+ * ERR_LIMIT where it had no memory. Returns -1. */
+int tls_set_err(struct err *err, int status, const char *what);
+bool tls_is_no_memory(int status);
+/* Reads a key, whose settings were initialised and are empty. Errors are those of tls_set_err. */
+int tls_parse_key(struct mbedtls_pk_context *key, struct str pem, const char *what,
+		  struct err *err);
 struct tls_config *tls_config_ref(struct tls_config *c); /* returns c; NULL stays NULL */
 void tls_config_unref(struct tls_config *c);             /* NULL is fine */
 

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include <mbedtls/ecp.h>
-#include <mbedtls/error.h>
 #include <mbedtls/oid.h>
 
 #include "core/clock.h"
 #include "core/rand.h"
+#include "net/tls.h"
 
 #define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
 #define PEM_END   "-----END CERTIFICATE-----"
@@ -28,14 +28,6 @@ static int rng(void *arg, unsigned char *p, size_t len)
 	(void)arg;
 	rand_bytes(p, len);
 	return 0;
-}
-
-static int tls_err(struct err *err, int status, const char *what)
-{
-	char text[128];
-
-	mbedtls_strerror(status, text, sizeof(text));
-	return err_set(err, ERR_INVALID, 0, "%s: %s", what, text);
 }
 
 /* ---- names ---- */
@@ -185,18 +177,16 @@ int cert_pair_read(struct cert_pair *p, struct str crt_pem, struct str key_pem, 
 	status = mbedtls_x509_crt_parse(&p->crt, (unsigned char *)z, block.len + 1);
 	free(z);
 	if (status != 0)
-		return tls_err(err, status, "the certificate can't be read");
+		return tls_set_err(err, status, "the certificate can't be read");
 	p->has_crt = true;
 	if (key_pem.len == 0 || key_pem.len > MAX_PEM)
 		return err_set(err, ERR_INVALID, 0, "there is no key");
-	z = str_dup(key_pem);
-	status = mbedtls_pk_parse_key(&p->key, (unsigned char *)z, key_pem.len + 1, NULL, 0, rng,
-				      NULL);
-	str_wipe(z, key_pem.len);
-	free(z);
+	if (tls_parse_key(&p->key, key_pem, "the key can't be read", err) < 0)
+		return -1;
+	status = mbedtls_pk_check_pair(&p->crt.pk, &p->key, rng, NULL);
+	if (tls_is_no_memory(status))
+		return tls_set_err(err, status, "the key can't be compared");
 	if (status != 0)
-		return tls_err(err, status, "the key can't be read");
-	if (mbedtls_pk_check_pair(&p->crt.pk, &p->key, rng, NULL) != 0)
 		return err_set(err, ERR_INVALID, 0, "the key doesn't belong to the certificate");
 	p->has_key = true;
 	return 0;
@@ -249,7 +239,7 @@ int cert_make_key(mbedtls_pk_context *ret, struct err *err)
 	if (status == 0)
 		status = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*ret), rng,
 					     NULL);
-	return status == 0 ? 0 : tls_err(err, status, "a new key");
+	return status == 0 ? 0 : tls_set_err(err, status, "a new key");
 }
 
 int cert_key_pem(const mbedtls_pk_context *key, char **ret, struct err *err)
@@ -260,7 +250,7 @@ int cert_key_pem(const mbedtls_pk_context *key, char **ret, struct err *err)
 	if (status != 0) {
 		str_wipe(z, KEY_PEM);
 		free(z);
-		return tls_err(err, status, "a key as PEM");
+		return tls_set_err(err, status, "a key as PEM");
 	}
 	*ret = z;
 	return 0;
@@ -365,7 +355,7 @@ int cert_make(const struct cert_spec *spec, char **ret, struct err *err)
 		status = mbedtls_x509write_crt_pem(&w, (unsigned char *)pem, MAX_PEM, rng, NULL);
 	mbedtls_x509write_crt_free(&w);
 	if (status != 0)
-		return tls_err(err, status, "a new certificate");
+		return tls_set_err(err, status, "a new certificate");
 	*ret = xstrdup(pem);
 	return 0;
 }

@@ -14,7 +14,7 @@ net_ldadd = libnet.a $(loop_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
 netfy_ldadd = libnet.a $(loopfy_ldadd) $(MBEDTLS_LIBS) $(CARES_LIBS)
 
 net_tests = t/unit/net_addr_test t/unit/net_conn_test t/unit/net_connect_test \
-	t/unit/net_resolve_test t/unit/net_tls_test
+	t/unit/net_resolve_test t/unit/net_tls_test t/unit/net_tls_memory_test
 check_PROGRAMS += $(net_tests)
 t_unit_net_addr_test_SOURCES = t/unit/net_addr_test.c t/unit/net_test.h t/unit/tap.h
 t_unit_net_addr_test_LDADD = $(net_ldadd)
@@ -27,3 +27,6 @@ t_unit_net_connect_test_SOURCES = t/unit/net_connect_test.c t/unit/net_dns.h t/u
 t_unit_net_connect_test_LDADD = $(net_ldadd)
 t_unit_net_tls_test_SOURCES = t/unit/net_tls_test.c t/unit/net_test.h t/unit/tap.h
 t_unit_net_tls_test_LDADD = $(net_ldadd)
+t_unit_net_tls_memory_test_SOURCES = t/unit/net_tls_memory_test.c t/unit/net_calloc.h \
+	t/unit/net_test.h t/unit/tap.h
+t_unit_net_tls_memory_test_LDADD = $(net_ldadd)

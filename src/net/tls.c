@@ -12,7 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mbedtls/asn1.h>
+#include <mbedtls/bignum.h>
+#include <mbedtls/ecp.h>
 #include <mbedtls/error.h>
+#include <mbedtls/md.h>
+#include <mbedtls/pem.h>
 
 #include "core/log.h"
 #include "core/rand.h"
@@ -60,11 +65,47 @@ static int rng(void *arg, unsigned char *p, size_t len)
 	return 0;
 }
 
-static int set_mbedtls_err(struct err *err, int ret, const char *what)
+/* A status has the high-level module's code, and the low-level one's below it, or one of them. */
+bool tls_is_no_memory(int status)
+{
+	static const int high[] = {MBEDTLS_ERR_X509_ALLOC_FAILED, MBEDTLS_ERR_PEM_ALLOC_FAILED,
+				   MBEDTLS_ERR_PK_ALLOC_FAILED,   MBEDTLS_ERR_ECP_ALLOC_FAILED,
+				   MBEDTLS_ERR_MD_ALLOC_FAILED,   MBEDTLS_ERR_SSL_ALLOC_FAILED};
+	int low = -(-status & 0x7f);
+
+	for (size_t i = 0; i < sizeof(high) / sizeof(high[0]); i++) {
+		if (status - low == high[i])
+			return true;
+	}
+	return low == MBEDTLS_ERR_ASN1_ALLOC_FAILED || low == MBEDTLS_ERR_MPI_ALLOC_FAILED;
+}
+
+int tls_set_err(struct err *err, int status, const char *what)
 {
 	char text[128];
-	mbedtls_strerror(ret, text, sizeof(text));
-	return err_set(err, ERR_INVALID, ret, "%s: %s", what, text);
+
+	if (tls_is_no_memory(status))
+		return err_set(err, ERR_LIMIT, ENOMEM, "%s: no memory", what);
+	mbedtls_strerror(status, text, sizeof(text));
+	return err_set(err, ERR_INVALID, status, "%s: %s", what, text);
+}
+
+/* Where memory is out for one form of a key, mbedTLS goes on with the next and tells that it isn't
+ * one: so a key is bad that can't be read twice. */
+int tls_parse_key(mbedtls_pk_context *key, struct str pem, const char *what, struct err *err)
+{
+	char *z = str_dup(pem); /* mbedTLS wants the NUL, and counts it */
+	int status = -1;
+
+	for (int i = 0; i < 2 && status != 0; i++) {
+		mbedtls_pk_free(key);
+		mbedtls_pk_init(key);
+		status = mbedtls_pk_parse_key(key, (unsigned char *)z, pem.len + 1, NULL, 0, rng,
+					      NULL);
+	}
+	str_wipe(z, pem.len);
+	free(z);
+	return status == 0 ? 0 : tls_set_err(err, status, what);
 }
 
 static struct tls_config *new_config(bool is_server)
@@ -126,7 +167,7 @@ static int parse_certs(mbedtls_x509_crt *crt, struct str pem, const char *what, 
 	if (ret == MBEDTLS_ERR_X509_CERT_UNKNOWN_FORMAT || (ret == 0 && crt->version == 0))
 		return err_set(err, ERR_INVALID, ret, "%s: there is no PEM certificate in it",
 			       what);
-	return ret == 0 ? 0 : set_mbedtls_err(err, ret, what);
+	return ret == 0 ? 0 : tls_set_err(err, ret, what);
 }
 
 static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_pem,
@@ -134,18 +175,16 @@ static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_
 {
 	if (parse_certs(&c->cert, cert_pem, "certificate", err) < 0)
 		return -1;
-	char *z = str_dup(key_pem);
-	int ret = mbedtls_pk_parse_key(&c->key, (unsigned char *)z, key_pem.len + 1, NULL, 0, rng,
-				       NULL);
-	str_wipe(z, key_pem.len);
-	free(z);
+	if (tls_parse_key(&c->key, key_pem, "private key", err) < 0)
+		return -1;
+	int ret = mbedtls_pk_check_pair(&c->cert.pk, &c->key, rng, NULL);
+	if (tls_is_no_memory(ret))
+		return tls_set_err(err, ret, "private key");
 	if (ret != 0)
-		return set_mbedtls_err(err, ret, "private key");
-	if (mbedtls_pk_check_pair(&c->cert.pk, &c->key, rng, NULL) != 0)
 		return err_set(err, ERR_INVALID, 0,
 			       "the private key doesn't belong to the certificate");
 	ret = mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key);
-	return ret == 0 ? 0 : set_mbedtls_err(err, ret, "certificate");
+	return ret == 0 ? 0 : tls_set_err(err, ret, "certificate");
 }
 
 static int read_file(const char *path, char **ret, size_t *ret_len, struct err *err)
@@ -216,7 +255,7 @@ static int set_defaults(struct tls_config *c, const char *const *alpn, struct er
 		&c->ssl, c->is_server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
 		MBEDTLS_SSL_TRANSPORT_STREAM, MBEDTLS_SSL_PRESET_DEFAULT);
 	if (ret != 0)
-		return set_mbedtls_err(err, ret, "TLS settings");
+		return tls_set_err(err, ret, "TLS settings");
 	mbedtls_ssl_conf_rng(&c->ssl, rng, NULL);
 	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
 	mbedtls_ssl_conf_max_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_3);
@@ -238,7 +277,7 @@ static int set_defaults(struct tls_config *c, const char *const *alpn, struct er
 	if (n > 0) {
 		ret = mbedtls_ssl_conf_alpn_protocols(&c->ssl, c->alpn);
 		if (ret != 0)
-			return set_mbedtls_err(err, ret, "ALPN names");
+			return tls_set_err(err, ret, "ALPN names");
 	}
 	return 0;
 }
@@ -295,7 +334,7 @@ static int fill_ruled(struct tls_config *c, const struct tls_client_rule *rule, 
 	c->client_cert_required = true;
 	c->client_names = rule->names[0] ? xstrdup(rule->names) : NULL;
 	ret = mbedtls_ssl_conf_own_cert(&c->ssl, &c->base->cert, &c->base->key);
-	return ret == 0 ? 0 : set_mbedtls_err(err, ret, "certificate");
+	return ret == 0 ? 0 : tls_set_err(err, ret, "certificate");
 }
 
 int tls_config_new_ruled(struct tls_config *base, const struct tls_client_rule *rule,

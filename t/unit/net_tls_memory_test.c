@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS settings without memory: each allocation of mbedTLS's fails once while it reads certificates
+ * and keys. What is good is never told to be bad.
+ */
+#include "net_test.h"
+
+#include "net_calloc.h"
+
+#define MOST 2000
+
+static struct test_cert *ca, *leaf;
+
+static int make_client(struct err *err)
+{
+	struct tls_client_opts opts = {.ca_pem = str_of(ca->cert_pem),
+				       .cert_pem = str_of(leaf->cert_pem),
+				       .key_pem = str_of(leaf->key_pem)};
+	struct tls_config *c = NULL;
+	int rc = tls_config_new_client(&opts, &c, err);
+
+	tls_config_unref(c);
+	return rc;
+}
+
+static int make_server(struct err *err)
+{
+	struct tls_server_opts opts = {.client_ca_pem = str_of(ca->cert_pem),
+				       .cert_pem = str_of(leaf->cert_pem),
+				       .key_pem = str_of(leaf->key_pem)};
+	struct tls_config *c = NULL;
+	int rc = tls_config_new_server(&opts, &c, err);
+
+	tls_config_unref(c);
+	return rc;
+}
+
+static void lose_memory(const char *what, int (*make)(struct err *err))
+{
+	unsigned blamed = 0, failed = 0;
+	bool whole = false;
+	unsigned long n;
+
+	row_begin("%s", what);
+	for (n = 1; !whole && n < MOST; n++) {
+		struct err err = ERR_INIT;
+		int rc;
+
+		n_mbedtls = 0;
+		fail_at = n;
+		rc = make(&err);
+		fail_at = 0;
+		whole = n_mbedtls < n;
+		failed += rc < 0;
+		if (rc < 0 && !err_is_no_memory(&err)) {
+			diag("allocation %lu: %s", n, err.msg);
+			blamed++;
+		}
+	}
+	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	ok(failed > n / 2, "%u of them decide", failed);
+	is_uint(blamed, 0, "nothing is said to be bad");
+}
+
+int main(void)
+{
+	ca = cert_new(&(struct cert_spec){.subject = "O=test,CN=CA", .is_ca = true}, NULL);
+	leaf = cert_new(&(struct cert_spec){.subject = "CN=api", .dns = {"api.example"}}, ca);
+	lose_memory("a client's settings", make_client);
+	lose_memory("a server's settings", make_server);
+	row_end();
+	cert_free(ca);
+	cert_free(leaf);
+	return done_testing();
+}
