@@ -6,6 +6,7 @@
  */
 #include "cert/cert.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,11 +312,23 @@ static void step_there(struct cert *c, int64_t *ret_wait_ms)
 
 	if (c->known == THERE)
 		judge(c, &c->seen, &j);
+	if (c->known == THERE && j.unread) {
+		err_set(&err, ERR_LIMIT, ENOMEM, "%s", j.why);
+		trouble(c, &err, "can't be read");
+		*ret_wait_ms = backoff_next_ms(&c->backoff, &err);
+		return;
+	}
 	if (c->known == THERE && j.need == CERT_NOTHING && !c->replace) {
 		int64_t wait = j.next_ms - clock_wall_ms();
+		serve(c, &c->seen, &j);
+		if (c->freed)
+			return;
+		if (!cert_set_equal(&c->seen, &c->have)) {
+			*ret_wait_ms = backoff_next_ms(&c->backoff, &c->err);
+			return;
+		}
 		all_is_well(c);
 		*ret_wait_ms = wait < LOOK_MS ? wait : LOOK_MS;
-		serve(c, &c->seen, &j);
 		return;
 	}
 	/* Until the next one is written, what can be served is. */

@@ -5,6 +5,7 @@
  */
 #include "set.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ void cert_policy_fill(struct cert_policy *p)
 struct parts {
 	struct cert_pair ca, leaf;
 	struct cert_pair old; /* the authority before, without its key */
-	struct err ca_err, leaf_err;
+	struct err ca_err, leaf_err, old_err;
 };
 
 static struct str text(const char *z)
@@ -162,7 +163,19 @@ static void parts_read(struct parts *p, const struct cert_set *set)
 	    p->ca.has_crt && !cert_is_signed_by(&p->leaf.crt, &p->ca.crt))
 		err_set(&p->leaf_err, ERR_INVALID, 0, "it isn't signed by the authority");
 	if (old.len > 0)
-		cert_pair_read(&p->old, old, STR_NULL, NULL);
+		cert_pair_read(&p->old, old, STR_NULL, &p->old_err);
+}
+
+/* NULL: there was enough to read all. */
+static const struct err *no_memory(const struct parts *p)
+{
+	const struct err *all[] = {&p->ca_err, &p->leaf_err, &p->old_err};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (err_is_no_memory(all[i]))
+			return all[i];
+	}
+	return NULL;
 }
 
 /* When the authority before goes. */
@@ -266,12 +279,19 @@ static void judge_leaf(struct parts *p, const struct cert_names *names,
 void cert_judge(const struct cert_set *set, const struct cert_names *names,
 		const struct cert_policy *policy, int64_t now_ms, struct cert_judgement *ret)
 {
+	const struct err *why;
 	struct parts p;
 
 	memset(ret, 0, sizeof(*ret));
 	parts_read(&p, set);
-	judge_ca(&p, policy, now_ms, ret);
-	judge_leaf(&p, names, policy, now_ms, ret);
+	why = no_memory(&p);
+	if (why) {
+		ret->unread = true;
+		snprintf(ret->why, sizeof(ret->why), "%.180s", why->msg);
+	} else {
+		judge_ca(&p, policy, now_ms, ret);
+		judge_leaf(&p, names, policy, now_ms, ret);
+	}
 	parts_done(&p);
 }
 
@@ -429,19 +449,27 @@ int cert_renew(const struct cert_set *from, const struct cert_judgement *judged,
 	       struct cert_set *ret, struct err *err)
 {
 	struct cert_judgement mine = {0}, anew = *judged;
+	struct err why = ERR_INIT;
 	struct parts p;
 	int rc;
 
 	parts_read(&p, from);
-	rc = renew(&p, from, judged, names, policy, now_ms, ret, err);
+	rc = no_memory(&p) ? err_copy(&why, no_memory(&p))
+			   : renew(&p, from, judged, names, policy, now_ms, ret, &why);
 	if (rc == 0)
 		cert_judge(ret, names, policy, now_ms, &mine);
+	if (mine.unread)
+		rc = err_set(&why, ERR_LIMIT, ENOMEM, "%s", mine.why);
 	/* An authority that isn't ours may be unable to sign for us (the bytes of its name, the
 	 * uses of its key): then one of our own. */
-	if (judged->need != CERT_NEW_CA && (rc < 0 || !mine.usable)) {
+	if (rc < 0 && err_is_no_memory(&why)) {
+		err_copy(err, &why);
+	} else if (judged->need != CERT_NEW_CA && (rc < 0 || !mine.usable)) {
 		cert_set_done(ret);
 		anew.need = CERT_NEW_CA;
 		rc = renew(&p, from, &anew, names, policy, now_ms, ret, err);
+	} else if (rc < 0) {
+		err_copy(err, &why);
 	}
 	parts_done(&p);
 	if (rc < 0)

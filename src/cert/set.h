@@ -37,6 +37,7 @@ struct cert_judgement {
 	bool damaged;     /* it isn't its age, nor the names */
 	bool adds_names;  /* what it needs is names besides those that it has */
 	bool usable;      /* it can be served now */
+	bool unread;      /* there was no memory to judge it: it needs nothing that is known */
 	int64_t next_ms;  /* with CERT_NOTHING: when it will need something */
 	int64_t until_ms; /* the serving certificate's end, 0: there's none */
 	int64_t ca_until_ms;

@@ -11,6 +11,7 @@
 #include "core/fault.h"
 #include "core/metrics.h"
 #include "http/client.h"
+#include "net_calloc.h"
 
 #define SECRET "the-certificate"
 
@@ -501,6 +502,37 @@ static void test_memory(void)
 	finish();
 }
 
+/* The same of mbedTLS's allocations: the first ones, which read certificates, and some of those
+ * that check signatures. */
+static void test_memory_of_tls(void)
+{
+	struct cert_set before, after;
+	unsigned late = 0, others = 0;
+	unsigned long n;
+	bool whole = false;
+
+	begin();
+	end_replica(&a);
+	stored_set(&before);
+	for (n = 1; !whole && n < 100000; n += 1 + n / 60) {
+		n_mbedtls = 0;
+		fail_at = n;
+		begin_replica(&a, names_a);
+		late += !WITHIN(120000, a.changes > 0 && strcmp(a.ca, before.ca) == 0);
+		whole = n_mbedtls < n;
+		fail_at = 0;
+		stored_set(&after);
+		others += !cert_set_equal(&before, &after);
+		cert_set_done(&after);
+		end_replica(&a);
+	}
+	ok(n > 20 && whole, "it takes no more than %lu allocations", n);
+	is_uint(late, 0, "each time, what there is is served");
+	is_uint(others, 0, "and stays as it was");
+	cert_set_done(&before);
+	finish();
+}
+
 static void test_bad_opts(void)
 {
 	static const char *const rows[][2] = {{NULL}, {"", NULL}, {"a b", NULL}, {"a..b", NULL}};
@@ -563,6 +595,7 @@ int main(void)
 	test_damage();
 	test_away();
 	test_memory();
+	test_memory_of_tls();
 	test_bad_opts();
 	test_openssl();
 	return done_testing();
