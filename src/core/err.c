@@ -132,6 +132,8 @@ bool err_is_retryable(const struct err *err)
 		return true;
 	case ERR_IO:
 		return !is_lasting_errno(err->code);
+	case ERR_LIMIT:
+		return err_is_no_memory(err);
 	case ERR_NONE:
 	case ERR_INVALID:
 	case ERR_NOT_FOUND:
@@ -139,7 +141,6 @@ bool err_is_retryable(const struct err *err)
 	case ERR_CONFLICT:
 	case ERR_GONE:
 	case ERR_DENIED:
-	case ERR_LIMIT:
 	case ERR_UNSUPPORTED:
 	case ERR_CANCELLED:
 		return false;

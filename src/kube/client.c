@@ -263,8 +263,11 @@ static void on_body(void *arg, struct str piece)
 	struct err err = ERR_INIT;
 	if (buf_append_str(&c->body, piece, &err) == 0)
 		return;
-	err_set(&err, ERR_LIMIT, 0, "the API server's answer is larger than %zu bytes",
-		c->body.limit);
+	if (err_is_no_memory(&err))
+		err_wrap(&err, "the API server's answer");
+	else
+		err_set(&err, ERR_LIMIT, 0, "the API server's answer is larger than %zu bytes",
+			c->body.limit);
 	err.maybe_applied = !c->reads;
 	finish(c, &err, NULL);
 }
@@ -283,8 +286,12 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 	}
 	r.raw = buf_str(&c->body);
 	if (str_trim(r.raw).len > 0 && kube_parse(c->of, r.raw, &doc, &why) < 0 && !c->is_path) {
-		why.kind = ERR_PROTOCOL;
-		err_wrap(&why, "the API server's answer isn't JSON");
+		if (err_is_no_memory(&why)) {
+			err_wrap(&why, "the API server's answer");
+		} else {
+			why.kind = ERR_PROTOCOL;
+			err_wrap(&why, "the API server's answer isn't JSON");
+		}
 		why.maybe_applied = !c->reads;
 		finish(c, &why, NULL);
 		return;

@@ -103,6 +103,7 @@ static void test_kinds(void)
 		{ERR_GONE, 410, false, "gone"},
 		{ERR_DENIED, 403, false, "denied"},
 		{ERR_LIMIT, 413, false, "limit"},
+		{ERR_LIMIT, ENOMEM, true, "limit"},
 		{ERR_BUSY, 429, true, "busy"},
 		{ERR_UNAVAILABLE, 503, true, "unavailable"},
 		{ERR_TIMEOUT, 0, true, "timeout"},
