@@ -85,7 +85,7 @@ static int add_file(struct ipuof *u, const struct vipu_gcd *g, size_t index, str
 	partition_file_name(f->gcd, f->name);
 	if (vipu_gcd_write(g, &text, err) < 0) {
 		buf_done(&text);
-		if (!err || err->kind != ERR_LIMIT)
+		if (!err || err->kind != ERR_LIMIT || err_is_no_memory(err))
 			return -1;
 		return err_set(err, ERR_LIMIT, 0,
 			       "it is larger than the %u KiB that a ConfigMap holds",

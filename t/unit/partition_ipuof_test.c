@@ -6,6 +6,7 @@
  */
 #include "partition_manager_rig.h"
 
+#include "core/fault.h"
 #include "grpc/status.h"
 #include "net/tls.h"
 
@@ -161,6 +162,43 @@ static void test_troubles(void)
 	end();
 }
 
+/* Each allocation fails once whose size a peer decides, while they are fetched anew: they come all
+ * the same, and aren't said to be too large. */
+static void test_memory(void)
+{
+	unsigned late = 0, blamed = 0, others = 0;
+	unsigned long n;
+	bool whole = false;
+	char names[256];
+
+	row_begin("without memory");
+	begin_by_file(1);
+	want("u", 4);
+	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
+	snprintf(names, sizeof(names), "%s", files("u").names);
+	for (n = 1; !whole && n < 2000; n++) {
+		fault_alloc_fail_at(n);
+		partition_reset(parts, "u", 0);
+		for (int i = 0; i < 6000 && !(i > 10 && is("u", PARTITION_STATE_ACTIVE)); i++) {
+			turn(10);
+			if (strstr(seen("u").message, "larger than")) {
+				blamed++;
+				diag("allocation %lu: %s", n, seen("u").message);
+				break;
+			}
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+		late += !WITHIN(60000, is("u", PARTITION_STATE_ACTIVE));
+		others += strcmp(files("u").names, names) != 0;
+	}
+	ok(n > 50 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "each time they come");
+	is_uint(blamed, 0, "nobody says that they are too large");
+	is_uint(others, 0, "all of them");
+	end();
+}
+
 static void test_restart(void)
 {
 	row_begin("restart");
@@ -242,6 +280,7 @@ int main(void)
 	rand_seed(1);
 	test_files();
 	test_troubles();
+	test_memory();
 	test_restart();
 	test_modes();
 	test_secure();
