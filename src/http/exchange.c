@@ -201,10 +201,12 @@ static int write_head(struct exchange *ex, const struct answer *a, struct err *e
 	return rc;
 }
 
-/* The handler's own mistake, or its data's: the peer gets a plain 500. */
+/* The handler's own mistake, or its data's: the peer gets a plain 500; where there's no memory for
+ * the answer, 503. */
 static void write_fallback(struct exchange *ex, const struct err *why)
 {
-	const struct answer a = {.status = 500, .framing = HTTP_FRAMING_LENGTH};
+	const struct answer a = {.status = err_is_no_memory(why) ? 503 : 500,
+				 .framing = HTTP_FRAMING_LENGTH};
 
 	log_error(ex->conn->server->name, ex->pub.peer, "%s %.*s: bad answer: %s",
 		  http_method_name(ex->pub.method), STR_ARG(ex->pub.path), why->msg);
