@@ -63,10 +63,12 @@ static void proxy_answers(struct partition_remote *r)
 	backoff_reset(&r->backoff);
 }
 
-/* It answers, and says no to this one. */
+/* It answers, and says no to this one; or there's no memory to ask it, or for what it says. */
 static void seat_refused(struct seat *s, const struct err *err)
 {
 	s->not_before_ms = clock_mono_ms() + backoff_next_ms(&s->backoff, err);
+	if (err_is_no_memory(err))
+		return;
 	if (s->taken && s->has_status)
 		return; /* only the look was: what is known stays so */
 	seat_forget_status(s);
@@ -266,17 +268,15 @@ void partition_remote_read_token(struct partition_remote *r)
 	free(token);
 }
 
-static void write_ask(const struct seat *s, struct buf *out)
+static int write_ask(const struct seat *s, struct buf *out, struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc);
 	struct partition_ask ask = s->ask; /* borrowed */
-	struct err err;
 
 	ask.attempt = s->attempt;
 	partition_ask_encode(doc, root, &ask);
-	if (jmut_write(root, JSON_COMPACT, out, &err) < 0)
-		log_error("partition", ask.owner.name, "can't be asked for: %s", err.msg);
+	return jmut_write(root, JSON_COMPACT, out, err);
 }
 
 static char *make_target(const struct seat *s, enum seat_step step)
@@ -309,6 +309,7 @@ static void send_step(struct seat *s, enum seat_step step)
 	struct partition_remote *r = s->r;
 	CLEANUP_FREE char *target = make_target(s, step);
 	struct buf body = BUF_INIT(65536);
+	struct err err;
 	struct http_header headers[3] = {HTTP_H("Accept", "application/json")};
 	struct http_request req = {
 		.origin = r->origin,
@@ -322,12 +323,17 @@ static void send_step(struct seat *s, enum seat_step step)
 		.max_body_bytes = step == SEAT_FILES ? FILES_MAX_BYTES : REPLY_MAX_BYTES,
 	};
 
+	if (step == SEAT_ASK && write_ask(s, &body, &err) < 0) {
+		buf_done(&body);
+		seat_refused(s, &err);
+		seat_touch(s);
+		return;
+	}
 	partition_remote_read_token(r);
 	if (r->authorization)
 		headers[req.n_headers++] = (struct http_header){STR("Authorization"),
 								str_of(r->authorization)};
 	if (step == SEAT_ASK) {
-		write_ask(s, &body);
 		headers[req.n_headers++] = (struct http_header)HTTP_H("Content-Type",
 								      "application/json");
 		req.body = buf_str(&body);

@@ -5,6 +5,8 @@
  */
 #include "proxy_remote_rig.h"
 
+#include "core/fault.h"
+
 /* ---- rows ---- */
 
 static void test_life(void)
@@ -27,6 +29,36 @@ static void test_life(void)
 	ok(WITHIN(20000, hears("w", PARTITION_STATE_ACTIVE)), "then it's the other's turn");
 	ok(WITHIN(5000, hears("v", PARTITION_STATE_NONE)), "the first has gone");
 	ends_well("w");
+	both_end();
+}
+
+/* Each of the first allocations fails once whose size a peer decides, at either end: the partition
+ * comes, once, is never said to be refused, and goes. (With more of them the token runs out.) */
+static void test_memory(void)
+{
+	unsigned late = 0, refused = 0, left = 0;
+
+	both_begin("without memory");
+	for (unsigned long n = 1; n <= 400; n++) {
+		fault_alloc_fail_at(n);
+		ask_for("u", 4);
+		for (int i = 0; i < 6000 && !hears("u", PARTITION_STATE_ACTIVE); i++) {
+			turn(10);
+			if (strstr(told("u").message, "the proxy refuses")) {
+				diag("allocation %lu: %s", n, told("u").message);
+				refused++;
+				break;
+			}
+		}
+		late += !WITHIN(60000, hears("u", PARTITION_STATE_ACTIVE));
+		let("u");
+		left += !WITHIN(60000, all_over("u"));
+		fault_alloc_fail_at(0);
+	}
+	is_uint(late, 0, "each time it comes");
+	is_uint(refused, 0, "and isn't refused");
+	is_uint(left, 0, "nothing is left of it");
+	is_uint(vipu_sim_created(sim), 400, "nor is another made");
 	both_end();
 }
 
@@ -433,6 +465,7 @@ int main(void)
 {
 	token_file_make();
 	test_life();
+	test_memory();
 	test_on_the_way();
 	test_lost();
 	test_restarts();
