@@ -30,6 +30,7 @@ my %answered = (
 	sim_options_parse => 'the command line of who starts the program',
 	sim_parse_body => 'json_parse, and the TokenRequest of sim_token',
 	sim_schema_load => "the project's own CustomResourceDefinition",
+	tls_parse_key => 'a part of cert_pair_read',
 	vipu_routing_parse => 'a word of job_decode',
 	vipu_sync_parse => 'a word of job_decode',
 	yaml_impl_load => 'yaml_parse behind its face',
