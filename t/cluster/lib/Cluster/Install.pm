@@ -75,6 +75,10 @@ sub remove_image ($self, $digest) {
 	for my $node ($self->{c}->nodes) {
 		my @names = map { my ($name, undef, $of) = split; $of eq $digest ? $name : () } split /^/, $self->ctr($node, 'images', 'list');
 		@names or die "$node has no image $digest\n";
+		# A container that is over keeps its image's layers until the kubelet, which looks once a minute, removes it.
+		my %of = map { $_ => 1 } @names;
+		$self->{s}->wait_for("$node to remove its containers of $digest",
+			sub { !grep { $of{ (split)[1] } } split /^/, $self->ctr($node, 'containers', 'list') }, seconds => 120);
 		$self->ctr($node, 'images', 'remove', '--sync', @names);
 	}
 	return;
