@@ -339,21 +339,24 @@ static void drop_found(struct tracker *t, const char *key)
 /* -1: there was no memory to read it. */
 static int tell_found(struct tracker *t, struct record *r, const char *key, struct text *has)
 {
-	struct text *had = text_ref(r->want);
+	struct text *had = r->want;
 	int rc;
 
+	r->want = text_ref(has);
 	text_ref(has);
-	text_set(&r->want, has);
 	rc = t->ops.on_found(t->arg, key, text_str(has), &t->news_err);
 	text_unref(has);
 	if (rc < 0) {
-		text_set(&r->want, had);
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it has a reference of its own */
+		text_unref(r->want);
+		r->want = had;
 		list_append(&t->news, &r->news);
-	} else if (t->follow) {
-		drop_found(t, key);
+		return rc;
 	}
 	text_unref(had);
-	return rc;
+	if (t->follow)
+		drop_found(t, key);
+	return 0;
 }
 
 static void tell_news(struct tracker *t)
