@@ -36,8 +36,6 @@ static void on_answer(void *arg, const struct http_response *response, const str
 	struct http_header fields[4];
 	size_t n;
 
-	free(r->passed_on);
-	r->passed_on = NULL;
 	if (err) {
 		log_warn("proxy", r->p->leader, "a request couldn't be passed on: %s", err->msg);
 		if (err->maybe_applied)

@@ -172,7 +172,7 @@ struct request {
 	char uid[UID_MAX + 1];
 	uint32_t instance;
 	struct scope calls;
-	char *passed_on; /* to whom; NULL: it wasn't, or is answered */
+	char *passed_on; /* to whom; NULL: it wasn't */
 
 	struct list waiting; /* in its proxy's waiting */
 	struct loop_timer timer;
