@@ -258,6 +258,42 @@ subtest 'scheduling' => sub {
 	api('PATCH', '/api/v1/nodes/sim0', %merge, json => {metadata => {labels => {disk => undef}}});
 };
 
+subtest 'as many Pods as a Node takes' => sub {
+	my $room = sub {
+		my ($node, $n) = @_;
+		my $on = grep { $_->{node} eq $node && $_->{stage} ne 'Ended' } @{state()->{kubelet}{pods}};
+		is(api('PATCH', "/api/v1/nodes/$node/status", headers => {'content-type' => 'application/merge-patch+json'},
+			json => {status => {allocatable => {pods => defined $n ? '' . ($on + $n) : '110'}}})->{status}, 200, "$node: room");
+	};
+	$room->('sim0', 2);
+	$room->('sim1', 0);
+	set({name => 'many-*', runMs => 10_000});
+	for my $name (map { "many-$_" } 1 .. 3) { # one after the other: they are taken in no order
+		make_pod($name);
+		wait_stage($name, 'New');
+		advance(50);
+		wait_stage($name, $name eq 'many-3' ? 'Unschedulable' : 'Starting');
+	}
+	is(join(' ', map { pod("many-$_")->{spec}{nodeName} } 1, 2), 'sim0 sim0', 'where there is room');
+	my ($condition) = grep { $_->{type} eq 'PodScheduled' } @{pod('many-3')->{status}{conditions}};
+	is($condition->{message}, '0/2 nodes are available: 2 Too many pods. '
+		. 'preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.', 'then there is none');
+	api('DELETE', '/api/v1/namespaces/default/pods/many-1?gracePeriodSeconds=0');
+	wait_stage('many-3', 'Starting');
+	make_pod('many-4');
+	wait_stage('many-4', 'New');
+	advance(50);
+	wait_stage('many-4', 'Unschedulable');
+	advance(500);
+	wait_stage($_, 'Running') for qw(many-2 many-3);
+	advance(10_000);
+	wait_stage($_, 'Ended') for qw(many-2 many-3);
+	wait_stage('many-4', 'Starting');
+	pass('one that is over takes no room');
+	$room->($_) for qw(sim0 sim1);
+	api('DELETE', "/api/v1/namespaces/default/pods/many-$_?gracePeriodSeconds=0") for 2 .. 4;
+};
+
 subtest 'start errors' => sub {
 	set({name => 'mends', startError => 'ErrImagePull', startErrorMs => 3000, message => 'no such tag'});
 	make_pod('mends');

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/str.h"
 #include "kube/object.h"
 #include "sim/kubelet_impl.h"
@@ -68,11 +69,48 @@ static void free_pod(void *arg)
 	free(p);
 }
 
+/* What a scheduler counts: a Node's Pods that aren't over. */
+static void count(struct pod *p)
+{
+	struct map *pods_on = p->k->pods_on;
+
+	if (p->counted)
+		--*p->counted;
+	p->counted = NULL;
+	if (!p->node || p->stage == POD_ENDED)
+		return;
+	p->counted = map_get(pods_on, str_of(p->node));
+	if (!p->counted) {
+		p->counted = xcalloc(1, sizeof(*p->counted));
+		map_put(pods_on, str_of(p->node), p->counted);
+	}
+	++*p->counted;
+}
+
+void kubelet_settle(struct pod *p, char *node)
+{
+	free(p->node);
+	p->node = node;
+	count(p);
+}
+
+void kubelet_enter(struct pod *p, enum pod_stage stage)
+{
+	log_debug("kubelet", p->name, "%s to %s", kubelet_stage_name(p->stage),
+		  kubelet_stage_name(stage));
+	p->k->n_unschedulable -= p->stage == POD_UNSCHEDULABLE;
+	p->k->n_unschedulable += stage == POD_UNSCHEDULABLE;
+	p->stage = stage;
+	p->due = false;
+	loop_timer_stop(&p->timer);
+	count(p);
+}
+
 static void mark_unschedulable(struct sim_kubelet *k)
 {
 	struct map_iter it = MAP_ITER(k->by_uid);
 
-	while (map_next(&it)) {
+	while (k->n_unschedulable && map_next(&it)) {
 		struct pod *p = it.value;
 
 		if (p->stage == POD_UNSCHEDULABLE)
@@ -104,7 +142,7 @@ static void see_gone(struct sim_kubelet *k, const struct sim_object *o)
 	if (!p)
 		return;
 	list_unlink(&p->link);
-	loop_timer_stop(&p->timer);
+	kubelet_enter(p, POD_ENDED);
 	/* Nothing of it may speak up any more. */
 	sim_run_pod_free(p->run);
 	p->run = NULL;
@@ -151,6 +189,7 @@ int sim_kubelet_new(const struct sim_kubelet_config *c, struct sim_kubelet **ret
 	k->pods = sim_resource_find(STR(""), STR("pods"));
 	k->nodes = sim_resource_find(STR(""), STR("nodes"));
 	k->by_uid = map_new();
+	k->pods_on = map_new();
 	k->lost = map_new();
 	pod_rules_init(&k->rules, &c->behaviour);
 	list_init(&k->dirty);
@@ -182,6 +221,10 @@ void sim_kubelet_free(struct sim_kubelet *k)
 		free_pod(p);
 	}
 	map_free(k->by_uid);
+	it = (struct map_iter)MAP_ITER(k->pods_on);
+	while (map_next(&it))
+		free(it.value);
+	map_free(k->pods_on);
 	kubelet_lost_done(k);
 	pod_rules_clear(&k->rules);
 	free(k);

@@ -46,7 +46,8 @@ struct pod {
 	struct sim_kubelet *k;
 	struct list link; /* in dirty, or alone */
 	char *ns, *name, *uid, *node;
-	char *told; /* the last reason for which it wasn't scheduled, to say it once */
+	size_t *counted; /* its Node's number of Pods that has it in it; NULL: none */
+	char *told;      /* the last reason for which it wasn't scheduled, to say it once */
 	enum pod_stage stage;
 	struct sim_pod_behaviour b;
 	struct loop_timer timer;
@@ -68,6 +69,8 @@ struct sim_kubelet {
 	const struct sim_resource *pods, *nodes;
 	struct pod_rules rules;
 	struct map *by_uid;  /* struct pod */
+	struct map *pods_on; /* size_t, by the Node's name: its Pods that aren't over */
+	size_t n_unschedulable;
 	struct map *lost;    /* struct lost_node, by the Node's name */
 	struct sim_run *run; /* borrowed; NULL: no Pod can run */
 	struct list dirty;
@@ -80,6 +83,10 @@ struct sim_kubelet {
 
 void kubelet_step(struct pod *p); /* does what is due; may remove the Pod */
 void kubelet_mark(struct pod *p); /* a look at it is due */
+/* Its stage from now on; what was due of the last one isn't any more. */
+void kubelet_enter(struct pod *p, enum pod_stage stage);
+/* The Node that it is on; takes node, which is the heap's. */
+void kubelet_settle(struct pod *p, char *node);
 bool kubelet_is_over(const struct json *pod);
 const char *kubelet_stage_name(enum pod_stage stage);
 
@@ -140,10 +147,9 @@ void pod_status_disrupted(struct jmut_doc *doc, struct jmut *root, const char *r
 
 int kubelet_nodes_create(const struct sim_kubelet_config *config, struct err *err);
 /* The name of the Node that takes the Pod, the caller's to free; NULL with why in a scheduler's
- * words. count_pods adds the Pods that each Node has to its size_t, by its name. */
+ * words. pods_on has a size_t of how many Pods a Node has, by its name; none: 0. */
 char *kubelet_nodes_pick(const struct sim_objects *objects, const struct json *pod,
-			 void (*count_pods)(void *arg, const struct map *by_node), void *arg,
-			 char ret_why[SIM_POD_TEXT]);
+			 const struct map *pods_on, char ret_why[SIM_POD_TEXT]);
 /* The Node's InternalIP into ret_z; "" when there's no such Node. */
 void kubelet_nodes_ip(const struct sim_objects *objects, const char *node, char *ret_z,
 		      size_t size);

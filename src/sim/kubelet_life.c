@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/log.h"
 #include "core/str.h"
 #include "kube/object.h"
 
@@ -119,31 +118,7 @@ static void edit_end(struct pod *p, struct edit *e)
 	jmut_doc_free(e->doc);
 }
 
-static void enter(struct pod *p, enum pod_stage stage)
-{
-	log_debug("kubelet", p->name, "%s to %s", stage_names[p->stage], stage_names[stage]);
-	p->stage = stage;
-	p->due = false;
-	loop_timer_stop(&p->timer);
-}
-
 /* ---- scheduling ---- */
-
-/* Adds to each Node's size_t the Pods that it has. */
-static void count_pods(void *arg, const struct map *by_node)
-{
-	const struct sim_kubelet *k = arg;
-	struct map_iter it = MAP_ITER(k->by_uid);
-
-	while (map_next(&it)) {
-		const struct pod *p = it.value;
-		size_t *n = p->node && p->stage != POD_ENDED ? map_get(by_node, str_of(p->node))
-							     : NULL;
-
-		if (n)
-			++*n;
-	}
-}
 
 static void accept_pod(struct pod *p, const struct sim_object *o)
 {
@@ -151,7 +126,7 @@ static void accept_pod(struct pod *p, const struct sim_object *o)
 	char ip[64];
 
 	kubelet_nodes_ip(p->k->objects, p->node, ip, sizeof(ip));
-	enter(p, POD_STARTING);
+	kubelet_enter(p, POD_STARTING);
 	loop_timer_start_in(&p->timer, p->b.start_ms);
 	pod_status_waiting(e.doc, e.root, ip, "ContainerCreating", NULL);
 	edit_end(p, &e);
@@ -183,7 +158,7 @@ static void cant_schedule(struct pod *p, const struct sim_object *o, const char 
 	bool news = !p->told || strcmp(p->told, why) != 0;
 	struct edit e;
 
-	enter(p, POD_UNSCHEDULABLE);
+	kubelet_enter(p, POD_UNSCHEDULABLE);
 	if (!news)
 		return;
 	free(p->told);
@@ -199,16 +174,16 @@ static void schedule(struct pod *p, const struct sim_object *o)
 {
 	const struct json *pod = sim_object_json(o);
 	struct str given = json_str(json_at(pod, "spec", "nodeName", NULL));
-	char why[SIM_POD_TEXT];
+	char *picked, why[SIM_POD_TEXT];
 
 	if (given.len) {
-		free(p->node);
-		p->node = str_dup(given);
+		kubelet_settle(p, str_dup(given));
 		take(p);
 	} else if (json_len(json_at(pod, "spec", "schedulingGates", NULL))) {
 		cant_schedule(p, o, "SchedulingGated",
 			      "Scheduling is blocked due to non-empty scheduling gates");
-	} else if ((p->node = kubelet_nodes_pick(p->k->objects, pod, count_pods, p->k, why))) {
+	} else if ((picked = kubelet_nodes_pick(p->k->objects, pod, p->k->pods_on, why))) {
+		kubelet_settle(p, picked);
 		bind(p, o);
 		take(p);
 	} else {
@@ -233,7 +208,7 @@ static void begin_run(struct pod *p)
 {
 	int64_t now = clock_mono_ms();
 
-	enter(p, POD_RUNNING);
+	kubelet_enter(p, POD_RUNNING);
 	p->end_ms = p->b.run_ms ? now + p->b.run_ms : 0;
 	p->ready_at_ms = now + p->b.ready_ms;
 	p->ready = p->b.ready_ms == 0;
@@ -317,7 +292,7 @@ static void start_containers(struct pod *p, const struct sim_object *o)
 		run(p, o);
 		return;
 	}
-	enter(p, POD_CANT_START);
+	kubelet_enter(p, POD_CANT_START);
 	p->error_since_ms = clock_mono_ms();
 	show_start_error(p, o, p->b.start_error);
 	await_mending(p);
@@ -361,7 +336,7 @@ static void fail_init(struct pod *p, const struct sim_object *o)
 {
 	struct edit e = edit_begin(o);
 
-	enter(p, POD_ENDED);
+	kubelet_enter(p, POD_ENDED);
 	pod_status_init_failed(e.doc, e.root, p->init,
 			       &(struct pod_end){
 				       .phase = "Failed",
@@ -382,7 +357,7 @@ static void init_next(struct pod *p, const struct sim_object *o)
 		return;
 	}
 	e = edit_begin(o);
-	enter(p, POD_INITIALIZING);
+	kubelet_enter(p, POD_INITIALIZING);
 	loop_timer_start_in(&p->timer, p->b.init_ms);
 	pod_status_initializing(e.doc, e.root, p->init);
 	edit_end(p, &e);
@@ -481,7 +456,7 @@ static void back_off(struct pod *p, const struct sim_object *o, const struct pod
 	snprintf(message, sizeof(message),
 		 "back-off %us restarting failed containers of pod %s_%s(%s)", seconds, p->name,
 		 p->ns, p->uid);
-	enter(p, POD_BACKING_OFF);
+	kubelet_enter(p, POD_BACKING_OFF);
 	loop_timer_start_in(&p->timer, (int64_t)seconds * 1000);
 	pod_status_backing_off(e.doc, e.root, end, message);
 	edit_end(p, &e);
@@ -499,7 +474,7 @@ static void end(struct pod *p, const struct sim_object *o)
 		return;
 	}
 	e = edit_begin(o);
-	enter(p, POD_ENDED);
+	kubelet_enter(p, POD_ENDED);
 	pod_status_ended(e.doc, e.root, &end);
 	edit_end(p, &e);
 	if (p->b.evict)
@@ -519,7 +494,7 @@ static void begin_ending(struct pod *p, const struct sim_object *o)
 	bool alive = p->stage == POD_RUNNING || p->stage == POD_INITIALIZING;
 
 	if (p->stage == POD_NEW || p->stage == POD_UNSCHEDULABLE || p->stage == POD_ENDED) {
-		enter(p, POD_ENDED);
+		kubelet_enter(p, POD_ENDED);
 		sim_api_delete_now(p->k->api, sim_objects_get(p->k->objects, p->k->pods,
 							      str_of(p->ns), str_of(p->name)));
 		return;
@@ -528,7 +503,7 @@ static void begin_ending(struct pod *p, const struct sim_object *o)
 		kubelet_run_end(p, o);
 		return;
 	}
-	enter(p, POD_ENDING);
+	kubelet_enter(p, POD_ENDING);
 	loop_timer_start_in(&p->timer, p->b.term_ms < grace ? p->b.term_ms : grace);
 	if (alive)
 		tell_each(p, sim_object_json(o), "Killing", say_killing);
@@ -545,7 +520,7 @@ static void finish_ending(struct pod *p, const struct sim_object *o)
 	struct edit e = edit_begin(o);
 
 	pod_status_ended(e.doc, e.root, &end);
-	enter(p, POD_ENDED);
+	kubelet_enter(p, POD_ENDED);
 	edit_end(p, &e);
 	sim_api_delete_now(p->k->api, sim_objects_get(p->k->objects, p->k->pods, str_of(p->ns),
 						      str_of(p->name)));
@@ -587,7 +562,7 @@ static void act(struct pod *p, const struct sim_object *o)
 	else if (p->stage == POD_ENDING && p->due)
 		finish_ending(p, o);
 	else if (p->stage != POD_ENDING && p->stage != POD_ENDED && kubelet_is_over(pod))
-		enter(p, POD_ENDED); /* somebody else wrote its status */
+		kubelet_enter(p, POD_ENDED); /* somebody else wrote its status */
 	else if ((p->stage == POD_NEW && p->due) || p->stage == POD_UNSCHEDULABLE)
 		schedule(p, o);
 	else if (p->stage == POD_STARTING && p->due)

@@ -314,27 +314,22 @@ static void explain(const size_t counts[WHY_NOTS], size_t nodes, char ret_why[SI
 }
 
 char *kubelet_nodes_pick(const struct sim_objects *objects, const struct json *pod,
-			 void (*count_pods)(void *arg, const struct map *by_node), void *arg,
-			 char ret_why[SIM_POD_TEXT])
+			 const struct map *pods_on, char ret_why[SIM_POD_TEXT])
 {
 	size_t n, counts[WHY_NOTS] = {0}, fewest = SIZE_MAX;
 	struct sim_object **nodes = sim_objects_list(
 		objects, sim_resource_find(STR(""), STR("nodes")), STR(""), &n);
-	CLEANUP_FREE size_t *pods = xcalloc(n + 1, sizeof(*pods));
-	struct map *by_node = map_new();
 	const char *best = NULL;
 	char *name;
 
-	for (size_t i = 0; i < n; i++)
-		map_put(by_node, str_of(nodes[i]->name), &pods[i]);
-	count_pods(arg, by_node);
-	map_free(by_node);
 	for (size_t i = 0; i < n; i++) {
-		enum why_not why = look_at(pod, sim_object_json(nodes[i]), pods[i]);
+		const size_t *on = map_get(pods_on, str_of(nodes[i]->name));
+		size_t pods = on ? *on : 0;
+		enum why_not why = look_at(pod, sim_object_json(nodes[i]), pods);
 
 		counts[why]++;
-		if (why == FITS && pods[i] < fewest) {
-			fewest = pods[i];
+		if (why == FITS && pods < fewest) {
+			fewest = pods;
 			best = nodes[i]->name;
 		}
 	}

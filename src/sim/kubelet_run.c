@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/log.h"
 #include "core/str.h"
 #include "kube/object.h"
 #include "sim/kubelet_impl.h"
@@ -36,15 +35,6 @@ static void edit_end(struct pod *p, struct edit *e)
 {
 	sim_objects_put(p->k->objects, p->k->pods, e->doc, e->root);
 	jmut_doc_free(e->doc);
-}
-
-static void enter(struct pod *p, enum pod_stage stage)
-{
-	log_debug("kubelet", p->name, "%s to %s", kubelet_stage_name(p->stage),
-		  kubelet_stage_name(stage));
-	p->stage = stage;
-	p->due = false;
-	loop_timer_stop(&p->timer);
 }
 
 /* An Event of a container, or of the Pod where container is NULL. */
@@ -99,7 +89,7 @@ static void cant_start(struct pod *p, const struct json *pod, bool init, size_t 
 				     : "CreateContainerError";
 	struct edit e;
 
-	enter(p, POD_CANT_START);
+	kubelet_enter(p, POD_CANT_START);
 	loop_timer_start_in(&p->timer, RETRY_MS);
 	if (!is_news(p, why->msg))
 		return;
@@ -148,7 +138,7 @@ static void start_containers(struct pod *p, const struct json *pod)
 	for (; p->started < count_of(pod, false); p->started++)
 		if (!start_one(p, pod, false, p->started))
 			return;
-	enter(p, POD_RUNNING);
+	kubelet_enter(p, POD_RUNNING);
 	p->ready_at_ms = now + p->b.ready_ms;
 	p->ready = p->b.ready_ms == 0;
 	if (!p->ready && p->b.ready_ms != SIM_NEVER)
@@ -168,7 +158,7 @@ static void start_next(struct pod *p, const struct json *pod)
 	}
 	if (!start_one(p, pod, true, p->init))
 		return;
-	enter(p, POD_INITIALIZING);
+	kubelet_enter(p, POD_INITIALIZING);
 	e = edit_begin(p);
 	pod_status_initializing(e.doc, e.root, p->init);
 	edit_end(p, &e);
@@ -180,7 +170,7 @@ void kubelet_run_begin(struct pod *p, const struct sim_object *o)
 	struct err err = ERR_INIT;
 
 	if (!p->run && sim_run_pod_new(p->k->run, pod, on_changed, p, &p->run, &err) < 0) {
-		enter(p, POD_STARTING);
+		kubelet_enter(p, POD_STARTING);
 		loop_timer_start_in(&p->timer, RETRY_MS);
 		if (is_news(p, err.msg))
 			tell(p, pod, NULL, "Warning", "FailedMount", err.msg);
@@ -221,7 +211,7 @@ static void end_init(struct pod *p, const struct json *pod)
 		return;
 	}
 	struct pod_end end = end_of(&ended);
-	enter(p, POD_ENDED);
+	kubelet_enter(p, POD_ENDED);
 	e = edit_begin(p);
 	pod_status_init_failed(e.doc, e.root, p->init, &end);
 	edit_end(p, &e);
@@ -253,7 +243,7 @@ static void look_at_ends(struct pod *p, const struct json *pod)
 	bool news = false, bad = false;
 
 	if (write_ends(p, pod, &e, &news, &bad)) {
-		enter(p, POD_ENDED);
+		kubelet_enter(p, POD_ENDED);
 		pod_status_over(e.doc, e.root, !bad);
 	} else if (!news) {
 		jmut_doc_free(e.doc);
@@ -289,7 +279,7 @@ void kubelet_run_end(struct pod *p, const struct sim_object *o)
 	int64_t grace = json_int(json_at(pod, "metadata", "deletionGracePeriodSeconds", NULL), 30);
 	struct json_iter it = json_iter(json_at(pod, "spec", "containers", NULL));
 
-	enter(p, POD_ENDING);
+	kubelet_enter(p, POD_ENDING);
 	while (sim_run_pod_runs(p->run) && json_next(&it)) {
 		CLEANUP_FREE char *words = xasprintf("Stopping container %s", name_of(it.value));
 		tell(p, pod, name_of(it.value), "Normal", "Killing", words);
@@ -313,7 +303,7 @@ static void step_ending(struct pod *p, const struct json *pod)
 	}
 	struct edit e = edit_begin(p);
 	bool all = write_ends(p, pod, &e, &news, &bad);
-	enter(p, POD_ENDED);
+	kubelet_enter(p, POD_ENDED);
 	pod_status_over(e.doc, e.root, all && !bad);
 	edit_end(p, &e);
 	sim_api_delete_now(p->k->api, sim_objects_get(p->k->objects, p->k->pods, str_of(p->ns),
@@ -330,7 +320,7 @@ void kubelet_run_step(struct pod *p, const struct sim_object *o)
 		step_ending(p, pod);
 	else if (p->stage != POD_ENDED && kubelet_is_over(pod)) {
 		/* Somebody else wrote its status: a kubelet ends what runs. */
-		enter(p, POD_ENDED);
+		kubelet_enter(p, POD_ENDED);
 		sim_run_pod_kill(p->run);
 	} else if (p->stage == POD_INITIALIZING)
 		end_init(p, pod);
