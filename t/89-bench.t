@@ -25,10 +25,12 @@ ok($all->{about}{quick}, 'and are known as what measures nothing');
 # What the page about them says of bars is what they judge by; those of the real cluster and of the full size aside. A number at a
 # figure's end is its size.
 sub bars (@pairs) { my %seen = map { (($_->[0] =~ s/-\d+$//r) . " $_->[1]" => 1) } @pairs; return [ sort keys %seen ] }
-my @said = slurp(top_srcdir() . '/doc/design/bench.md') =~ /^\| [^|]+ \| `([\w-]+)` \| `([<>=]+ [\d.]+)` \|/mg;
+my $page = slurp(top_srcdir() . '/doc/design/bench.md');
+my @said = $page =~ /^\| [^|]+ \| `([\w-]+)` \| `([<>=]+ [\d.]+)` \|/mg;
 my @pairs = grep { $_->[0] !~ /^(?:remote-|memory-10000|memory-found-10000|exec-256)/ } map { [ @said[ 2 * $_, 2 * $_ + 1 ] ] } 0 .. $#said / 2;
 is_deeply(bars(map { [ $_->{id}, $_->{bar} ] } grep { $_->{bar} } @{ $all->{lines} }), bars(@pairs), 'the page about them has their bars');
-my %known = map { $_ => 1 } map { $_->{id} } @{ $all->{lines} };
+my %known;
+push @{ $known{ $_->{id} } }, $_ for @{ $all->{lines} };
 is(scalar keys %known, scalar @{ $all->{lines} }, 'no figure has the name of another');
 
 # Another's API server: nobody but the benchmark starts Pods there, and one line finds what another left.
@@ -36,9 +38,13 @@ my $server = start('ipu-sim', args => [ '--dir', "$dir/there", '--pod-schedule-m
 mkdir "$dir/away";
 $made = run([ $^X, "$FindBin::Bin/bench/table.pl", '--quick', "--out=$dir/away", "--kubeconfig=$dir/there/kubeconfig" ], seconds => 280);
 is($made->{status}, 0, 'those of an API server run on another one') or diag("$made->{out}$made->{err}");
-my %there = map { $_->{id} => 1 } @{ json_decode(slurp("$dir/away/bench.json"))->{lines} };
+my %there = map { $_->{id} => $_->{bar} // '' } @{ json_decode(slurp("$dir/away/bench.json"))->{lines} };
 my @here = grep { !/^(?:size|watch|grpc|exec)/ } sort keys %known;
 is_deeply([ sort keys %there ], \@here, '… all figures but those that have to do with none');
+my %real = $page =~ /^\| [^|]+ \| `([\w-]+)` \| `([<>=]+ [\d.]+)`, on a real API server \|/mg;
+ok(%real, 'some bars are meant for a real API server');
+is_deeply({ map { $_ => $there{$_} } keys %real }, \%real, '… and bars that are meant for a real one are judged there');
+is_deeply([ grep { $there{$_} && !$real{$_} && !grep { $_->{bar} } @{ $known{$_} } } sort keys %there ], [], '… and no others alone');
 $server->stop(status => 0);
 
 # ---- growth ----

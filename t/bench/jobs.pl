@@ -30,6 +30,9 @@ my $job_label = 'graphcore.ai/job';
 my @watches = map { "--watch=$_" } 'ipujobs', "pods,$job_label", "configmaps,$job_label", 'pods,graphcore.ai/pod', 'configmaps,graphcore.ai/pod',
 	qw(configmaps namespaces priorityclasses nodes), 'configmaps', 'secrets';
 
+# A bar that is meant for a real API server: ipu-sim answers a create in a tenth of the time, so what the operator does besides weighs more.
+sub real (%bar) { return $opt->{kubeconfig} ? %bar : () }
+
 sub api ($name, @args) {
 	my $program = start("bench-api-$name", path => tool_path('api'), ports => 0, args => [ "--kubeconfig=$sim->{kubeconfig}", @args ]);
 	wait_until('its watches', sub { ($program->out // '') =~ /begins/ });
@@ -80,10 +83,10 @@ my $what = "$opt->{jobs} jobs x $opt->{workers}";
 note(sprintf '%d creates, %d of them Pods, over %d connections; %s', scalar @creates, $pods, $opt->{connections}, $opt->{kubeconfig} || 'ipu-sim');
 figure("$what: all Pods made, from the start", 's', $made{operator}, id => 'jobs-made');
 figure("$what: the bare program", 's', $made{bare}, id => 'bare-made');
-figure("$what: operator / bare program, time", 'times', [ map { $made{operator}[$_] / $made{bare}[$_] } 0 .. $#right ], bar => '<= 1.3', id => 'jobs-made-ratio');
+figure("$what: operator / bare program, time", 'times', [ map { $made{operator}[$_] / $made{bare}[$_] } 0 .. $#right ], real(bar => '<= 1.3'), id => 'jobs-made-ratio');
 figure("$what: CPU of the operator", 's', $spent{operator}, id => 'jobs-cpu');
 figure("$what: CPU of the bare program with the same watches", 's', $spent{bare}, id => 'bare-cpu');
-figure("$what: operator / bare program, CPU", 'times', [ map { $spent{operator}[$_] / $spent{bare}[$_] } 0 .. $#right ], bar => '<= 1.5', id => 'jobs-cpu-ratio');
+figure("$what: operator / bare program, CPU", 'times', [ map { $spent{operator}[$_] / $spent{bare}[$_] } 0 .. $#right ], real(bar => '<= 1.5'), id => 'jobs-cpu-ratio');
 figure("$what: memory with all Pods made", 'MB', \@peak, id => 'jobs-memory');
 figure("$pods Pods patched to Running: all statuses right after the last", 's', \@right, bar => '<= 0.2', id => 'jobs-statuses');
 finish($sim);
