@@ -160,10 +160,11 @@ static void gather_item(const struct partitions *p, struct gathered *g, struct m
 			const struct item *item)
 {
 	const struct partition_entry *e = item->entry;
-	struct schedule_controller *c = map_get(by_name, str_of(e->controller));
+	bool creating = e->phase == PARTITION_CREATING && !item->forgotten;
+	struct schedule_controller *c = creating ? map_get(by_name, str_of(e->controller)) : NULL;
 	struct space *space;
 
-	if (c && e->phase == PARTITION_CREATING && !item->forgotten) {
+	if (c) {
 		if (item->facts.listed != PARTITION_PRESENT) {
 			add_unlisted(&g->pods[c - g->controllers], item);
 			if (c->open)
@@ -173,7 +174,12 @@ static void gather_item(const struct partitions *p, struct gathered *g, struct m
 	}
 	if (!partition_holds_ipus(p, e))
 		return;
-	space = gather_space(p, g, e->ask.owner.ns);
+	/* Owners' names are interned: those of one namespace that follow each other are the same.
+	 */
+	if (g->last_ns != e->ask.owner.ns)
+		g->last = gather_space(p, g, e->ask.owner.ns);
+	g->last_ns = e->ask.owner.ns;
+	space = g->last;
 	space->held_ipus += e->ask.ipus;
 	space->quota.used_ipus += e->ask.ipus;
 	if (space->quota.max_ipus < 0)

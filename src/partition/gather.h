@@ -20,7 +20,9 @@ struct space {
 struct gathered {
 	struct schedule_controller *controllers; /* in the fleet's order */
 	size_t n;
-	struct map *spaces; /* by name */
+	struct map *spaces;  /* by name */
+	struct space *last;  /* of them, that of the last entry, */
+	const char *last_ns; /* … whose namespace's name is this pointer */
 	struct pod_facts *pods;
 	/* Sums over those that may be asked, and over those that answer. */
 	unsigned open, free_ipus, total_ipus, largest;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/intern.h"
 #include "core/log.h"
 #include "partition/adopt.h"
 #include "partition/internal.h"
@@ -488,14 +489,16 @@ void slot_item_gone(struct slot *s, struct item *item)
 static void on_fleet_change(void *arg, const char *name)
 {
 	struct partitions *p = arg;
+	const char *controller = intern_z(name); /* as the entries' are: one word, one pointer */
 	struct map_iter it = MAP_ITER(p->items);
 
 	while (map_next(&it)) {
 		struct item *item = it.value;
 
-		if (!name || strcmp(name, item->entry->controller) == 0)
+		if (!name || item->entry->controller == controller)
 			item_touch(item);
 	}
+	intern_drop(controller);
 	unowned_look(p, name);
 	partitions_pass_soon(p);
 }
