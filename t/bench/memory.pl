@@ -18,15 +18,18 @@ use lib "$FindBin::Bin/../lib";
 use Bench qw(cpu_s delete_all figure finish job job_requests names options resident_kb running_patches start_operator start_sim tool tool_end
 	tool_path wait_ready write_requests);
 use IpuTest qw(http start wait_until);
-use List::Util qw(min);
+use List::Util qw(max min);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $opt = options(900, jobs => '10,100,1000,10000', pods => 5000, maps => 1000, runs => 1);
 my $workers = 2;
 my @steps = split /,/, $opt->{jobs};
-my $controllers = 1 + int($steps[-1] * $workers / 1000);
-my %sim_opt = (nodes => min(200, 1 + int($steps[-1] * $workers / 100)), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
+my $split = min(2000, $steps[-1]); # jobs, of which one Pod and one job are told apart
+my $crowd = 4;                     # … by as many workers as this, and by one
+my $most = max($steps[-1] * $workers, $split * $crowd);
+my $controllers = 1 + int($most / 1000);
+my %sim_opt = (nodes => min(200, 1 + int($most / 100)), pod_schedule_ms => 0, pod_start_ms => 0, pod_run_ms => 0, create_ms => 1, remove_ms => 1, agents => 256);
 my ($sim, $daemon);
 
 # Of resident memory, what it settles at: the same twice in a row.
@@ -88,29 +91,55 @@ figure("growth by $opt->{pods} unrelated Pods and $opt->{maps} ConfigMaps", 'MB'
 
 # ---- jobs ----
 
-for my $jobs (@steps) {
-	my $idle = begin(controllers => $controllers);
-	my $cpu = cpu_s($daemon->pid);
+# Until all of them run, in seconds.
+sub run_jobs ($jobs, $workers, $ipus) {
 	my $pods = $jobs * $workers;
-	my $file = job_requests(map { job("training-$_", ipus => $workers, workers => $workers, kept => 1) } 1 .. $jobs);
+	my $file = job_requests(map { job("training-$_", ipus => $ipus, workers => $workers, kept => 1) } 1 .. $jobs);
 	my $begin = time;
 	my @running = ("ipujobs:status.launcherStatus=Running:$jobs", $file);
 	if ($opt->{kubeconfig}) {
 		tool_end(api("pods,graphcore.ai/job:$pods", $file));
 		$running[1] = running_patches(names($sim, 'pods'));
 	}
-	my $took = tool_end(api(@running))->{seen_at} - $begin;
+	return tool_end(api(@running))->{seen_at} - $begin;
+}
+
+# The memory of a process that finds them there, in MB.
+sub found ($jobs) {
+	$daemon->stop(status => 0);
+	run_operator();
+	wait_until('it to know all', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_jobs\{state="Running"\} $jobs$/m });
+	return settled();
+}
+
+# What an idle one has is taken off: the least that was seen, since what lists leave free at a start differs by megabytes, and jobs then use it.
+my $idle;
+for my $jobs (@steps) {
+	my $now = begin(controllers => $controllers);
+	$idle = min($now, $idle // $now);
+	my $cpu = cpu_s($daemon->pid);
+	my $pods = $jobs * $workers;
+	my $took = run_jobs($jobs, $workers, $workers);
 	$cpu = cpu_s($daemon->pid) - $cpu;
 	my $all = settled();
 	my $is_last = $jobs == 10_000;
 	figure("memory with $jobs jobs and $pods Pods, all Running", 'MB', [$all], $is_last ? (bar => '<= 60') : (), id => "memory-$jobs", series => 'jobs: memory', n => $jobs, without => $idle);
-	$daemon->stop(status => 0);
-	run_operator();
-	wait_until('it to know all', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_jobs\{state="Running"\} $jobs$/m });
-	figure('… and of one that finds them there', 'MB', [ settled() ], $is_last ? (bar => '<= 60') : (), id => "memory-found-$jobs");
+	figure('… and of one that finds them there', 'MB', [ found($jobs) ], $is_last ? (bar => '<= 60') : (), id => "memory-found-$jobs");
 	figure("… for a job and its $workers Pods", 'bytes', [ ($all - $idle) * 1e6 / $jobs ], id => "memory-job-$jobs") if $jobs >= 100;
 	figure("… CPU of the operator for each, until they run", 'ms', [ 1000 * $cpu / $jobs ], id => "cpu-job-$jobs", series => 'jobs: CPU for each', n => $jobs, growth => 'each');
 	figure('… time for each', 'ms', [ 1000 * $took / $jobs ], id => "time-job-$jobs", series => 'jobs: time for each', n => $jobs, growth => 'each');
 	end();
 }
+
+# A Pod more, by jobs with more of them and the same partition; what is left of such a job is its own.
+my %with;
+for my $n (1, $crowd) {
+	my $idle = begin(controllers => $controllers);
+	run_jobs($split, $n, $crowd);
+	$with{$n} = found($split) - $idle;
+	end();
+}
+my $pod = ($with{$crowd} - $with{1}) / ($crowd - 1);
+figure("memory for a Pod, by $split jobs of $crowd and of 1", 'bytes', [ $pod * 1e6 / $split ], id => 'memory-of-a-Pod');
+figure('… and for a job with its partition', 'bytes', [ ($with{1} - $pod) * 1e6 / $split ], id => 'memory-of-a-job');
 finish();
