@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# core: no I/O; confine.c takes it away. JSON has two back-ends, one of which a program links.
+# core: no I/O but whole files (file.c) and the log; confine.c takes it away. JSON has two back-ends, one of which a program links.
 
 noinst_LIBRARIES += libcore.a libjson-yyjson.a libjson-fy.a
 
 libcore_a_SOURCES = include/core/buf.h include/core/clock.h include/core/confine.h include/core/err.h include/core/fault.h \
-	include/core/intern.h include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
+	include/core/file.h include/core/intern.h include/core/list.h include/core/log.h include/core/map.h include/core/metrics.h \
 	include/core/privacy.h include/core/rand.h include/core/str.h include/core/trace.h include/core/yaml.h \
-	src/core/buf.c src/core/clock.c src/core/confine.c src/core/encode.c src/core/err.c src/core/fault.c src/core/fy.h \
+	src/core/buf.c src/core/clock.c src/core/confine.c src/core/encode.c src/core/err.c src/core/fault.c src/core/file.c src/core/fy.h \
 	src/core/intern.c src/core/log.c src/core/map.c src/core/metrics.c src/core/metrics_impl.h src/core/metrics_text.c \
 	src/core/privacy.c src/core/rand.c src/core/str.c src/core/trace.c src/core/yaml.c \
 	src/core/yaml_impl.h src/core/yaml_load.c src/core/yaml_load.h src/core/yaml_scalar.c \
@@ -25,7 +25,7 @@ libjson_fy_a_CPPFLAGS = $(AM_CPPFLAGS) $(FYAML_CFLAGS)
 core_ldadd = libcore.a libjson-yyjson.a libcore.a $(FYAML_LIBS) $(YYJSON_LIBS) $(MBEDTLS_LIBS) -lm
 corefy_ldadd = libcore.a libjson-fy.a libcore.a $(FYAML_LIBS) $(MBEDTLS_LIBS) -lm
 
-core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_confine_test t/unit/core_err_test t/unit/core_intern_test t/unit/core_log_test \
+core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_confine_test t/unit/core_err_test t/unit/core_file_test t/unit/core_intern_test t/unit/core_log_test \
 	t/unit/core_map_test t/unit/core_metrics_test \
 	t/unit/core_rand_test t/unit/core_str_test t/unit/core_trace_test
 check_PROGRAMS += $(core_tests)
@@ -37,6 +37,8 @@ t_unit_core_confine_test_SOURCES = t/unit/core_confine_test.c t/unit/tap.h
 t_unit_core_confine_test_LDADD = $(core_ldadd)
 t_unit_core_err_test_SOURCES = t/unit/core_err_test.c t/unit/tap.h
 t_unit_core_err_test_LDADD = $(core_ldadd)
+t_unit_core_file_test_SOURCES = t/unit/core_file_test.c t/unit/tap.h
+t_unit_core_file_test_LDADD = $(core_ldadd)
 t_unit_core_intern_test_SOURCES = t/unit/core_intern_test.c t/unit/tap.h
 t_unit_core_intern_test_LDADD = $(core_ldadd)
 t_unit_core_log_test_SOURCES = t/unit/core_log_test.c t/unit/tap.h

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/yaml_load.h"
 
 static int compare_places(const void *a, const void *b)
@@ -98,35 +99,12 @@ int yaml_parse(const char *name, struct str s, struct yaml **ret, struct err *er
 	return 0;
 }
 
-static int read_all(const char *name, int fd, struct buf *out, struct err *err)
-{
-	for (;;) {
-		char *p;
-		/* One byte over the limit of yaml_parse, which then says so. */
-		size_t room = YAML_MAX_BYTES + 1 - out->len;
-		if (room > 65536)
-			room = 65536;
-		if (room == 0)
-			return 0;
-		if (buf_reserve(out, room, &p, err) < 0)
-			return err_wrap(err, "%s", name);
-		ssize_t n = read(fd, p, room);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, errno, "%s", name);
-		if (n == 0)
-			return 0;
-		buf_commit(out, (size_t)n);
-	}
-}
-
 int yaml_load(const char *path, struct yaml **ret, struct err *err)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
 	const char *name = is_stdin ? "standard input" : path;
 	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	struct buf text = BUF_INIT(YAML_MAX_BYTES + 1);
+	struct buf text = BUF_INIT(YAML_MAX_BYTES);
 
 	if (fd < 0) {
 		int errnum = errno;
@@ -135,7 +113,9 @@ int yaml_load(const char *path, struct yaml **ret, struct err *err)
 			err->kind = ERR_NOT_FOUND;
 		return -1;
 	}
-	int r = read_all(name, fd, &text, err);
+	int r = file_read_all(fd, &text, err);
+	if (r < 0)
+		err_wrap(err, "%s", name);
 	if (!is_stdin)
 		close(fd);
 	if (r == 0)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file.h"
 #include "ctl/commands.h"
 #include "ctl/redact.h"
 #include "ctl/tar.h"
@@ -463,19 +464,6 @@ static void take_pods(struct bundle *b, const struct json *pods)
 
 /* ---- the file ---- */
 
-static int write_all(int fd, struct str text, const char *name, struct err *err)
-{
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.p, text.len);
-
-		if (n < 0 && errno != EINTR)
-			return err_errno(err, errno, "%s", name);
-		if (n > 0)
-			text = (struct str){text.p + n, text.len - (size_t)n};
-	}
-	return 0;
-}
-
 static int save(const struct bundle *b, const char *name, struct err *err)
 {
 	bool is_zipped = str_has_suffix(str_of(name), STR(".gz")) ||
@@ -488,7 +476,9 @@ static int save(const struct bundle *b, const char *name, struct err *err)
 	if (fd < 0)
 		return err_set(err, ERR_INVALID, 0, "%s: %s", name, strerror(errno));
 	result = is_zipped ? ctl_gzip(buf_str(&b->tar), fd, err)
-			   : write_all(fd, buf_str(&b->tar), name, err);
+			   : file_write_all(fd, buf_str(&b->tar), err);
+	if (result < 0)
+		err_wrap(err, "%s", name);
 	if (close(fd) < 0 && result == 0)
 		result = err_errno(err, errno, "%s", name);
 	if (result < 0)

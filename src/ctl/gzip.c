@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "ctl/commands.h"
 
 static int spawn_gzip(int in, int out, pid_t *ret)
@@ -28,19 +29,6 @@ static int spawn_gzip(int in, int out, pid_t *ret)
 	return rc;
 }
 
-static int feed(int fd, struct str text)
-{
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.p, text.len);
-
-		if (n < 0 && errno != EINTR)
-			return -1;
-		if (n > 0)
-			text = (struct str){text.p + n, text.len - (size_t)n};
-	}
-	return 0;
-}
-
 int ctl_gzip(struct str text, int fd, struct err *err)
 {
 	int ends[2], rc, status = 0;
@@ -55,7 +43,7 @@ int ctl_gzip(struct str text, int fd, struct err *err)
 		return err_set(err, ERR_INVALID, 0, "gzip: %s; a name that ends in .tar needs none",
 			       strerror(rc));
 	}
-	rc = feed(ends[1], text); /* SIGPIPE is ignored: net_new */
+	rc = file_write_all(ends[1], text, NULL); /* SIGPIPE is ignored: net_new */
 	close(ends[1]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "ctl/commands.h"
 #include "ctl/rdma.h"
 #include "node/cidr.h"
@@ -143,19 +144,10 @@ static char *slurp(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t len;
 
-	while (fd >= 0) {
-		char *p;
-		ssize_t n;
-
-		if (buf_reserve(&out, 4096, &p, NULL) < 0)
-			break;
-		n = read(fd, p, 4096);
-		if (n <= 0)
-			break;
-		buf_commit(&out, (size_t)n);
-	}
-	if (fd >= 0)
+	if (fd >= 0) {
+		(void)file_read_all(fd, &out, NULL);
 		close(fd);
+	}
 	return buf_steal(&out, &len);
 }
 

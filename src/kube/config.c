@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/file.h"
 #include "core/list.h"
 
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -37,28 +38,10 @@ int kube_stat_file(const char *path, uint64_t *ret_stamp)
 	return 0;
 }
 
-static int read_all(int fd, const char *path, struct buf *out, struct err *err)
-{
-	for (;;) {
-		char *p;
-		if (buf_reserve(out, 4096, &p, err) < 0)
-			return err_wrap(err, "%s", path);
-		ssize_t n = read(fd, p, 4096);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, errno, "reading %s", path);
-		if (n == 0)
-			return 0;
-		buf_commit(out, (size_t)n);
-	}
-}
-
 int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_stamp,
 		   struct err *err)
 {
-	/* Room for the reservation that meets the end of the file. */
-	struct buf b = BUF_SECRET(KUBE_FILE_MAX_BYTES + 4096);
+	struct buf b = BUF_SECRET(KUBE_FILE_MAX_BYTES);
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
@@ -68,11 +51,8 @@ int kube_read_file(const char *path, char **ret, size_t *ret_len, uint64_t *ret_
 	int rc = fstat(fd, &st) < 0 ? err_errno(err, errno, "%s", path) : 0;
 	if (rc == 0 && !S_ISREG(st.st_mode))
 		rc = err_set(err, ERR_INVALID, 0, "%s isn't a regular file", path);
-	if (rc == 0 && st.st_size > (off_t)KUBE_FILE_MAX_BYTES)
-		rc = err_set(err, ERR_LIMIT, 0, "%s is larger than %zu bytes", path,
-			     KUBE_FILE_MAX_BYTES);
-	if (rc == 0)
-		rc = read_all(fd, path, &b, err);
+	if (rc == 0 && file_read_all(fd, &b, err) < 0)
+		rc = err_wrap(err, "%s", path);
 	close(fd);
 	if (rc < 0) {
 		buf_done(&b);

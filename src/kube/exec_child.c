@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/file.h"
 #include "core/str.h"
 #include "kube/exec_helper.h"
 
@@ -28,19 +29,9 @@ struct run {
 	size_t err_len;
 };
 
-static bool write_all(int fd, const void *p, size_t len)
+static bool tell(int fd, const void *p, size_t len)
 {
-	const char *at = p;
-	while (len > 0) {
-		ssize_t n = write(fd, at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		len -= (size_t)n;
-	}
-	return true;
+	return file_write_all(fd, (struct str){p, len}, NULL) == 0;
 }
 
 static bool read_request(int fd, struct kube_exec_request *req)
@@ -84,7 +75,7 @@ __attribute__((noreturn)) static void become(const struct kube_exec_config *exec
 	if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0)
 		execvp(exec->command, argv);
 	int why = errno;
-	write_all(report, &why, sizeof(why));
+	(void)tell(report, &why, sizeof(why));
 	_exit(127);
 }
 
@@ -222,7 +213,7 @@ static void serve_run(int sock, const struct kube_exec_config *exec, uint32_t se
 	if (why != 0) {
 		reply.outcome = KUBE_EXEC_CANT_START;
 		reply.code = why;
-		if (!write_all(sock, &reply, sizeof(reply)))
+		if (!tell(sock, &reply, sizeof(reply)))
 			_exit(0);
 		return;
 	}
@@ -237,9 +228,8 @@ static void serve_run(int sock, const struct kube_exec_config *exec, uint32_t se
 		reply.out_len = (uint32_t)r.out_buf.len;
 		reply.err_len = (uint32_t)r.err_len;
 	}
-	bool sent = write_all(sock, &reply, sizeof(reply)) &&
-		    write_all(sock, r.out_buf.p, reply.out_len) &&
-		    write_all(sock, r.err_tail, reply.err_len);
+	bool sent = tell(sock, &reply, sizeof(reply)) && tell(sock, r.out_buf.p, reply.out_len) &&
+		    tell(sock, r.err_tail, reply.err_len);
 	run_done(&r);
 	if (!sent)
 		_exit(0);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/buf.h"
+#include "core/file.h"
 #include "core/privacy.h"
 #include "core/str.h"
 
@@ -20,32 +22,18 @@
 /* What is in a file, without the space around it, behind prefix. */
 static int read_text(const char *path, const char *prefix, char **ret, struct err *err)
 {
-	size_t start = strlen(prefix), len = start;
+	struct buf text = BUF_SECRET(FILE_MAX_BYTES);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, errno, "%s", path);
-	char *text = xcalloc(1, FILE_MAX_BYTES + 1);
-	memcpy(text, prefix, len);
-	ssize_t n;
-	while ((n = read(fd, text + len, FILE_MAX_BYTES - len)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break;
-		len += (size_t)n;
-	}
-	int errnum = n < 0 ? errno : 0;
+	int status = file_read_all(fd, &text, err);
 	close(fd);
-	struct str body = str_trim((struct str){text + start, len - start});
-	int status = 0;
-	if (errnum != 0)
-		status = err_errno(err, errnum, "%s", path);
-	else if (len == FILE_MAX_BYTES)
-		status = err_set(err, ERR_LIMIT, 0, "%s: larger than a token or a name", path);
+	struct str body = str_trim(buf_str(&text));
+	if (status < 0)
+		err_wrap(err, "%s", path);
 	else
 		*ret = xasprintf("%s%.*s", prefix, STR_ARG(body));
-	str_wipe(text, FILE_MAX_BYTES);
-	free(text);
+	buf_done(&text);
 	return status;
 }
 

@@ -5,8 +5,6 @@
  * containers. One request at a time (doc/openapi.yaml); everything is owned by a struct on
  * launcher_partition's stack. Uses http, net, loop and core.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/json.h"
 #include "core/str.h"
 #include "http/client.h"
@@ -305,37 +303,6 @@ static int parse_status(struct partition *p, const struct http_response *respons
 
 /* ---- the configuration ---- */
 
-/* Whole or not at all: a container that is restarted by itself may be reading it. */
-static int write_file(const char *path, struct str text, struct err *err)
-{
-	CLEANUP_FREE char *next = xasprintf("%s.new", path);
-	int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return err_errno(err, errno, "%s", next);
-	int status = 0;
-	while (text.len > 0 && status == 0) {
-		ssize_t n = write(fd, text.p, text.len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			status = err_errno(err, n < 0 ? errno : EIO, "%s", next);
-			break;
-		}
-		text.p += n;
-		text.len -= (size_t)n;
-	}
-	/* Whatever the umask is: the others may run as another user. */
-	if (status == 0 && fchmod(fd, 0644) < 0)
-		status = err_errno(err, errno, "%s", next);
-	if (close(fd) < 0 && status == 0)
-		status = err_errno(err, errno, "%s", next);
-	if (status == 0 && rename(next, path) < 0)
-		status = err_errno(err, errno, "%s", path);
-	if (status < 0)
-		unlink(next);
-	return status;
-}
-
 static int take_file(struct partition *p, const struct http_response *response)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
@@ -345,7 +312,8 @@ static int take_file(struct partition *p, const struct http_response *response)
 	struct str text = json_str(json_at(json_root(doc), "files", FILE_KEY, NULL));
 	if (!text.p)
 		return -1;
-	if (write_file(p->output, text, &err) == 0) {
+	/* A container that is restarted by itself may be reading it, as another user. */
+	if (file_replace(p->output, text, 0644, &err) == 0) {
 		loop_stop(p->loop, EXIT_SUCCESS);
 	} else {
 		launcher_fail(0, "partition: %s", err.msg);

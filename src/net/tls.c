@@ -19,6 +19,8 @@
 #include <mbedtls/md.h>
 #include <mbedtls/pem.h>
 
+#include "core/buf.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "core/rand.h"
 #include "tls_impl.h"
@@ -189,35 +191,21 @@ static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_
 
 static int read_file(const char *path, char **ret, size_t *ret_len, struct err *err)
 {
+	struct buf text = BUF_INIT(CA_FILE_LIMIT);
 	struct stat st;
-	CLEANUP_FREE char *text = NULL;
-	size_t len = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status;
 	if (fd < 0)
 		return err_errno(err, errno, "%s", path);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CA_FILE_LIMIT) {
-		close(fd);
-		return err_set(err, ERR_INVALID, 0, "%s: not a file of certificates", path);
-	}
-	text = xcalloc(1, (size_t)st.st_size + 1);
-	while (len < (size_t)st.st_size) {
-		ssize_t n = read(fd, text + len, (size_t)st.st_size - len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			int errnum = errno;
-			close(fd);
-			return err_errno(err, errnum, "%s", path);
-		}
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		status = err_set(err, ERR_INVALID, 0, "%s: not a file of certificates", path);
+	else if ((status = file_read_all(fd, &text, err)) < 0)
+		err_wrap(err, "%s", path);
 	close(fd);
-	*ret = text;
-	*ret_len = len;
-	text = NULL;
-	return 0;
+	if (status < 0)
+		buf_done(&text);
+	else
+		*ret = buf_steal(&text, ret_len);
+	return status;
 }
 
 /* The first that there is; where there is none, the first, whose name the error has then. */

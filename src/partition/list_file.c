@@ -18,6 +18,7 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/log.h"
 
 #define MAX_STEPS 128 /* folders and links on the way */
@@ -150,22 +151,6 @@ static void walk(struct list_file *f)
 
 /* ---- the file ---- */
 
-static int read_all(int fd, struct buf *out, struct err *err)
-{
-	char piece[16384];
-	ssize_t n;
-
-	while ((n = read(fd, piece, sizeof(piece))) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(err, errno, "reading it");
-		if (buf_append(out, piece, (size_t)n, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int read_file(const char *path, struct buf *out, struct err *err)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -180,7 +165,7 @@ static int read_file(const char *path, struct buf *out, struct err *err)
 		err_errno(err, errno, "%s", path);
 	else if (!S_ISREG(st.st_mode))
 		err_set(err, ERR_INVALID, 0, "%s: isn't a file", path);
-	else if (read_all(fd, out, err) < 0)
+	else if (file_read_all(fd, out, err) < 0)
 		err_wrap(err, "%s", path);
 	else
 		rc = 0;

@@ -5,7 +5,6 @@
 #include "sim/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,44 +12,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sim/files.h"
+#include "core/file.h"
 
 #define CRD_FILE "crds/graphcore.ai_ipujobs.yaml"
 
 /* ---- files ---- */
 
-static int write_all(int fd, struct str text)
-{
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.p, text.len);
-
-		if (n < 0 && errno != EINTR)
-			return -1;
-		if (n > 0)
-			text = (struct str){text.p + n, text.len - (size_t)n};
-	}
-	return 0;
-}
-
 int sim_file_write(const char *dir, const char *name, struct str text, struct err *err)
 {
 	CLEANUP_FREE char *path = dir ? xasprintf("%s/%s", dir, name) : xstrdup(name);
-	CLEANUP_FREE char *temporary = xasprintf("%s.new", path);
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int failed;
 
-	if (fd < 0)
-		return err_errno(err, errno, "%s", path);
-	failed = write_all(fd, text) < 0 ? errno : 0;
-	if (close(fd) < 0 && !failed)
-		failed = errno;
-	if (!failed && rename(temporary, path) < 0)
-		failed = errno;
-	if (failed) {
-		unlink(temporary);
-		return err_errno(err, failed, "%s", path);
-	}
-	return 0;
+	return file_replace(path, text, 0600, err);
 }
 
 int sim_dir_make(const char *dir, struct err *err)

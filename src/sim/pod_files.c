@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "kube/object.h"
 
 #define ACCOUNT_PATH "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -145,13 +146,9 @@ static int write_bytes(const struct target *t, struct str path, struct str bytes
 	int fd = open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_errno(err, errno, "%s", whole);
-	int rc = 0;
-	for (size_t at = 0; rc == 0 && at < bytes.len;) {
-		ssize_t n = write(fd, bytes.p + at, bytes.len - at);
-		if (n < 0 && errno != EINTR)
-			rc = err_errno(err, errno, "%s", whole);
-		at += n > 0 ? (size_t)n : 0;
-	}
+	int rc = file_write_all(fd, bytes, err);
+	if (rc < 0)
+		err_wrap(err, "%s", whole);
 	if (rc == 0 && fchmod(fd, (mode_t)(mode >= 0 ? mode : t->mode) & 0777) < 0)
 		rc = err_errno(err, errno, "%s", whole);
 	close(fd);
