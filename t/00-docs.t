@@ -281,6 +281,37 @@ sub anchors {
 	return \%anchors;
 }
 
+# What a comment of the code calls a page is one, by its path, and has the section that is named. Other projects' pages
+# have the project's name before them.
+sub dead_references {
+	my ($text) = @_;
+	my @dead;
+	$text =~ s{\s*\n\s*(?:\*(?!/)|\#)?\s*}{ }g;
+	while ($text =~ m{(?<!grpc/grpc )(?<![\w./%*-])([\w./-]+\.md)\b(?:, "([^"]+)")?}g) {
+		my ($path, $section) = ($1, $2);
+		if (!-e top_srcdir() . "/$path") {
+			push @dead, "$path: no such file";
+		} elsif (defined $section && file_text($path) !~ /^#+ \Q$section\E$/m) {
+			push @dead, "$path: no section \"$section\"";
+		}
+	}
+	return @dead;
+}
+for my $case (
+	['/* As doc/style.md, "Asynchronous code",
+  * has it; grpc/grpc doc/A.md, "B". */', undef],
+	['/* By decisions.md. */', qr/^decisions\.md: no such file/],
+	["/* doc/style.md, \"Asynchronous\n * poetry\". */", qr/no section "Asynchronous poetry"/],
+) {
+	my ($text, $want) = @$case;
+	my ($got) = dead_references($text);
+	defined $want ? like($got, $want, "self-test: $want") : is($got, undef, 'self-test: what is there');
+}
+my @sources = tree_files(qr{\.(?:c|h|mk|pm|t)$}, qw(src include t/unit t/lib t/tools t/fuzz t/cluster));
+cmp_ok(scalar @sources, '>', 500, 'found the sources');
+my @dead_references = map { my $path = $_; map { "$path: $_" } dead_references(file_text($path)) } @sources;
+is_deeply(\@dead_references, [], 'the pages that comments name are there, with these sections');
+
 # Every link of a page leads to a file of the tree, and its anchor to a heading there.
 my %anchors_of;
 for my $page (tree_files(qr{\.md$}, 'doc', 'README.md')) {

@@ -14,6 +14,9 @@ use Test::More;
 
 # From the ground up; each may use all before it, but siblings don't know each other.
 my @order = qw(core loop net h2 http grpc kube vipu cert partition job pod admission proxy node daemon);
+my ($described) = file_text('doc/design/architecture.md') =~ /^## Layers\n(.*?)^## /ms;
+my @described = $described =~ /^\| `(\w+)` \| /mg;
+is("@described", "@order", 'doc/design/architecture.md has the same layers in the same order');
 my %siblings = (http => 'grpc', grpc => 'http', kube => 'vipu', vipu => 'kube');
 my %may_use;
 for my $i (0 .. $#order) {

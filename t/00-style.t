@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the style document says and a program can see: sizes, first lines, header guards, formatting,
+# What doc/style.md says and a program can see: sizes, first lines, header guards, formatting,
 # nothing left for later, no host names of package registries. See doc/HACKING.md.
 
 use strict;

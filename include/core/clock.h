@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All time is taken here, so that tests move it: a page of shared memory that daemon, launcher
- * and simulator map holds offsets, or a frozen time, for all of them (decisions.md).
+ * and simulator map holds offsets, or a frozen time, for all of them (doc/design/decisions.md,
+ * "Time in tests").
  */
 #ifndef IPU_CORE_CLOCK_H
 #define IPU_CORE_CLOCK_H

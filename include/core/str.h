@@ -65,7 +65,8 @@ bool str_is_utf8(struct str s);
 /* How many of s's bytes, at most max, can be kept without cutting a sequence. */
 size_t str_utf8_cut(struct str s, size_t max);
 
-/* Small fixed allocations: they abort the process when memory is out (decisions.md, "Memory"). */
+/* Small fixed allocations: they abort the process when memory is out (doc/design/decisions.md,
+ * "Memory"). */
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *z); /* NULL stays NULL */

@@ -44,7 +44,8 @@ int grpc_status_from_name(struct str name, enum grpc_status *ret, struct err *er
  * aren't in the list). message may be empty. Returns -1. */
 int grpc_status_to_err(int status, struct str message, struct err *err);
 
-/* What a response without grpc-status means, by its HTTP status (doc/http-grpc-status-mapping.md).
+/* What a response without grpc-status means, by its HTTP status (grpc/grpc
+ * doc/http-grpc-status-mapping.md).
  */
 enum grpc_status grpc_status_from_http(int http_status);
 

@@ -2,7 +2,8 @@
 /*
  * What a job with a launcher has beside its workers: the launcher Pods, the ConfigMap NAME-config
  * with the remote-execution script and the hostfiles, and the ServiceAccount, Role and RoleBinding
- * NAME-launcher, narrowed to this job's Pods. Pure; decisions.md, "What an instance is".
+ * NAME-launcher, narrowed to this job's Pods. Pure; doc/design/decisions.md,
+ * "What an instance is".
  */
 #ifndef IPU_JOB_LAUNCHER_H
 #define IPU_JOB_LAUNCHER_H

@@ -17,7 +17,7 @@
 
 /* ---- building ---- */
 
-/* How a container learns where its IPUs are (decisions.md, "Values for a Pod"). */
+/* How a container learns where its IPUs are (doc/design/decisions.md, "What an instance is"). */
 enum job_values {
 	JOB_VALUES_LITERAL, /* in the Pod itself: people read them in `kubectl describe` */
 	/* References to keys of a ConfigMap that is filled in later: either the variables by their

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations and scopes (style.md, "Asynchronous code"): what is started returns a struct op, or
- * a struct that begins with one; its callback runs once, never before start returns, and never
+ * Operations and scopes (doc/style.md, "Asynchronous code"): what is started returns a struct op,
+ * or a struct that begins with one; its callback runs once, never before start returns, and never
  * after a cancel. A scope belongs to an owner; ending it cancels all that the owner started.
  */
 #ifndef IPU_LOOP_OP_H

@@ -12,7 +12,7 @@
 #include "core/err.h"
 #include "core/json.h"
 
-#define PARTITION_ID_MAX 36 /* longer ones fail inside Poplar (reference/vipu-api.md) */
+#define PARTITION_ID_MAX 36 /* longer ones fail inside Poplar */
 
 struct partition_owner {
 	const char *kind, *ns, *name, *uid; /* of a copy: interned (core/intern.h) */

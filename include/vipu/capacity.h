@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much room a controller has: total, taken and free IPUs as it lists them, and an estimate of
- * the blocks that still fit (aligned powers of two in IPU-Link domains of 64; decisions.md, "What
- * capacity is"). Pure; uses core only.
+ * the blocks that still fit (aligned powers of two in IPU-Link domains of 64;
+ * doc/design/decisions.md, "What capacity is"). Pure; uses core only.
  */
 #ifndef IPU_VIPU_CAPACITY_H
 #define IPU_VIPU_CAPACITY_H

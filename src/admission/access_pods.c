@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Building is job/'s; here is what a dry run needs different, and how complaints about Pods become
- * complaints about IPUJobs (decisions.md, "The dry run of Pods at admission").
+ * complaints about IPUJobs (doc/design/decisions.md, "The dry run of Pods at
+ * admission").
  */
 #include "access_pods.h"
 

@@ -144,7 +144,7 @@ static void check_strategy(const struct job_look *l)
 				  "Invalid", "must be at most 100%%, which is all instances");
 }
 
-/* decisions.md: a job of release 1.0 is one instance. */
+/* doc/design/decisions.md, "Which generation is an IPUJob?": one of release 1.0 is one instance. */
 static void check_scaling(const struct job_look *l)
 {
 	static const char *const second[] = {"jobInstances", "ipusPerJobInstance"};

@@ -276,7 +276,8 @@ static int render_injected(struct rendering *r, struct jmut_doc *doc, struct jmu
 	struct pod *pod;
 	int result;
 
-	/* Where nobody has said how, its Pods get files: decisions.md, "Secure controllers". */
+	/* Where nobody has said how, its Pods get files: doc/design/decisions.md, "Secure
+	 * controllers". */
 	part.by_file = r->by_file || !r->o->controller;
 	complete(r, doc, object);
 	if (pod_decode(jmut_view(object), &pod, err) < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges responses by the gRPC protocol ("Responses" and "Errors" of PROTOCOL-HTTP2.md). Pure.
+ * Judges responses by the gRPC protocol ("Responses" and "Errors" of grpc/grpc
+ * doc/PROTOCOL-HTTP2.md). Pure.
  * Uses core only.
  */
 #include "reply.h"

@@ -95,7 +95,7 @@ enum grpc_status grpc_status_from_http(int http_status)
 
 enum grpc_status grpc_status_from_h2(uint32_t error_code, bool *ret_maybe_applied)
 {
-	/* RFC 9113, 7, by the table of PROTOCOL-HTTP2.md, "Errors". */
+	/* RFC 9113, 7, by the table of grpc/grpc doc/PROTOCOL-HTTP2.md, "Errors". */
 	static const enum grpc_status by_code[] = {
 		GRPC_INTERNAL,           /* NO_ERROR */
 		GRPC_INTERNAL,           /* PROTOCOL_ERROR */

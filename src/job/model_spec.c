@@ -77,8 +77,8 @@ static void decode_sizes(struct job *job, const struct json *spec)
 	}
 	if (job->slots == 0)
 		job->slots = 1;
-	/* decisions.md, "Partition options of a job": frameworks want a reconfigurable partition;
-	 * several workers need a GCD each, which goes with one that isn't. */
+	/* doc/design/decisions.md, "Partition options of a job": frameworks want a reconfigurable
+	 * partition; several workers need a GCD each, which goes with one that isn't. */
 	job->options.gcds = job->workers;
 	job->options.reconfigurable = job->workers == 1;
 	if (job->workers == 1)

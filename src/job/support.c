@@ -138,7 +138,8 @@ static void add_rule(struct jmut_doc *doc, struct jmut *rules, const char *resou
 	jmut_push(doc, rules, rule);
 }
 
-/* decisions.md, "Permissions": newer API servers ask for create, and a WebSocket begins as GET. */
+/* doc/design/decisions.md, "Permissions": newer API servers ask for create, and a WebSocket begins
+ * as GET. */
 static void set_rules(struct jmut_doc *doc, struct jmut *root, const struct job *job,
 		      uint32_t instances)
 {

@@ -158,7 +158,7 @@ static void on_timer(struct loop_timer *timer, void *arg)
 }
 
 /* A Pod that isn't of a job's making is there before its partition, and gets files wherever nothing
- * else is said (decisions.md, "Secure controllers"). */
+ * else is said (doc/design/decisions.md, "Secure controllers"). */
 bool ipuof_is_by_file(const struct vipu_address *controller, const struct partition_ask *ask)
 {
 	if (controller->ipuof == VIPU_IPUOF_DEFAULT && strcmp(ask->owner.kind, "Pod") == 0)

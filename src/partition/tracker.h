@@ -36,9 +36,9 @@ struct tracker_ops {
 	void (*on_recorded)(void *arg, const char *key);
 	/* tracker_error() changed between well and not well, or the tracker is superseded. */
 	void (*on_error)(void *arg);
-	/* Something that people should hear of, once each: reason is an Event's (names.md), object
-	 * the ConfigMap's name, uid its metadata.uid ("": not known). It has been logged. May be
-	 * NULL. */
+	/* Something that people should hear of, once each: reason is an Event's
+	 * (doc/reference/names.md), object the ConfigMap's name, uid its metadata.uid ("": not
+	 * known). It has been logged. May be NULL. */
 	void (*on_report)(void *arg, const char *reason, const char *object, const char *uid,
 			  const char *message);
 	/* What was put last for this key, or found and not rejected, once more, byte by byte: what

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of a controller, from its view and from what the partition layer holds there (decisions.md,
- * "What capacity is"). Owns nothing.
+ * Sums of a controller, from its view and from what the partition layer holds there
+ * (doc/design/decisions.md, "What capacity is"). Owns nothing.
  */
 #include "sums.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The open port's answers: sums over entries and controllers (reference/chart-and-endpoints.md,
- * decisions.md, "What capacity is"). Each is kept as the text that it was sent as, until something
- * that is in it changes.
+ * The open port's answers: sums over entries and controllers (doc/openapi.yaml;
+ * doc/design/decisions.md, "What capacity is"). Each is kept as the text that it was sent as, until
+ * something that is in it changes.
  */
 #include <stdlib.h>
 

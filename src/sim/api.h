@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated Kubernetes API: discovery, Tables, CRUD, watch, patches, status and scale, over
- * sim_objects (decisions.md, "What ipu-sim is, and isn't"). Borrows the store and the schema.
+ * sim_objects (doc/design/decisions.md, "What ipu-sim is, and isn't"). Borrows the store and the
+ * schema.
  */
 #ifndef IPU_SIM_API_H
 #define IPU_SIM_API_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The IPUJob's CRD as the simulated API server applies it: defaulting, pruning, and the rules (by
- * the code that the operator itself checks them with; decisions.md).
+ * the code that the operator itself checks them with; doc/design/decisions.md, "What ipu-sim is,
+ * and isn't").
  */
 #ifndef IPU_SIM_SCHEMA_H
 #define IPU_SIM_SCHEMA_H

@@ -30,7 +30,7 @@ sub is_list ($got, $want, $what) { return is_deeply([ sort @$got ], [ sort @$wan
 # ---- granted and used ----
 
 # What is needed without a request that is about it: the API server looks whether an account has it when it makes a Role with
-# that in it (decisions.md's exception: it's never used), or names an owner whose deletion waits.
+# that in it (doc/design/decisions.md's exception: it's never used), or names an owner whose deletion waits.
 my %silent = (
 	"$controller get /pods/exec * *" => 'role', "$controller create /pods/exec * *" => 'role',
 	"$controller update graphcore.ai/ipujobs/finalizers * *" => 'of a job', "$controller update /pods/finalizers * *" => 'of a Pod',

@@ -24,7 +24,7 @@ sub covers_metrics ($page, @names) {
 	my %types = map { @$_ } documented_metrics();
 	for my $name (@names) {
 		my ($type) = $page =~ /^# TYPE \Q$name\E (\w+)$/m;
-		Test::More::is($type, $types{$name} // 'in names.md', "metric: $name is what names.md says");
+		Test::More::is($type, $types{$name} // 'in doc/reference/names.md', "metric: $name is what doc/reference/names.md says");
 		my $suffix = ($type // '') eq 'histogram' ? '_count' : '';
 		Test::More::like($page, qr/^\Q$name$suffix\E(?:\{[^}]*\})? \S+$/m, '... and has a value');
 	}

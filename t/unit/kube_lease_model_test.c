@@ -451,8 +451,8 @@ static void act(unsigned i)
 		send(m);
 }
 
-/* The one thing that the rules can't cover (leadership.md): the Lease is deleted by hand while its
- * holder can't be reached, and one that never saw it makes it. */
+/* The one thing that the rules can't cover (doc/design/leadership.md): the Lease is deleted by hand
+ * while its holder can't be reached, and one that never saw it makes it. */
 static bool may_delete(void)
 {
 	bool all_saw = server.there;

@@ -253,7 +253,8 @@ static bool operation_goes_on(struct world *w, struct dice *d)
 static bool sender_waits(const struct world *w, const struct call *c);
 
 /* Somebody may take a name of ours that is being made or released. What no rule covers: that it has
- * just gone, and a remove that its sender gave up comes after that (partition-model.md). */
+ * just gone, and a remove that its sender gave up comes after that (doc/design/partition-model.md).
+ */
 static bool may_squat(const struct world *w, int id)
 {
 	const struct val *v = &w->tracker[id];
