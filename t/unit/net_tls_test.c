@@ -6,6 +6,7 @@
 #include "net_test.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "core/log.h"
 #include "net/conn_impl.h"
@@ -625,6 +626,9 @@ static void test_relay_ends(bool tls12)
 
 static void test_bad_settings(void)
 {
+	char dir[] = "/tmp/net_tls_test.XXXXXX";
+	CLEANUP_FREE char *pipe = xasprintf("%s/pipe", mkdtemp(dir) ? dir : "/nonexistent");
+	is_int(mkfifo(pipe, 0600), 0, "a pipe that nobody writes to");
 	const struct {
 		const char *what, *cert, *key, *trusted, *file, *msg;
 		enum err_kind kind;
@@ -637,6 +641,8 @@ static void test_bad_settings(void)
 		{"no such file", "", "", "", "/nonexistent/ca.crt",
 		 "trusted authorities: /nonexistent/ca.crt: No such file or directory", ERR_IO},
 		{"a folder", "", "", "", "/etc", "not a file of certificates", ERR_INVALID},
+		{"a device", "", "", "", "/dev/null", "not a file of certificates", ERR_INVALID},
+		{"a pipe", "", "", "", pipe, "not a file of certificates", ERR_INVALID},
 		{"another's key", good->cert_pem, expired->key_pem, ca->cert_pem, NULL,
 		 "the private key doesn't belong to the certificate", ERR_INVALID},
 		{"no key", good->cert_pem, "", ca->cert_pem, NULL, "one is there, the other isn't",
@@ -658,6 +664,8 @@ static void test_bad_settings(void)
 		ok(!c, "nothing is handed out");
 	}
 	row_end();
+	unlink(pipe);
+	rmdir(dir);
 	struct err err = ERR_INIT;
 	struct tls_config *c = NULL;
 	struct tls_server_opts opts = {.cert_pem = str_of(good->cert_pem),
