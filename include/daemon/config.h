@@ -111,7 +111,7 @@ void config_done(struct config *c);
 
 /* Names of keys, with ", " between: what has changed and counts now, and from the next start on. */
 struct config_changes {
-	char now[1024], later[1024];
+	char now[4096], later[4096]; /* of all keys if need be */
 };
 /* What a running process can take on goes from fresh into running, and comes back in exchange:
  * fresh is to be released when nobody has the old strings any more. */

@@ -10,6 +10,7 @@
 #include "core/str.h"
 #include "core/yaml.h"
 #include "daemon/config.h"
+#include "daemon/config_keys.h"
 #include "daemon/options.h"
 #include "tap.h"
 
@@ -706,6 +707,18 @@ static void test_taking_on(void)
 	config_done(&running);
 }
 
+/* Who takes on a configuration goes by these names: none may be left out. */
+static void test_all_names_fit(void)
+{
+	struct config_changes changes;
+	size_t len = 1;
+
+	for (size_t i = 0; i < config_n_keys; i++)
+		len += strlen(config_keys[i].name) + strlen(", ");
+	ok(len <= sizeof(changes.now) && len <= sizeof(changes.later),
+	   "the names of all keys, %zu bytes, fit into what has changed", len);
+}
+
 int main(void)
 {
 	int fd = mkstemp(file);
@@ -723,6 +736,7 @@ int main(void)
 	test_no_file();
 	test_options();
 	test_taking_on();
+	test_all_names_fit();
 	unlink(file);
 	return done_testing();
 }
