@@ -180,7 +180,7 @@ subtest 'giving up' => sub {
 	my $full = pod('full');
 	$done = launch($full, output => "$dir/nowhere/x");
 	is($done->{status}, 1, 'a volume that can\'t be written');
-	like($done->{err}, qr{partition: \Q$dir\E/nowhere/x\.new: No such file or directory$}, '… is told');
+	like($done->{err}, qr{partition: \Q$dir\E/nowhere/x: No such file or directory$}, '… is told');
 	is_gone($full, 'the Pod');
 };
 

@@ -30,7 +30,7 @@ int file_read_all(int fd, struct buf *out, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_errno(err, errno, "reading");
+			return err_set(err, ERR_IO, errno, "%s", strerror(errno));
 		if (n == 0)
 			return 0;
 		if (room == 0)
@@ -47,7 +47,8 @@ int file_write_all(int fd, struct str text, struct err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return err_errno(err, n < 0 ? errno : EIO, "writing");
+			return err_set(err, ERR_IO, n < 0 ? errno : EIO, "%s",
+				       strerror(n < 0 ? errno : EIO));
 		text = (struct str){text.p + n, text.len - (size_t)n};
 	}
 	return 0;
@@ -61,14 +62,14 @@ int file_replace(const char *path, struct str text, mode_t mode, struct err *err
 	int status;
 
 	if (fd < 0)
-		return err_errno(err, errno, "%s", next);
+		return err_errno(err, errno, "%s", path);
 	status = file_write_all(fd, text, err);
 	if (status < 0)
-		err_wrap(err, "%s", next);
+		err_wrap(err, "%s", path);
 	else if (fchmod(fd, mode) < 0)
-		status = err_errno(err, errno, "%s", next);
+		status = err_errno(err, errno, "%s", path);
 	if (close(fd) < 0 && status == 0)
-		status = err_errno(err, errno, "%s", next);
+		status = err_errno(err, errno, "%s", path);
 	if (status == 0 && rename(next, path) < 0)
 		status = err_errno(err, errno, "%s", path);
 	if (status < 0)

@@ -96,7 +96,7 @@ static void test_disk_is_full(const char *path, const char *next)
 	int rc = file_replace(path, (struct str){bytes, sizeof(bytes)}, 0600, &err);
 	setrlimit(RLIMIT_FSIZE, &before);
 	is_int(rc, -1, "no room for another");
-	ok(err.kind == ERR_IO && err.code == EFBIG && strstr(err.msg, next) != NULL,
+	ok(err.kind == ERR_IO && err.code == EFBIG && strstr(err.msg, path) != NULL,
 	   "it's said which, and why: %s", err.msg);
 	ok(stat(path, &st) == 0 && st.st_size == 3, "the old one is there as it was");
 	ok(access(next, F_OK) < 0, "nothing is left beside it");
