@@ -87,8 +87,9 @@ static int parse_options(struct get *get, int argc, char **argv)
 			get->token_file = optarg;
 			break;
 		case 's':
-			if (str_to_int(str_of(optarg), 1, TIMEOUT_MAX_S, &get->timeout_s, &err) < 0)
-				return launcher_fail(EXIT_USAGE, "get: --timeout: %s", err.msg);
+			if (launcher_number_option("timeout", argv, 1, TIMEOUT_MAX_S,
+						   &get->timeout_s) != 0)
+				return EXIT_USAGE;
 			break;
 		default:
 			return launcher_bad_option(option, argv);

@@ -99,18 +99,18 @@ static int parse_options(struct init *init, int argc, char **argv)
 		{"grace", required_argument, NULL, 'g'},
 		{NULL, 0, NULL, 0},
 	};
-	struct err err = ERR_INIT;
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		switch (option) {
 		case 'f':
-			if (str_to_int(str_of(optarg), 1, FOR_MAX_S, &init->for_s, &err) < 0)
-				return launcher_fail(EXIT_USAGE, "init: --for: %s", err.msg);
+			if (launcher_number_option("for", argv, 1, FOR_MAX_S, &init->for_s) != 0)
+				return EXIT_USAGE;
 			break;
 		case 'g':
-			if (str_to_int(str_of(optarg), 0, FOR_MAX_S, &init->grace_s, &err) < 0)
-				return launcher_fail(EXIT_USAGE, "init: --grace: %s", err.msg);
+			if (launcher_number_option("grace", argv, 0, FOR_MAX_S, &init->grace_s) !=
+			    0)
+				return EXIT_USAGE;
 			break;
 		default:
 			return launcher_bad_option(option, argv);

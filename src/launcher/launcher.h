@@ -7,6 +7,8 @@
 #ifndef IPU_LAUNCHER_LAUNCHER_H
 #define IPU_LAUNCHER_LAUNCHER_H
 
+#include <stdint.h>
+
 #define EXIT_USAGE 2
 
 /* install PATH: copies this program there, in one step, for everyone to run. */
@@ -36,5 +38,7 @@ int launcher_fail(int status, const char *fmt, ...) __attribute__((format(printf
 /* What getopt_long stumbled over last, whose short options begin with ":"; option is what it
  * returned, argv[0] the sub-command's name. Returns EXIT_USAGE. */
 int launcher_bad_option(int option, char **argv);
+/* optarg as the whole number that "--NAME" wants. 0, or EXIT_USAGE. */
+int launcher_number_option(const char *name, char **argv, int64_t min, int64_t max, int64_t *ret);
 
 #endif

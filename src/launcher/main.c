@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/err.h"
 #include "core/log.h"
+#include "core/str.h"
 #include "launcher/launcher.h"
 
 static const struct {
@@ -40,6 +42,14 @@ int launcher_bad_option(int option, char **argv)
 	if (option == ':')
 		return launcher_fail(EXIT_USAGE, "%s: %s needs a value", argv[0], word);
 	return launcher_fail(EXIT_USAGE, "%s: there is no option %s (see --help)", argv[0], word);
+}
+
+int launcher_number_option(const char *name, char **argv, int64_t min, int64_t max, int64_t *ret)
+{
+	struct err err = ERR_INIT;
+	if (str_to_int(str_of(optarg), min, max, ret, &err) < 0)
+		return launcher_fail(EXIT_USAGE, "%s: --%s: %s", argv[0], name, err.msg);
+	return 0;
 }
 
 static const char *env_of(const char *name, const char *otherwise)

@@ -449,14 +449,6 @@ static void step(struct partition *p)
 
 /* ---- setting up ---- */
 
-static int take_number(const char *option, const char *text, int64_t max, int64_t *ret)
-{
-	struct err err = ERR_INIT;
-	if (str_to_int(str_of(text), 1, max, ret, &err) < 0)
-		return launcher_fail(EXIT_USAGE, "partition: --%s: %s", option, err.msg);
-	return 0;
-}
-
 static int parse_options(struct partition *p, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -473,7 +465,7 @@ static int parse_options(struct partition *p, int argc, char **argv)
 	while (status == 0 && (option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		switch (option) {
 		case 'i':
-			status = take_number("ipus", optarg, MAX_IPUS, &p->ipus);
+			status = launcher_number_option("ipus", argv, 1, MAX_IPUS, &p->ipus);
 			break;
 		case 'o':
 			p->output = optarg;
@@ -485,10 +477,12 @@ static int parse_options(struct partition *p, int argc, char **argv)
 			p->token_file = optarg;
 			break;
 		case 's':
-			status = take_number("timeout", optarg, MAX_SECONDS, &p->timeout_s);
+			status = launcher_number_option("timeout", argv, 1, MAX_SECONDS,
+							&p->timeout_s);
 			break;
 		case 'd':
-			status = take_number("deadline", optarg, MAX_SECONDS, &p->deadline_s);
+			status = launcher_number_option("deadline", argv, 1, MAX_SECONDS,
+							&p->deadline_s);
 			break;
 		default:
 			return launcher_bad_option(option, argv);

@@ -7,12 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/buf.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "launcher/cluster.h"
 #include "launcher/hostfile.h"
 #include "launcher/launcher.h"
@@ -185,7 +186,6 @@ static int parse_options(struct waiting *w, int argc, char **argv)
 		{"timeout", required_argument, NULL, 't'},
 		{NULL, 0, NULL, 0},
 	};
-	struct err err = ERR_INIT;
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
@@ -194,8 +194,9 @@ static int parse_options(struct waiting *w, int argc, char **argv)
 			w->file = optarg;
 			break;
 		case 't':
-			if (str_to_int(str_of(optarg), 1, TIMEOUT_MAX_S, &w->timeout_s, &err) < 0)
-				return launcher_fail(EXIT_USAGE, "wait: --timeout: %s", err.msg);
+			if (launcher_number_option("timeout", argv, 1, TIMEOUT_MAX_S,
+						   &w->timeout_s) != 0)
+				return EXIT_USAGE;
 			break;
 		default:
 			return launcher_bad_option(option, argv);
@@ -210,18 +211,17 @@ static int parse_options(struct waiting *w, int argc, char **argv)
 
 static int read_hosts(struct waiting *w, struct err *err)
 {
-	/* NOLINTNEXTLINE(clang-analyzer-unix.StdCLibraryFunctions): parse_options wants one */
-	FILE *f = fopen(w->file, "re");
-	if (!f)
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): parse_options wants one */
+	int fd = open(w->file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return err_errno(err, errno, "%s", w->file);
-	w->text = xcalloc(1, HOSTFILE_BYTES);
-	size_t len = fread(w->text, 1, HOSTFILE_BYTES, f);
-	int errnum = ferror(f) ? EIO : 0;
-	fclose(f);
-	if (errnum != 0)
-		return err_errno(err, errnum, "%s", w->file);
-	if (len == HOSTFILE_BYTES)
-		return err_set(err, ERR_LIMIT, 0, "%s: larger than 1 MiB", w->file);
+	struct buf text = BUF_INIT(HOSTFILE_BYTES);
+	int status = file_read_all(fd, &text, err);
+	size_t len;
+	close(fd);
+	w->text = buf_steal(&text, &len);
+	if (status < 0)
+		return err_wrap(err, "%s", w->file);
 	if (hostfile_parse((struct str){w->text, len}, &w->hosts, &w->n, err) < 0)
 		return err_wrap(err, "%s", w->file);
 	w->workers = xcalloc(w->n, sizeof(*w->workers));
