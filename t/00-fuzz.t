@@ -10,7 +10,7 @@ use warnings;
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
-use IpuTree qw(tree_files file_text);
+use IpuTree qw(tree_files file_text top_srcdir);
 use Test::More;
 
 my %answered = (
@@ -52,5 +52,19 @@ for my $name (sort keys %declared) {
 	ok($answered{$name}, "$name ($declared{$name}) is called by a target in t/fuzz, or answered here") if !$is_fuzzed;
 }
 is(join(' ', grep { !$declared{$_} } sort keys %answered), '', 'no answer for what is gone');
+
+# Who has bytes of a connection handed to him, and the target of what reads them.
+my %heard = (
+	'src/h2/transport.c' => 'h2_session',
+	'src/http/call.c' => 'http_codec',
+	'src/http/server_conn.c' => 'http_codec',
+	'src/http/ws.c' => 'ws_codec',
+	'src/http/ws_connect.c' => 'http_codec',
+	'src/net/conn.c' => '', # drops them: the connection ends
+	'src/net/tunnel.c' => 'net_tunnel',
+);
+is(join(' ', sort grep { file_text($_) =~ /struct net_conn_handler \w+ = \{/ } tree_files(qr{\.c$}, 'src')), join(' ', sort keys %heard),
+	'each file that hears a connection names a target');
+ok(-e top_srcdir() . "/t/fuzz/${_}_fuzz.c", "... $_, which is there") for sort grep { length } values %heard;
 
 done_testing();

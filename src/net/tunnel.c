@@ -36,31 +36,31 @@ static unsigned status_of(struct str head)
 	return status;
 }
 
-static void judge(struct tunnel *t, bool has_more)
+int tunnel_parse(struct str s, bool *ret_whole, struct err *err)
 {
-	unsigned status = status_of(buf_str(&t->head));
-	struct err err = ERR_INIT;
+	const char *blank = s.len > 0 ? memmem(s.p, s.len, "\r\n\r\n", 4) : NULL;
+	unsigned status = status_of(s);
 
-	if (status / 100 == 2 && !has_more) {
-		end(t, NULL);
-		return;
-	}
+	*ret_whole = blank != NULL;
+	if (!blank)
+		return 0;
+	if (status / 100 == 2 && blank + 4 == s.p + s.len)
+		return 0;
 	if (status == 0 || status / 100 == 2)
-		err_set(&err, ERR_PROTOCOL, 0, "it answers CONNECT by what isn't HTTP/1.1");
-	else if (status == 407)
-		err_set(&err, ERR_DENIED, 0,
+		return err_set(err, ERR_PROTOCOL, 0, "it answers CONNECT by what isn't HTTP/1.1");
+	if (status == 407)
+		return err_set(
+			err, ERR_DENIED, 0,
 			"it wants another user and password (status 407): give them in its URL");
-	else
-		err_set(&err, status == 403 ? ERR_DENIED : ERR_UNAVAILABLE, 0,
-			"it makes no connection to there (status %u)", status);
-	end(t, &err);
+	return err_set(err, status == 403 ? ERR_DENIED : ERR_UNAVAILABLE, 0,
+		       "it makes no connection to there (status %u)", status);
 }
 
 static size_t on_data(struct net_conn *conn, const char *p, size_t len, void *arg)
 {
 	struct tunnel *t = arg;
-	const char *blank;
 	struct err err = ERR_INIT;
+	bool is_whole;
 
 	(void)conn;
 	if (buf_append(&t->head, p, len, &err) < 0) {
@@ -68,9 +68,10 @@ static size_t on_data(struct net_conn *conn, const char *p, size_t len, void *ar
 		end(t, &err);
 		return len;
 	}
-	blank = memmem(t->head.p, t->head.len, "\r\n\r\n", 4);
-	if (blank)
-		judge(t, blank + 4 != t->head.p + t->head.len);
+	if (tunnel_parse(buf_str(&t->head), &is_whole, &err) < 0)
+		end(t, &err);
+	else if (is_whole)
+		end(t, NULL);
 	return len;
 }
 

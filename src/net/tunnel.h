@@ -24,4 +24,7 @@ void tunnel_start(struct tunnel *t, struct net_conn *conn, const char *target,
 		  const struct net_proxy *proxy, tunnel_fn *cb, void *arg);
 void tunnel_done(struct tunnel *t);
 
+/* The answer as far as it has come. Errors: ERR_PROTOCOL, ERR_DENIED, ERR_UNAVAILABLE. */
+int tunnel_parse(struct str s, bool *ret_whole, struct err *err);
+
 #endif

@@ -21,7 +21,7 @@ fuzz_programs = t/fuzz/admission_job_fuzz t/fuzz/admission_patch_fuzz t/fuzz/adm
 	t/fuzz/grpc_status_fuzz t/fuzz/h2_session_fuzz t/fuzz/http_codec_fuzz \
 	t/fuzz/http_headers_fuzz t/fuzz/http_url_fuzz t/fuzz/job_fuzz t/fuzz/job_pod_fuzz \
 	t/fuzz/json_fuzz t/fuzz/kube_proxy_fuzz t/fuzz/kube_split_fuzz t/fuzz/kube_status_fuzz t/fuzz/kube_warning_fuzz \
-	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_status_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/node_extender_fuzz \
+	t/fuzz/kubeconfig_fuzz t/fuzz/launcher_status_fuzz t/fuzz/launcher_wire_fuzz t/fuzz/net_address_fuzz t/fuzz/net_tunnel_fuzz t/fuzz/node_extender_fuzz \
 	t/fuzz/node_host_fuzz t/fuzz/node_netlink_fuzz t/fuzz/node_rdma_fuzz t/fuzz/node_uevent_fuzz \
 	t/fuzz/partition_entry_fuzz t/fuzz/pod_inject_fuzz \
 	t/fuzz/proxy_ask_fuzz \
@@ -97,6 +97,8 @@ t_fuzz_launcher_wire_fuzz_SOURCES = t/fuzz/launcher_wire_fuzz.c t/fuzz/fuzz.h
 t_fuzz_launcher_wire_fuzz_LDADD = $(fuzz_main) $(launcher_ldadd)
 t_fuzz_net_address_fuzz_SOURCES = t/fuzz/net_address_fuzz.c t/fuzz/fuzz.h
 t_fuzz_net_address_fuzz_LDADD = $(fuzz_main) $(net_ldadd)
+t_fuzz_net_tunnel_fuzz_SOURCES = t/fuzz/net_tunnel_fuzz.c t/fuzz/fuzz.h
+t_fuzz_net_tunnel_fuzz_LDADD = $(fuzz_main) $(net_ldadd)
 t_fuzz_node_host_fuzz_SOURCES = t/fuzz/node_host_fuzz.c t/fuzz/fuzz.h
 t_fuzz_node_host_fuzz_LDADD = $(fuzz_main) $(node_ldadd)
 t_fuzz_node_netlink_fuzz_SOURCES = t/fuzz/node_netlink_fuzz.c t/fuzz/fuzz.h
