@@ -13,7 +13,7 @@
 enum confine_mode {
 	CONFINE_OFF,
 	CONFINE_LOG,     /* other calls are made, and the kernel's audit log names them */
-	CONFINE_ENFORCE, /* other calls fail with EPERM, and are counted */
+	CONFINE_ENFORCE, /* other calls fail, and are counted */
 };
 
 typedef void confine_heard_fn(void *arg);

@@ -198,6 +198,10 @@ static const unsigned allowed[] = {
 #endif
 };
 
+/* From Linux 5.1 on a call has the same number everywhere. What libraries take of these, they can
+ * do without on kernels that are older, which say ENOSYS; EPERM many take for the end. */
+#define FIRST_NEW 424
+
 static const unsigned renaming[] = {
 	CALL(unlinkat), CALL(renameat), CALL(renameat2),
 #ifdef __x86_64__
@@ -214,7 +218,7 @@ static void on_sigsys(int signum, siginfo_t *info, void *context)
 	if (info->si_code != SYS_SECCOMP) /* somebody's kill(2) */
 		return;
 	refused[call < CONFINE_CALLS ? call : CONFINE_CALLS - 1]++;
-	RESULT(uc) = -EPERM;
+	RESULT(uc) = call < FIRST_NEW ? -EPERM : -ENOSYS;
 	if (on_refused)
 		on_refused(on_refused_arg);
 }
