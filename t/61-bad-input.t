@@ -83,6 +83,9 @@ my @kubeconfigs = (
 	[ 'has a key twice', $good . "kind: Config\n", qr/kube:13:1: .*kind.*/ ],
 	[ 'is an alias bomb', join('', "a: &a [x, x]\n", map({ sprintf "%s: &%s [*%s, *%s, *%s, *%s]\n", $_,
 		$_, (chr(ord($_) - 1)) x 4 } 'b' .. 'z')), qr/kube:\d+:\d+: \S.*/ ],
+	# What of YAML begins with these is no text, unless it's in quotes.
+	[ 'has a password that is an alias', changed($user, 'user: {password: *verysecret}'), qr/kube:8:\d+: there is no anchor .*/ ],
+	[ 'has a token that is a tag', changed($user, 'user: {token: !verysecret x}'), qr/kube:8:\d+: .*tag.*/ ],
 	[ 'is too large', '# ' . 'x' x 5_000_000 . "\n", qr/kube\b.*(?:large|limit|bytes).*/ ],
 	[ 'names a user that isn\'t there', changed('user: u', 'user: nobody'), qr/kube:11:31: there is no user "nobody"/ ],
 	[ 'names a cluster that isn\'t there', changed('cluster: c,', 'cluster: d,'),

@@ -258,7 +258,8 @@ static bool wants_key(const struct loader *l)
 
 #define CORE_TAG "tag:yaml.org,2002:"
 
-/* By its tag if it has one, else by the core schema if it's plain. */
+/* By its tag if it has one, else by the core schema if it's plain. No value, tag or alias is in a
+ * message: a password that isn't in quotes may begin with an asterisk or an exclamation mark. */
 static int make_scalar(struct loader *l, struct str s, bool is_plain, struct str tag,
 		       struct yaml_mark at, struct jmut **ret)
 {
@@ -281,8 +282,7 @@ static int make_scalar(struct loader *l, struct str s, bool is_plain, struct str
 			i++;
 		if (i == sizeof(tags) / sizeof(tags[0]))
 			return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
-					       "tag \"%.*s\" isn't understood",
-					       tag.len > 100 ? 100 : (int)tag.len, tag.p);
+					       "this tag isn't understood");
 		if (tags[i].kind != YAML_STRING)
 			r = yaml_impl_resolve(s);
 		if (tags[i].kind == YAML_REAL && r.kind == YAML_INT)
@@ -311,8 +311,7 @@ static int make_scalar(struct loader *l, struct str s, bool is_plain, struct str
 	case YAML_NOT_FINITE:
 		break;
 	}
-	return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "%.*s isn't a finite number",
-			       s.len > 100 ? 100 : (int)s.len, s.p);
+	return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "this isn't a finite number");
 }
 
 static int on_scalar(struct loader *l, struct fy_event *e)
@@ -349,15 +348,13 @@ static int on_alias(struct loader *l, struct fy_event *e)
 	struct str name = token_text(fy_event_get_token(e));
 	struct anchor *a = map_get(l->anchors, name);
 	struct yaml_mark at = mark_of_alias(l, e);
-	int name_len = name.len > 100 ? 100 : (int)name.len;
 
 	if (!a)
-		return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "there is no anchor \"%.*s\"",
-				       name_len, name.p ? name.p : "");
+		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
+				       "there is no anchor of this alias's name");
 	if (!a->v)
 		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
-				       "alias \"%.*s\" is inside of what it refers to", name_len,
-				       name.p ? name.p : "");
+				       "this alias is inside of what it refers to");
 	if (l->depth + a->height > JSON_MAX_DEPTH)
 		return yaml_impl_error(l->y, at, ERR_LIMIT, l->err, "nested deeper than %d levels",
 				       JSON_MAX_DEPTH);
@@ -369,8 +366,7 @@ static int on_alias(struct loader *l, struct fy_event *e)
 	if (wants_key(l)) {
 		if (json_type(jmut_view(a->v)) != JSON_STRING)
 			return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
-					       "a key must be a string, and alias \"%.*s\" isn't",
-					       name_len, name.p ? name.p : "");
+					       "a key must be a string, and this alias isn't");
 		return take_key(l, &l->frames[l->depth - 1], json_str(jmut_view(a->v)), false, at);
 	}
 	return put_value(l, jmut_clone(l->y->values, a->v), at, a->height);
@@ -386,9 +382,7 @@ static int on_start(struct loader *l, struct fy_event *e, bool is_map)
 				       "a key must be a string, not a %s",
 				       is_map ? "mapping" : "list");
 	if (tag.len > 0 && !str_eqz(tag, is_map ? CORE_TAG "map" : CORE_TAG "seq"))
-		return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
-				       "tag \"%.*s\" isn't understood",
-				       tag.len > 100 ? 100 : (int)tag.len, tag.p);
+		return yaml_impl_error(l->y, at, ERR_INVALID, l->err, "this tag isn't understood");
 	if (l->depth == JSON_MAX_DEPTH)
 		return yaml_impl_error(l->y, at, ERR_LIMIT, l->err, "nested deeper than %d levels",
 				       JSON_MAX_DEPTH);
