@@ -5,6 +5,8 @@
  */
 #include "kube/client.h"
 
+#include <string.h>
+
 #include "core/str.h"
 #include "http/message.h"
 
@@ -47,13 +49,28 @@ static enum err_kind kind_of(int status, struct str reason)
 	return kind_of_status(status);
 }
 
+/* A server, or what stands in front of it, may say the request again: its words end where a token
+ * would begin, ours or one that was to be reviewed. */
+static struct str without_token(struct str s)
+{
+	static const char *const marks[] = {"Bearer ", "eyJ"}; /* a JWT's first three characters */
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && s.len > 0; i++) {
+		const char *at = memmem(s.p, s.len, marks[i], strlen(marks[i]));
+
+		if (at)
+			s.len = (size_t)(at - s.p);
+	}
+	return str_trim(s);
+}
+
 int kube_status_decode(int http_status, const struct json *body, unsigned retry_after_ms,
 		       struct err *err)
 {
 	bool is_status = str_eqz(json_str(json_get(body, "kind")), "Status");
 	const struct json *st = is_status ? body : NULL;
-	struct str message = str_trim(json_str(json_get(st, "message")));
-	struct str reason = json_str(json_get(st, "reason"));
+	struct str message = without_token(json_str(json_get(st, "message")));
+	struct str reason = without_token(json_str(json_get(st, "reason")));
 	int64_t code = json_int(json_get(st, "code"), 0);
 	int64_t wait_s = json_int(json_at(st, "details", "retryAfterSeconds", NULL), 0);
 	int status = http_status;
