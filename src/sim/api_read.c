@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fault.h"
 #include "core/str.h"
 #include "sim/api_internal.h"
 
@@ -215,9 +216,11 @@ static void send_event(struct watch *w, struct jmut_doc *doc, const char *type, 
 
 	jmut_set_str(doc, root, "type", type);
 	jmut_set(doc, root, "object", object);
+	fault_alloc_spare(true); /* nobody would hear of it */
 	if (jmut_write(root, JSON_COMPACT, &line, &err) == 0 &&
 	    buf_append(&line, "\n", 1, &err) == 0)
 		http_reply_write(w->ex, buf_str(&line));
+	fault_alloc_spare(false);
 	buf_done(&line);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/fault.h"
 #include "core/str.h"
 #include "core/yaml.h"
 #include "kube/object.h"
@@ -136,6 +137,7 @@ int sim_parse_body(struct sim_request *req, struct json_doc **ret, struct err *e
 {
 	struct str type = http_headers_get(req->ex->headers, "Content-Type"), rest;
 	bool yaml;
+	int rc;
 
 	str_cut(type, ';', &type, &rest);
 	yaml = str_eqz(type, "application/yaml");
@@ -143,8 +145,10 @@ int sim_parse_body(struct sim_request *req, struct json_doc **ret, struct err *e
 		return err_set(err, ERR_UNSUPPORTED, 415,
 			       "the body of the request was in an unknown format - accepted media "
 			       "types include: application/json, application/yaml");
-	if ((yaml ? parse_yaml(req->ex->body, ret, err) : json_parse(req->ex->body, ret, err)) <
-	    0) {
+	fault_alloc_spare(true); /* it would be said to be bad */
+	rc = yaml ? parse_yaml(req->ex->body, ret, err) : json_parse(req->ex->body, ret, err);
+	fault_alloc_spare(false);
+	if (rc < 0) {
 		err->code = 400;
 		return yaml ? -1 : err_wrap(err, "the body");
 	}
