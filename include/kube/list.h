@@ -26,7 +26,8 @@ struct kube_list_place {
 	char *token;       /* of the page that is asked for; NULL: the first */
 	unsigned restarts; /* tokens that expired */
 	unsigned pages;    /* that were whole */
-	size_t bad_told;   /* elements of this page up to which what is bad was said */
+	size_t told;       /* elements of this page that came before, until it broke off */
+	bool missed;       /* there was no memory to read an object of the pages until here */
 };
 
 void kube_list_place_done(struct kube_list_place *place);
@@ -43,8 +44,9 @@ struct kube_list_opts {
 
 struct kube_list_ops {
 	/* One object, borrowed. An object may come twice (a page that broke off is asked for
-	 * again). Objects in lists of built-in kinds carry neither kind nor apiVersion. */
-	void (*on_object)(void *arg, const struct json *object);
+	 * again): then `again` is set. Objects in lists of built-in kinds carry neither kind nor
+	 * apiVersion. */
+	void (*on_object)(void *arg, const struct json *object, bool again);
 	/* An object that isn't JSON, is too deep or too large: as much of its name as could be
 	 * seen ("" if none). Once, also of a page that is asked for again. May be NULL. */
 	void (*on_bad)(void *arg, struct str ns, struct str name, const struct err *err);
@@ -52,6 +54,9 @@ struct kube_list_ops {
 	 * expired (410), or the first page broke off, which may be another one by now. May be NULL.
 	 */
 	void (*on_restart)(void *arg);
+	/* Once, before the end of a list that is whole: one of its objects was bad for want of
+	 * memory, and a new list may have it. May be NULL. */
+	void (*on_missed)(void *arg);
 	/* Once, at the end: err NULL and the list's resourceVersion, or err. */
 	void (*on_done)(void *arg, const struct err *err, struct str resource_version);
 };

@@ -22,7 +22,8 @@ struct kube_store;
 
 struct kube_store_ops {
 	/* The log's. An object that can't be read or projected is told there, again whenever it
-	 * comes, as with each list; and what the store had of it stays as it was. */
+	 * comes, as with each list; and what the store had of it stays as it was. Where project had
+	 * no memory (err_is_no_memory), the watch brings it again after a back-off. */
 	const char *component;
 	/* The owner's own struct for an object: allocated, never NULL on success. */
 	int (*project)(void *arg, const struct json *object, void **ret_item, struct err *err);

@@ -84,6 +84,9 @@ struct kube_watch_status {
 struct kube_watch *kube_watch_start(struct kube_client *client, const struct kube_watch_opts *opts,
 				    const struct kube_watch_ops *ops, void *arg,
 				    struct scope *scope);
+/* From within on_event: the owner had no memory to keep it. After a back-off there's a list anew.
+ */
+void kube_watch_missed(struct kube_watch *watch);
 void kube_watch_cancel(struct kube_watch *watch); /* NULL is fine; otherwise as op_cancel */
 
 void kube_watch_status(const struct kube_watch *watch, struct kube_watch_status *ret);

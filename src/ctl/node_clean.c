@@ -395,10 +395,11 @@ static void take_pod(struct listing *l, struct str ns, struct str name)
 	loop_stop(ctl_link_loop(l->c->link), 0);
 }
 
-static void on_pod(void *arg, const struct json *pod)
+static void on_pod(void *arg, const struct json *pod, bool again)
 {
 	struct str phase = json_str(json_at(pod, "status", "phase", NULL));
 
+	(void)again;
 	if (!str_eqz(phase, "Succeeded") && !str_eqz(phase, "Failed"))
 		take_pod(arg, kube_namespace(pod), kube_name(pod));
 }
@@ -508,12 +509,13 @@ static int clean_all(struct cleaning *c, char *const *names, size_t n, size_t n_
 	return 0;
 }
 
-static void on_node(void *arg, const struct json *node)
+static void on_node(void *arg, const struct json *node, bool again)
 {
 	struct listing *l = arg;
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct ctl_node_plan plan;
 
+	(void)again; /* the same name may also come anew */
 	if (map_get(l->seen, kube_name(node)))
 		return;
 	map_put(l->seen, kube_name(node), l);

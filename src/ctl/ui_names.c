@@ -208,13 +208,14 @@ static void add_pod(struct ui_names *n, struct jmut *item, const struct json *po
 	jmut_push(n->doc, jmut_need_array(n->doc, item, "pods"), out);
 }
 
-static void on_object(void *arg, const struct json *o)
+static void on_object(void *arg, const struct json *o, bool again)
 {
 	struct ui_names *n = arg;
 	const struct json *owner = kube_controller_ref(o);
 	bool is_of_job = str_eqz(json_str(json_get(owner, "kind")), JOB_KIND);
 	struct jmut *item;
 
+	(void)again;
 	if (n->kind == JOBS) {
 		item = own_item(n, o, JOB_KIND);
 		set_message(n, item, json_str(json_at(o, "status", "lastMessage", NULL)));

@@ -33,6 +33,7 @@ struct lister {
 	char *version;                      /* the list's resourceVersion */
 	size_t elements;                    /* of this page, so far */
 	bool whole;                         /* the page's document has ended */
+	bool missed;                        /* there was no memory for one of its elements */
 	struct err late;                    /* what is wrong with this page */
 };
 
@@ -78,12 +79,13 @@ static void finish(struct lister *l, const struct err *err)
 
 /* ---- what a page holds ---- */
 
-static void bad_object(struct lister *l, const struct kube_piece *piece, struct err *err)
+static void bad_object(struct lister *l, const struct kube_piece *piece, bool again,
+		       struct err *err)
 {
 	struct kube_peek seen;
-	if (!l->ops->on_bad || l->elements <= l->place->bad_told)
+	l->missed = l->missed || err_is_no_memory(err);
+	if (!l->ops->on_bad || again)
 		return;
-	l->place->bad_told = l->elements;
 	kube_peek(piece->bytes, false, &seen);
 	l->ops->on_bad(l->arg, str_of(seen.ns), str_of(seen.name), err);
 }
@@ -92,16 +94,18 @@ static void take_object(struct lister *l, const struct kube_piece *piece)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	struct err err = ERR_INIT;
-	l->elements++;
+	bool again = ++l->elements <= l->place->told;
+	if (!again)
+		l->place->told = l->elements;
 	if (piece->cut) {
 		err_set(&err, ERR_LIMIT, 0, "the %s is larger than %zu bytes and is passed over",
 			l->opts.resource->kind, l->opts.max_object_bytes);
-		bad_object(l, piece, &err);
+		bad_object(l, piece, again, &err);
 	} else if (kube_parse(l->opts.resource, piece->bytes, &doc, &err) < 0) {
 		err_wrap(&err, "the %s can't be read", l->opts.resource->kind);
-		bad_object(l, piece, &err);
+		bad_object(l, piece, again, &err);
 	} else {
-		l->ops->on_object(l->arg, json_root(doc));
+		l->ops->on_object(l->arg, json_root(doc), again);
 	}
 }
 
@@ -132,12 +136,12 @@ static void on_head(void *arg, const struct http_headers *headers)
 	(void)headers;
 	kube_items_done(&l->items);
 	l->elements = 0;
-	l->whole = false;
+	l->whole = l->missed = false;
 	l->late = (struct err)ERR_INIT;
 	/* A first page is of now: what it held a moment ago may be gone, and no watch from here on
 	 * would say so. */
 	if (is_anew)
-		l->place->bad_told = 0;
+		l->place->told = 0;
 	if (is_anew && l->ops->on_restart)
 		l->ops->on_restart(l->arg);
 }
@@ -197,7 +201,8 @@ static void go_on(struct lister *l)
 	p->token = l->next;
 	l->next = NULL;
 	p->pages++;
-	p->bad_told = l->elements = 0;
+	p->missed = p->missed || l->missed;
+	p->told = l->elements = 0;
 	loop_work_post(&l->work);
 }
 
@@ -216,7 +221,7 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 		    const struct json *json)
 {
 	struct lister *l = arg;
-	bool is_whole = !err && l->late.kind == ERR_NONE && l->whole;
+	bool is_whole = !err && l->late.kind == ERR_NONE && l->whole, missed;
 	(void)body;
 	(void)json;
 	if (err && err->kind == ERR_GONE && l->place->token && l->place->restarts < MAX_RESTARTS) {
@@ -227,8 +232,11 @@ static void on_done(void *arg, const struct err *err, int status, struct str bod
 		go_on(l);
 		return;
 	}
+	missed = is_whole && (l->missed || l->place->missed);
 	if (is_whole || !l->place->token || !is_broken_off(l, err, status))
 		kube_list_place_done(l->place);
+	if (missed && l->ops->on_missed)
+		l->ops->on_missed(l->arg);
 	if (!is_whole && !err && l->late.kind == ERR_NONE)
 		err_set(&l->late, ERR_PROTOCOL, 0, "the API server's list ends in the middle");
 	finish(l, err ? err : is_whole ? NULL : &l->late);

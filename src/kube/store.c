@@ -201,7 +201,7 @@ static void say_bad(const struct kube_store *s, struct str key, const struct err
 	CLEANUP_FREE char *object = str_dup(key);
 
 	log_error(s->ops.component, object[0] ? object : NULL,
-		  "can't be read, and is left alone: %s", err->msg);
+		  "can't be read, and what was known of it stays: %s", err->msg);
 }
 
 struct news {
@@ -250,6 +250,8 @@ static void take(struct kube_store *s, const struct news *n)
 	}
 	if (s->ops.project(s->arg, n->object, &item, &err) < 0) {
 		say_bad(s, n->key, &err);
+		if (!n->noted && s->watch && err_is_no_memory(&err))
+			kube_watch_missed(s->watch);
 		return;
 	}
 	if (!e)

@@ -52,7 +52,7 @@ struct kube_watch {
 	struct kube_known *known; /* NULL: the owner's business */
 	char *version;            /* to watch from; NULL: list first */
 	bool list_unsure;         /* an object that couldn't even be named was in this list */
-	bool list_short;          /* for want of memory one of this list is passed over */
+	bool list_short;          /* there was no memory for an object of this list */
 	bool missed;              /* an event couldn't be read, and a new list may mend that */
 	bool synced;
 	int64_t began_ms;      /* the stream */
@@ -254,6 +254,14 @@ static void miss(struct kube_watch *w)
 	loop_timer_start_in(&w->timer, backoff_next_ms(&w->reread, NULL));
 }
 
+void kube_watch_missed(struct kube_watch *w)
+{
+	if (w->state == KUBE_WATCH_LISTING)
+		w->list_short = true;
+	else
+		miss(w);
+}
+
 static void well(struct kube_watch *w)
 {
 	if (w->failures > 0)
@@ -293,19 +301,27 @@ static void begin_round(struct kube_watch *w)
 		w->ops->on_relist(w->arg, false, STR_NULL);
 }
 
-static void on_listed(void *arg, const struct json *object)
+static void on_listed(void *arg, const struct json *object, bool again)
 {
 	struct kube_watch *w = arg;
+	char key_z[KUBE_KEY_SIZE];
+	struct str key;
 	w->heard_ms = clock_mono_ms();
 	pulse_beat(&w->pulse);
-	see(w, object);
+	/* What it has of bad names was said when it came first. */
+	if (!again || identify(w, object, key_z, &key, NULL) == 0)
+		see(w, object);
 }
 
 static void on_list_bad(void *arg, struct str ns, struct str name, const struct err *err)
 {
+	report_bad(arg, ns, name, err);
+}
+
+static void on_list_missed(void *arg)
+{
 	struct kube_watch *w = arg;
-	w->list_short = w->list_short || err_is_no_memory(err);
-	report_bad(w, ns, name, err);
+	w->list_short = true;
 }
 
 static void on_list_restart(void *arg)
@@ -356,6 +372,7 @@ static void start_list(struct kube_watch *w)
 		.on_object = on_listed,
 		.on_bad = on_list_bad,
 		.on_restart = on_list_restart,
+		.on_missed = on_list_missed,
 		.on_done = on_list_done,
 	};
 	struct kube_list_opts opts = {

@@ -85,7 +85,8 @@ static int log_fd;
 /* What the store has logged since the last look: "!key(why)" for each line. */
 static void say_logged(struct fixture *f)
 {
-	static const char level[] = " ERROR test", words[] = ": can't be read, and is left alone: ";
+	static const char level[] = " ERROR test",
+			  words[] = ": can't be read, and what was known of it stays: ";
 	char text[1000] = "", *save = NULL;
 
 	if (pread(log_fd, text, sizeof(text) - 1, 0) < 0 || ftruncate(log_fd, 0) < 0 ||
