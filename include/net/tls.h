@@ -55,6 +55,9 @@ bool tls_config_offers(const struct tls_config *c, const char *protocol);
  * ERR_LIMIT where it had no memory. Returns -1. */
 int tls_set_err(struct err *err, int status, const char *what);
 bool tls_is_no_memory(int status);
+/* The next certificate of a PEM text, with the lines around it, is taken off *rest; false: there's
+ * none. Borrowed of that. */
+bool tls_pem_next(struct str *rest, struct str *ret);
 /* Reads a key, whose settings were initialised and are empty. Errors are those of tls_set_err. */
 int tls_parse_key(struct mbedtls_pk_context *key, struct str pem, const char *what,
 		  struct err *err);

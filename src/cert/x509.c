@@ -18,10 +18,8 @@
 #include "core/rand.h"
 #include "net/tls.h"
 
-#define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
-#define PEM_END   "-----END CERTIFICATE-----"
-#define MAX_PEM   65536
-#define KEY_PEM   2048
+#define MAX_PEM 65536
+#define KEY_PEM 2048
 
 static int rng(void *arg, unsigned char *p, size_t len)
 {
@@ -136,20 +134,13 @@ void cert_names_of(const mbedtls_x509_crt *crt, struct cert_names *ret)
 
 struct str cert_pem_block(struct str pem, size_t i)
 {
-	for (;;) {
-		const char *begin = pem.p ? memmem(pem.p, pem.len, PEM_BEGIN, strlen(PEM_BEGIN))
-					  : NULL;
-		size_t left = begin ? pem.len - (size_t)(begin - pem.p) : 0;
-		const char *end = begin ? memmem(begin, left, PEM_END, strlen(PEM_END)) : NULL;
+	struct str block;
 
-		if (!end)
-			return STR_NULL;
-		end += strlen(PEM_END);
+	while (tls_pem_next(&pem, &block)) {
 		if (i-- == 0)
-			return (struct str){begin, (size_t)(end - begin)};
-		pem.len -= (size_t)(end - pem.p);
-		pem.p = end;
+			return block;
 	}
+	return STR_NULL;
 }
 
 void cert_pair_init(struct cert_pair *p)

@@ -27,6 +27,7 @@
 #include "tls_suites.h"
 
 #define PEM_BEGIN     "-----BEGIN CERTIFICATE-----"
+#define PEM_END       "-----END CERTIFICATE-----"
 #define CA_FILE_LIMIT (8 << 20)
 
 /* Where systems keep all that they trust in one file. */
@@ -152,24 +153,54 @@ void tls_config_unref(struct tls_config *c)
 	free(c);
 }
 
+bool tls_pem_next(struct str *rest, struct str *ret)
+{
+	const char *begin = rest->p ? memmem(rest->p, rest->len, PEM_BEGIN, strlen(PEM_BEGIN))
+				    : NULL;
+	size_t left = begin ? rest->len - (size_t)(begin - rest->p) : 0;
+	const char *end = begin ? memmem(begin, left, PEM_END, strlen(PEM_END)) : NULL;
+
+	if (!end)
+		return false;
+	end += strlen(PEM_END);
+	*ret = (struct str){begin, (size_t)(end - begin)};
+	*rest = (struct str){end, left - ret->len};
+	return true;
+}
+
+static int parse_one(mbedtls_x509_crt *crt, struct str pem)
+{
+	CLEANUP_FREE char *z = str_dup(pem); /* mbedTLS wants the NUL, and counts it */
+
+	return mbedtls_x509_crt_parse(crt, (unsigned char *)z, pem.len + 1);
+}
+
 /* One certificate that mbedTLS doesn't understand (an Ed25519 authority in a large bundle) doesn't
- * make the others useless; none at all is an error. */
+ * make the others useless; none at all is an error, and so is one that there's no memory for. Given
+ * a whole bundle, mbedTLS would leave that out, too. */
 static int parse_certs(mbedtls_x509_crt *crt, struct str pem, const char *what, struct err *err)
 {
-	if (!pem.p || !memmem(pem.p, pem.len, PEM_BEGIN, strlen(PEM_BEGIN)))
-		return err_set(err, ERR_INVALID, 0, "%s: there is no PEM certificate in it", what);
-	CLEANUP_FREE char *z = str_dup(pem); /* mbedTLS wants the NUL, and counts it */
-	int ret = mbedtls_x509_crt_parse(crt, (unsigned char *)z, pem.len + 1);
-	if (ret > 0 && crt->version != 0) {
+	int good = 0, bad = 0, first = 0;
+	struct str one;
+
+	while (tls_pem_next(&pem, &one)) {
+		int ret = parse_one(crt, one);
+
+		if (tls_is_no_memory(ret))
+			return tls_set_err(err, ret, what);
+		if (ret == 0)
+			good++;
+		else if (bad++ == 0)
+			first = ret;
+	}
+	if (good && bad)
 		log_warn("tls", NULL,
 			 "certificates that can't be read were left out: of=%s count=%d", what,
-			 ret);
-		ret = 0;
-	}
-	if (ret == MBEDTLS_ERR_X509_CERT_UNKNOWN_FORMAT || (ret == 0 && crt->version == 0))
-		return err_set(err, ERR_INVALID, ret, "%s: there is no PEM certificate in it",
-			       what);
-	return ret == 0 ? 0 : tls_set_err(err, ret, what);
+			 bad);
+	if (good)
+		return 0;
+	return bad ? tls_set_err(err, first, what)
+		   : err_set(err, ERR_INVALID, 0, "%s: there is no PEM certificate in it", what);
 }
 
 static int parse_pair(struct tls_config *c, struct str cert_pem, struct str key_pem,

@@ -5,11 +5,12 @@
  */
 #include "net_test.h"
 
+#include "net/tls_impl.h"
 #include "net_calloc.h"
 
 #define MOST 2000
 
-static struct test_cert *ca, *leaf;
+static struct test_cert *ca, *other, *leaf;
 
 static int make_client(struct err *err)
 {
@@ -19,6 +20,20 @@ static int make_client(struct err *err)
 	struct tls_config *c = NULL;
 	int rc = tls_config_new_client(&opts, &c, err);
 
+	tls_config_unref(c);
+	return rc;
+}
+
+/* A bundle of two authorities: both are trusted, or there are no settings. */
+static int make_bundle(struct err *err)
+{
+	CLEANUP_FREE char *both = xasprintf("%s%s", ca->cert_pem, other->cert_pem);
+	struct tls_client_opts opts = {.ca_pem = str_of(both)};
+	struct tls_config *c = NULL;
+	int rc = tls_config_new_client(&opts, &c, err);
+
+	if (rc == 0 && !c->ca.next)
+		rc = err_set(err, ERR_INVALID, 0, "one of two is left out");
 	tls_config_unref(c);
 	return rc;
 }
@@ -65,11 +80,14 @@ static void lose_memory(const char *what, int (*make)(struct err *err))
 int main(void)
 {
 	ca = cert_new(&(struct cert_spec){.subject = "O=test,CN=CA", .is_ca = true}, NULL);
+	other = cert_new(&(struct cert_spec){.subject = "O=test,CN=other", .is_ca = true}, NULL);
 	leaf = cert_new(&(struct cert_spec){.subject = "CN=api", .dns = {"api.example"}}, ca);
 	lose_memory("a client's settings", make_client);
+	lose_memory("a bundle of authorities", make_bundle);
 	lose_memory("a server's settings", make_server);
 	row_end();
 	cert_free(ca);
+	cert_free(other);
 	cert_free(leaf);
 	return done_testing();
 }
