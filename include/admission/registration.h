@@ -70,12 +70,13 @@ enum admission_match {
 /*
  * Judges the object, and says by which JSON patch (RFC 6902) it becomes right, in doc; it's for
  * this very resourceVersion, else the API server answers Conflict. *ret_ops is NULL with
- * ADMISSION_MATCH_RIGHT. Entries are ours by the end of their name, ".graphcore.ai".
+ * ADMISSION_MATCH_RIGHT. Entries are ours by the end of their name, ".graphcore.ai". Fails only
+ * where there's no memory to read a bundle (err_is_no_memory).
  */
-enum admission_match admission_registration_compare(struct jmut_doc *doc, const struct json *object,
-						    enum admission_kind kind,
-						    const struct admission_webhooks *w,
-						    struct str ca_pem, struct jmut **ret_ops);
+int admission_registration_compare(struct jmut_doc *doc, const struct json *object,
+				   enum admission_kind kind, const struct admission_webhooks *w,
+				   struct str ca_pem, enum admission_match *ret_match,
+				   struct jmut **ret_ops, struct err *err);
 
 /* ---- keeping them so ---- */
 

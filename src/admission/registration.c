@@ -20,6 +20,7 @@
 
 #define CALL_MS          10000
 #define LOOK_MS          5000 /* while the bundle isn't shared, or known: nobody tells of that */
+#define AGAIN_MS         1000 /* what there was no memory for */
 #define MAX_OBJECT_BYTES ((size_t)1 << 20)
 
 enum known { UNKNOWN, ABSENT, THERE };
@@ -36,6 +37,7 @@ struct side {
 	struct backoff backoff;
 	int64_t try_at_ms; /* monotonic, as all here */
 
+	bool unread; /* there was no memory for what the watch showed: it begins anew */
 	enum known known;
 	struct json_doc *seen; /* with THERE */
 	enum admission_match match;
@@ -109,6 +111,17 @@ static void no_trouble(struct side *s)
 
 /* ---- what is there ---- */
 
+/* It won't be told of once more by itself. Until it is, nothing is known: what was written by what
+ * stood there before would be a conflict. */
+static void read_again(struct side *s)
+{
+	op_cancel(s->call);
+	s->call = NULL;
+	s->known = UNKNOWN;
+	s->unread = true;
+	loop_timer_start_in(&s->timer, AGAIN_MS);
+}
+
 static void saw(struct side *s, const struct json *object)
 {
 	struct buf text = BUF_INIT(MAX_OBJECT_BYTES);
@@ -119,12 +132,15 @@ static void saw(struct side *s, const struct json *object)
 		       json_parse(buf_str(&text), &doc, &err) < 0)) {
 		trouble(s, &err, "can't be read");
 		buf_done(&text);
+		if (err_is_no_memory(&err))
+			read_again(s);
 		return;
 	}
 	buf_done(&text);
 	json_doc_free(s->seen);
 	s->seen = doc;
 	s->known = object ? THERE : ABSENT;
+	s->unread = false;
 }
 
 static void on_event(void *arg, const struct kube_watch_event *event)
@@ -273,10 +289,17 @@ static void step_wrong(struct side *s, const struct admission_bundle *b, const s
 static void step_there(struct side *s, const struct admission_bundle *b, int64_t *wake_ms)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	enum admission_match match;
 	struct jmut *ops;
+	struct err err = ERR_INIT;
 
-	set_match(s, admission_registration_compare(doc, object(s), s->kind, &s->r->webhooks,
-						    b->ca_pem, &ops));
+	if (admission_registration_compare(doc, object(s), s->kind, &s->r->webhooks, b->ca_pem,
+					   &match, &ops, &err) < 0) {
+		trouble(s, &err, "can't be compared");
+		*wake_ms = clock_mono_ms() + AGAIN_MS;
+		return;
+	}
+	set_match(s, match);
 	if (s->match == ADMISSION_MATCH_RIGHT)
 		step_right(s, wake_ms);
 	else
@@ -305,10 +328,27 @@ static void step(struct side *s)
 		loop_timer_start_at(&s->timer, wake);
 }
 
+static void start_watch(struct side *s)
+{
+	static const struct kube_watch_ops ops = {
+		.on_event = on_event, .on_synced = on_synced, .on_state = on_state};
+	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", s->name);
+	struct kube_watch_opts opts = {.resource = s->resource, .field_selector = selector};
+
+	s->unread = false;
+	s->watch = kube_watch_start(s->r->client, &opts, &ops, s, &s->r->scope);
+}
+
 static void on_timer(struct loop_timer *timer, void *arg)
 {
+	struct side *s = arg;
+
 	(void)timer;
-	step(arg);
+	if (s->unread) {
+		kube_watch_cancel(s->watch);
+		start_watch(s);
+	}
+	step(s);
 }
 
 static void on_work(struct loop_work *work, void *arg)
@@ -337,8 +377,11 @@ static bool side_ready(const struct side *s, const struct admission_bundle *b, s
 		CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 		struct jmut *ops;
 
-		match = admission_registration_compare(doc, object(s), s->kind, &s->r->webhooks,
-						       b->ca_pem, &ops);
+		if (admission_registration_compare(doc, object(s), s->kind, &s->r->webhooks,
+						   b->ca_pem, &match, &ops, why) < 0) {
+			err_wrap(why, "%s %s can't be compared", s->resource->kind, s->name);
+			return false;
+		}
 	}
 	if (s->known != UNKNOWN && b->known && match < ADMISSION_MATCH_UNTRUSTED &&
 	    (s->known == THERE || !makes_objects(s->r)))
@@ -387,11 +430,7 @@ bool admission_registration_fails_closed(const struct admission_registration *r)
 
 static void begin_side(struct admission_registration *r, enum admission_kind kind, const char *name)
 {
-	static const struct kube_watch_ops ops = {
-		.on_event = on_event, .on_synced = on_synced, .on_state = on_state};
-	CLEANUP_FREE char *selector = xasprintf("metadata.name=%s", name);
 	struct side *s = &r->sides[kind];
-	struct kube_watch_opts opts = {.field_selector = selector};
 
 	s->r = r;
 	s->kind = kind;
@@ -401,8 +440,7 @@ static void begin_side(struct admission_registration *r, enum admission_kind kin
 	s->ours_is_newer = true;
 	s->backoff = (struct backoff)BACKOFF_INIT(1000, ADMISSION_BACKOFF_MS);
 	loop_timer_init(&s->timer, kube_client_loop(r->client), on_timer, s);
-	opts.resource = s->resource;
-	s->watch = kube_watch_start(r->client, &opts, &ops, s, &r->scope);
+	start_watch(s);
 }
 
 struct admission_registration *

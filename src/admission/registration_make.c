@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the webhook configurations should say, and by which patch they do. Pure. Uses core, kube's
- * accessors.
+ * accessors and net's PEM.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "admission/registration.h"
 #include "kube/object.h"
+#include "net/tls.h"
 
 #define OURS ".graphcore.ai"
 
@@ -46,27 +47,6 @@ static bool given(const char *z)
 
 /* ---- bundles ---- */
 
-/* The next certificate of a PEM text, without the lines around it. */
-static bool next_certificate(struct str *pem, struct str *ret)
-{
-	static const char begin[] = "-----BEGIN CERTIFICATE-----";
-	static const char end[] = "-----END CERTIFICATE-----";
-	const char *from = memmem(pem->p, pem->len, begin, sizeof(begin) - 1), *to;
-	size_t rest;
-
-	if (!from)
-		return false;
-	from += sizeof(begin) - 1;
-	rest = pem->len - (size_t)(from - pem->p);
-	to = memmem(from, rest, end, sizeof(end) - 1);
-	if (!to)
-		return false;
-	*ret = (struct str){from, (size_t)(to - from)};
-	pem->len = rest - ret->len;
-	pem->p = to;
-	return true;
-}
-
 static bool is_space(char c)
 {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -91,7 +71,7 @@ static bool holds(struct str pem, struct str certificate)
 {
 	struct str one;
 
-	while (next_certificate(&pem, &one)) {
+	while (tls_pem_next(&pem, &one)) {
 		if (same_certificate(one, certificate))
 			return true;
 	}
@@ -103,9 +83,9 @@ static enum admission_match compare_bundle(struct str there, struct str ca_pem)
 	struct str look = there, rest = ca_pem, one;
 	bool some = false, has_first = false;
 
-	if (!next_certificate(&look, &one))
+	if (!tls_pem_next(&look, &one))
 		return ADMISSION_MATCH_EMPTY;
-	for (size_t i = 0; next_certificate(&rest, &one); i++) {
+	for (size_t i = 0; tls_pem_next(&rest, &one); i++) {
 		bool is_there = holds(there, one);
 
 		some |= is_there;
@@ -117,21 +97,30 @@ static enum admission_match compare_bundle(struct str there, struct str ca_pem)
 }
 
 /* encoded: ca_pem as it stands in an object. */
-static enum admission_match compare_entry(const struct json *entry, struct str ca_pem,
-					  const char *encoded)
+static int compare_entry(const struct json *entry, struct str ca_pem, const char *encoded,
+			 enum admission_match *ret_match, struct err *err)
 {
 	struct str there = json_str(json_at(entry, "clientConfig", "caBundle", NULL));
-	enum admission_match match;
+	struct err why = ERR_INIT;
 	uint8_t *pem;
 	size_t len;
 
-	if (ca_pem.len == 0 || str_eqz(there, encoded))
-		return ADMISSION_MATCH_RIGHT;
-	if (base64_decode(there, &pem, &len, NULL) < 0)
-		return ADMISSION_MATCH_EMPTY;
-	match = compare_bundle((struct str){(const char *)pem, len}, ca_pem);
+	if (ca_pem.len == 0 || str_eqz(there, encoded)) {
+		*ret_match = ADMISSION_MATCH_RIGHT;
+		return 0;
+	}
+	if (base64_decode(there, &pem, &len, &why) < 0) {
+		/* What isn't read isn't said to be empty: that would be written over at once. */
+		if (err_is_no_memory(&why)) {
+			err_copy(err, &why);
+			return err_wrap(err, "clientConfig.caBundle");
+		}
+		*ret_match = ADMISSION_MATCH_EMPTY;
+		return 0;
+	}
+	*ret_match = compare_bundle((struct str){(const char *)pem, len}, ca_pem);
 	free(pem);
-	return match;
+	return 0;
 }
 
 static enum admission_match worse(enum admission_match a, enum admission_match b)
@@ -353,10 +342,10 @@ static bool is_ours(const struct json *entry)
 	return str_has_suffix(json_str(json_get(entry, "name")), str_of(OURS));
 }
 
-enum admission_match admission_registration_compare(struct jmut_doc *doc, const struct json *object,
-						    enum admission_kind kind,
-						    const struct admission_webhooks *w,
-						    struct str ca_pem, struct jmut **ret_ops)
+int admission_registration_compare(struct jmut_doc *doc, const struct json *object,
+				   enum admission_kind kind, const struct admission_webhooks *w,
+				   struct str ca_pem, enum admission_match *ret_match,
+				   struct jmut **ret_ops, struct err *err)
 {
 	CLEANUP_FREE char *encoded = encode(ca_pem);
 	const struct json *hooks = json_get(object, "webhooks");
@@ -372,7 +361,8 @@ enum admission_match admission_registration_compare(struct jmut_doc *doc, const 
 
 		if (!is_ours(it.value))
 			continue;
-		one = compare_entry(it.value, ca_pem, encoded);
+		if (compare_entry(it.value, ca_pem, encoded, &one, err) < 0)
+			return -1;
 		if (one != ADMISSION_MATCH_RIGHT)
 			add_op(doc, ops, "add", path, jmut_strz(doc, encoded));
 		match = any ? worse(match, one) : one;
@@ -385,6 +375,7 @@ enum admission_match admission_registration_compare(struct jmut_doc *doc, const 
 			match = ADMISSION_MATCH_NOW;
 		ops = add_op(doc, begin_ops(doc, object), "add", "/webhooks", wanted);
 	}
+	*ret_match = match;
 	*ret_ops = match == ADMISSION_MATCH_RIGHT ? NULL : ops;
-	return match;
+	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "admission/registration.h"
 #include "core/buf.h"
+#include "core/fault.h"
 #include "kube/object.h"
 
 #define PEM(body) "-----BEGIN CERTIFICATE-----\n" body "\n-----END CERTIFICATE-----\n"
@@ -41,6 +42,19 @@ static struct json_doc *parse(const char *text)
 }
 
 /* ---- bundles ---- */
+
+static enum admission_match compare(struct jmut_doc *doc, const struct json *object,
+				    const struct admission_webhooks *w, struct str ca_pem,
+				    struct jmut **ret_ops)
+{
+	enum admission_match match = ADMISSION_MATCH_RIGHT;
+	struct err err = ERR_INIT;
+
+	ok(admission_registration_compare(doc, object, ADMISSION_MUTATING, w, ca_pem, &match,
+					  ret_ops, &err) == 0,
+	   "it can be judged");
+	return match;
+}
 
 /* Two entries of ours and one of somebody else's; ca1, ca2: as PEM, NULL: no caBundle. */
 static char *chart_object(const char *ca1, const char *ca2)
@@ -89,11 +103,34 @@ static void test_bundles(void)
 		struct jmut *ops = NULL;
 
 		row_begin("%s", bundles[i].name);
-		is_int(admission_registration_compare(doc, json_root(object), ADMISSION_MUTATING,
-						      &chart, str_of(bundles[i].ours), &ops),
+		is_int(compare(doc, json_root(object), &chart, str_of(bundles[i].ours), &ops),
 		       bundles[i].want, "the judgement");
 		is_uint(jmut_len(ops), bundles[i].ops, "operations");
 	}
+	row_end();
+}
+
+/* A bundle that there's no memory to read is neither empty nor another authority's. */
+static void test_memory(void)
+{
+	CLEANUP_FREE char *text = chart_object(CA2 CA1, CA2 CA1);
+	CLEANUP_JSON struct json_doc *object = parse(text);
+	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
+	enum admission_match match = ADMISSION_MATCH_RIGHT;
+	struct err err = ERR_INIT;
+	struct jmut *ops = NULL;
+
+	for (unsigned long n = 1; n <= 2; n++) {
+		row_begin("no memory for bundle %lu", n);
+		fault_alloc_fail_at(n);
+		ok(admission_registration_compare(doc, json_root(object), ADMISSION_MUTATING,
+						  &chart, STR(CA1), &match, &ops, &err) < 0,
+		   "isn't judged");
+		fault_alloc_fail_at(0);
+		ok(err_is_no_memory(&err) && !ops, "for want of memory, and there's no patch");
+	}
+	is_int(compare(doc, json_root(object), &chart, STR(CA1), &ops), ADMISSION_MATCH_LATER,
+	       "with memory it is");
 	row_end();
 }
 
@@ -106,8 +143,7 @@ static void test_patch(void)
 	struct jmut *ops = NULL;
 
 	row_begin("the patch");
-	admission_registration_compare(doc, json_root(object), ADMISSION_MUTATING, &chart, STR(CA1),
-				       &ops);
+	compare(doc, json_root(object), &chart, STR(CA1), &ops);
 	got = text_of(jmut_view(ops));
 	want = xasprintf(
 		"[{\"op\":\"replace\",\"path\":\"/metadata/resourceVersion\",\"value\":\"7\"},"
@@ -209,9 +245,8 @@ static void test_compare(void)
 			jmut_set(doc, first, edits[i].path, jmut_copy(doc, json_root(value)));
 		else if (edits[i].path)
 			jmut_del(first, edits[i].path);
-		is_int(admission_registration_compare(out, jmut_view(object), ADMISSION_MUTATING,
-						      &outside, STR(CA1), &ops),
-		       edits[i].want, "the judgement");
+		is_int(compare(out, jmut_view(object), &outside, STR(CA1), &ops), edits[i].want,
+		       "the judgement");
 		is_uint(jmut_len(ops), edits[i].want == ADMISSION_MATCH_RIGHT ? 0 : 2,
 			"operations");
 		if (edits[i].want != ADMISSION_MATCH_RIGHT)
@@ -223,13 +258,11 @@ static void test_compare(void)
 	struct jmut *object = admission_registration_make(doc, ADMISSION_MUTATING, "m", &outside,
 							  STR(CA1), NULL),
 		    *ops;
-	is_int(admission_registration_compare(out, jmut_view(object), ADMISSION_MUTATING, &outside,
-					      STR_NULL, &ops),
-	       ADMISSION_MATCH_RIGHT, "is right as it is");
+	is_int(compare(out, jmut_view(object), &outside, STR_NULL, &ops), ADMISSION_MATCH_RIGHT,
+	       "is right as it is");
 	jmut_set_int(doc, jmut_item(jmut_get(object, "webhooks"), 1), "timeoutSeconds", 1);
-	is_int(admission_registration_compare(out, jmut_view(object), ADMISSION_MUTATING, &outside,
-					      STR_NULL, &ops),
-	       ADMISSION_MATCH_NOW, "another field isn't");
+	is_int(compare(out, jmut_view(object), &outside, STR_NULL, &ops), ADMISSION_MATCH_NOW,
+	       "another field isn't");
 	CLEANUP_FREE char *encoded = base64_encode(CA1, strlen(CA1));
 	const struct json *made = json_item(json_get(json_item(jmut_view(ops), 1), "value"), 0);
 	is_str(json_cstr(json_at(made, "clientConfig", "caBundle", NULL)), encoded,
@@ -240,6 +273,7 @@ static void test_compare(void)
 int main(void)
 {
 	test_bundles();
+	test_memory();
 	test_patch();
 	test_make();
 	test_compare();

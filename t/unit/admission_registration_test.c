@@ -9,6 +9,7 @@
 
 #include "admission/registration.h"
 #include "cert/cert.h"
+#include "core/fault.h"
 #include "http/client.h"
 
 #define MUTATING   "ipu-operator-mutating-webhook-configuration"
@@ -396,6 +397,38 @@ static void test_faults(void)
 	finish();
 }
 
+/* Each allocation whose size a peer decides fails once while a person spoils a bundle: it's mended
+ * all the same. */
+static void test_memory(void)
+{
+	unsigned late = 0;
+	unsigned long n;
+	bool whole = false;
+
+	row_begin("without memory");
+	rig_begin(1);
+	install(ADMISSION_MUTATING);
+	install(ADMISSION_VALIDATING);
+	begin_replica(&a, &chart);
+	ok(WITHIN(5000, all_right(&a) && ready(&a)), "right at first");
+	for (n = 1; !whole && n < 1000; n++) {
+		turns(3, ADMISSION_BACKOFF_MS); /* whatever was tried before is forgotten */
+		turns(50, 10);
+		fault_alloc_fail_at(n);
+		edit(ADMISSION_MUTATING, 1, "caBundle", "eA==");
+		if (!WITHIN(20000, all_right(&a) && ready(&a))) {
+			diag("allocation %lu", n);
+			late++;
+		}
+		whole = fault_alloc_count() < n;
+		fault_alloc_fail_at(0);
+	}
+	ok(n > 10 && whole, "it takes %lu allocations", n - 2);
+	is_uint(late, 0, "none of which it can't do without");
+	ok(all_right(&a), "all is right");
+	finish();
+}
+
 /* Somebody who undoes each write at once is met at ever longer intervals. */
 static void test_fight(void)
 {
@@ -639,6 +672,7 @@ int main(void)
 	test_absent();
 	test_replicas_race();
 	test_faults();
+	test_memory();
 	test_fight();
 	test_years();
 	test_ca_renewal();
