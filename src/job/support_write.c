@@ -186,14 +186,22 @@ static void create_account(struct job_call *call, const struct job *job, const c
 static void write_one(struct job_ctx *ctx, const struct job_item *item, enum job_support which)
 {
 	CLEANUP_FREE char *name = job_support_name(item->job, which);
-	struct job_call *call = job_call_new(ctx, name);
 	CLEANUP_JSON struct json_doc *spec = NULL;
 	CLEANUP_FREE char *workers = NULL;
+	struct job_call *call;
+	struct err err;
 
+	if (which == JOB_SUPPORT_ACCOUNT) {
+		if (json_parse(intern_str(item->spec), &spec, &err) < 0) {
+			ctx->run.calls++;
+			job_call_ended(ctx, &err);
+			return;
+		}
+		workers = job_support_account_to_ask(json_root(spec));
+	}
+	call = job_call_new(ctx, name);
 	call->is_support = true;
 	call->support = which;
-	if (which == JOB_SUPPORT_ACCOUNT && json_parse(intern_str(item->spec), &spec, NULL) == 0)
-		workers = job_support_account_to_ask(json_root(spec));
 	if (workers)
 		create_account(call, item->job, workers);
 	else

@@ -180,12 +180,16 @@ void job_tell_template(struct job_ctx *ctx, const struct job_item *item)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	CLEANUP_FREE char *warning = NULL;
+	struct err err;
 
 	if (ctx->warned)
 		return;
-	ctx->warned = true;
-	if (json_parse(intern_str(item->spec), &doc, NULL) < 0)
+	if (json_parse(intern_str(item->spec), &doc, &err) < 0) {
+		ctx->run.calls++;
+		job_call_ended(ctx, &err);
 		return;
+	}
+	ctx->warned = true;
 	warning = job_template_warning(json_root(doc));
 	if (warning)
 		job_tell(ctx, item->job, KUBE_EVENT_WARNING, "RestartPolicyIgnored", "%s", warning);
