@@ -48,7 +48,7 @@ admission_tests = t/unit/admission_findings_test t/unit/admission_review_test \
 check_PROGRAMS += $(admission_tests)
 t_unit_admission_findings_test_SOURCES = t/unit/admission_findings_test.c t/unit/tap.h
 t_unit_admission_findings_test_LDADD = $(admission_ldadd)
-t_unit_admission_review_test_SOURCES = t/unit/admission_review_test.c t/unit/tap.h
+t_unit_admission_review_test_SOURCES = t/unit/admission_review_test.c t/unit/no_memory.h t/unit/tap.h
 t_unit_admission_review_test_LDADD = $(admission_ldadd)
 t_unit_admission_patch_test_SOURCES = t/unit/admission_patch_test.c t/unit/tap.h
 t_unit_admission_patch_test_LDADD = libadmission.a $(sim_ldadd)
@@ -63,7 +63,7 @@ t_unit_admission_security_test_SOURCES = t/unit/admission_security_test.c t/unit
 t_unit_admission_security_test_LDADD = $(admission_ldadd)
 
 check_PROGRAMS += t/unit/admission_registration_test
-t_unit_admission_registration_test_SOURCES = t/unit/admission_registration_test.c \
+t_unit_admission_registration_test_SOURCES = t/unit/admission_registration_test.c t/unit/no_memory.h \
 	t/unit/partition_rig.h t/unit/tap.h
 t_unit_admission_registration_test_LDADD = libadmission.a libcert.a $(sim_ldadd)
 
@@ -80,7 +80,7 @@ t_unit_admission_path_test_SOURCES = t/unit/admission_path_test.c t/unit/tap.h
 t_unit_admission_path_test_LDADD = $(admission_ldadd)
 
 check_PROGRAMS += t/unit/admission_handler_test
-t_unit_admission_handler_test_SOURCES = t/unit/admission_handler_test.c t/unit/kube_server.h \
+t_unit_admission_handler_test_SOURCES = t/unit/admission_handler_test.c t/unit/no_memory.h t/unit/kube_server.h \
 	t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
 t_unit_admission_handler_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_admission_handler_test_LDADD = $(admission_ldadd)

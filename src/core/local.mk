@@ -29,7 +29,7 @@ core_tests = t/unit/core_buf_test t/unit/core_clock_test t/unit/core_confine_tes
 	t/unit/core_map_test t/unit/core_metrics_test \
 	t/unit/core_rand_test t/unit/core_str_test t/unit/core_trace_test
 check_PROGRAMS += $(core_tests)
-t_unit_core_buf_test_SOURCES = t/unit/core_buf_test.c t/unit/tap.h
+t_unit_core_buf_test_SOURCES = t/unit/core_buf_test.c t/unit/no_memory.h t/unit/tap.h
 t_unit_core_buf_test_LDADD = $(core_ldadd)
 t_unit_core_clock_test_SOURCES = t/unit/core_clock_test.c t/unit/tap.h
 t_unit_core_clock_test_LDADD = $(core_ldadd)
@@ -68,7 +68,7 @@ t_unit_core_json_test_LDADD = $(core_ldadd)
 t_unit_core_json_fy_test_SOURCES = $(t_unit_core_json_test_SOURCES)
 t_unit_core_json_fy_test_CPPFLAGS = $(AM_CPPFLAGS)
 t_unit_core_json_fy_test_LDADD = $(corefy_ldadd)
-t_unit_core_json_build_test_SOURCES = t/unit/core_json_build_test.c t/unit/core_json.h t/unit/tap.h
+t_unit_core_json_build_test_SOURCES = t/unit/core_json_build_test.c t/unit/no_memory.h t/unit/core_json.h t/unit/tap.h
 t_unit_core_json_build_test_LDADD = $(core_ldadd)
 t_unit_core_json_build_fy_test_SOURCES = $(t_unit_core_json_build_test_SOURCES)
 t_unit_core_json_build_fy_test_CPPFLAGS = $(AM_CPPFLAGS)

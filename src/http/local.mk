@@ -41,7 +41,7 @@ http_tests = t/unit/http_both_test t/unit/http_client_test t/unit/http_codec_tes
 	t/unit/http_pool_test t/unit/http_server_test t/unit/http_stop_test t/unit/http_stream_test \
 	t/unit/http_wiped_test t/unit/http_ws_codec_test t/unit/http_ws_flow_test t/unit/http_ws_test
 check_PROGRAMS += $(http_tests)
-t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/http_test.h \
+t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/no_memory.h t/unit/http_test.h \
 	t/unit/net_test.h t/unit/tap.h
 t_unit_http_both_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_both_test_LDADD = $(http_ldadd)

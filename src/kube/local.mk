@@ -24,7 +24,7 @@ kube_tests = t/unit/kube_client_test t/unit/kube_config_test t/unit/kube_cred_te
 	t/unit/kube_review_test t/unit/kube_split_test t/unit/kube_store_test t/unit/kube_warning_test \
 	t/unit/kube_watch_test t/unit/kube_watch_memory_test t/unit/kube_workqueue_test
 check_PROGRAMS += $(kube_tests)
-t_unit_kube_client_test_SOURCES = t/unit/kube_client_test.c t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
+t_unit_kube_client_test_SOURCES = t/unit/kube_client_test.c t/unit/no_memory.h t/unit/kube_server.h t/unit/net_test.h t/unit/tap.h
 t_unit_kube_client_test_LDADD = $(kube_ldadd)
 t_unit_kube_client_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_kube_config_test_SOURCES = t/unit/kube_config_test.c t/unit/tap.h
@@ -53,7 +53,7 @@ t_unit_kube_store_test_SOURCES = t/unit/kube_store_test.c t/unit/tap.h
 t_unit_kube_store_test_LDADD = $(kube_ldadd)
 t_unit_kube_warning_test_SOURCES = t/unit/kube_warning_test.c t/unit/tap.h
 t_unit_kube_warning_test_LDADD = $(kube_ldadd)
-t_unit_kube_watch_memory_test_SOURCES = t/unit/kube_watch_memory_test.c t/unit/kube_watch_rig.h t/unit/kube_server.h \
+t_unit_kube_watch_memory_test_SOURCES = t/unit/kube_watch_memory_test.c t/unit/no_memory.h t/unit/kube_watch_rig.h t/unit/kube_server.h \
 	t/unit/net_test.h t/unit/tap.h
 t_unit_kube_watch_memory_test_LDADD = $(kube_ldadd)
 t_unit_kube_watch_memory_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)

@@ -20,13 +20,13 @@ t_unit_net_addr_test_SOURCES = t/unit/net_addr_test.c t/unit/net_test.h t/unit/t
 t_unit_net_addr_test_LDADD = $(net_ldadd)
 t_unit_net_resolve_test_SOURCES = t/unit/net_resolve_test.c t/unit/net_dns.h t/unit/net_test.h t/unit/tap.h
 t_unit_net_resolve_test_LDADD = $(net_ldadd)
-t_unit_net_conn_test_SOURCES = t/unit/net_conn_test.c t/unit/net_test.h t/unit/tap.h
+t_unit_net_conn_test_SOURCES = t/unit/net_conn_test.c t/unit/no_memory.h t/unit/net_test.h t/unit/tap.h
 t_unit_net_conn_test_LDADD = $(net_ldadd)
 t_unit_net_connect_test_SOURCES = t/unit/net_connect_test.c t/unit/net_dns.h t/unit/net_test.h \
 	t/unit/tap.h
 t_unit_net_connect_test_LDADD = $(net_ldadd)
 t_unit_net_tls_test_SOURCES = t/unit/net_tls_test.c t/unit/net_test.h t/unit/tap.h
 t_unit_net_tls_test_LDADD = $(net_ldadd)
-t_unit_net_tls_memory_test_SOURCES = t/unit/net_tls_memory_test.c t/unit/net_calloc.h \
+t_unit_net_tls_memory_test_SOURCES = t/unit/net_tls_memory_test.c t/unit/no_memory.h t/unit/net_calloc.h \
 	t/unit/net_test.h t/unit/tap.h
 t_unit_net_tls_memory_test_LDADD = $(net_ldadd)

@@ -87,7 +87,7 @@ t_unit_node_advertiser_test_SOURCES = t/unit/node_advertiser_test.c t/unit/parti
 t_unit_node_advertiser_test_LDADD = libnode.a libpod.a $(sim_ldadd)
 t_unit_node_heed_test_SOURCES = t/unit/node_heed_test.c t/unit/partition_rig.h t/unit/tap.h
 t_unit_node_heed_test_LDADD = libnode.a libpod.a $(sim_ldadd)
-t_unit_node_extender_test_SOURCES = t/unit/node_extender_test.c t/unit/http_test.h t/unit/net_test.h \
+t_unit_node_extender_test_SOURCES = t/unit/node_extender_test.c t/unit/no_memory.h t/unit/http_test.h t/unit/net_test.h \
 	t/unit/tap.h
 t_unit_node_extender_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_node_extender_test_LDADD = $(advert_ldadd)

@@ -96,7 +96,7 @@ t_unit_partition_manager_test_LDADD = $(sim_ldadd)
 t_unit_partition_adopt_test_SOURCES = t/unit/partition_adopt_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_adopt_test_LDADD = $(sim_ldadd)
-t_unit_partition_ipuof_test_SOURCES = t/unit/partition_ipuof_test.c \
+t_unit_partition_ipuof_test_SOURCES = t/unit/partition_ipuof_test.c t/unit/no_memory.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_ipuof_test_LDADD = $(sim_ldadd)
 t_unit_partition_shards_test_SOURCES = t/unit/partition_shards_test.c \
@@ -114,7 +114,7 @@ t_unit_partition_tracker_speed_test_LDADD = $(sim_ldadd)
 t_unit_partition_crash_test_SOURCES = t/unit/partition_crash_test.c \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_crash_test_LDADD = $(sim_ldadd)
-t_unit_partition_memory_test_SOURCES = t/unit/partition_memory_test.c \
+t_unit_partition_memory_test_SOURCES = t/unit/partition_memory_test.c t/unit/no_memory.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_memory_test_LDADD = $(sim_ldadd)
 t_unit_partition_tracker_test_SOURCES = t/unit/partition_tracker_test.c t/unit/partition_rig.h \
@@ -123,6 +123,6 @@ t_unit_partition_tracker_test_LDADD = $(sim_ldadd)
 check_PROGRAMS += t/unit/partition_list_test t/unit/partition_controllers_test
 t_unit_partition_list_test_SOURCES = t/unit/partition_list_test.c t/unit/tap.h
 t_unit_partition_list_test_LDADD = $(partition_ldadd)
-t_unit_partition_controllers_test_SOURCES = t/unit/partition_controllers_test.c \
+t_unit_partition_controllers_test_SOURCES = t/unit/partition_controllers_test.c t/unit/no_memory.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_partition_controllers_test_LDADD = $(sim_ldadd)

@@ -57,14 +57,20 @@ src/proxy/page_text.c: $(page_files) src/proxy/local.mk
 	} >$@.new && rm -f $@.gz $@.text && mv $@.new $@
 
 check_PROGRAMS += t/unit/proxy_test
-t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/proxy_rig.h \
+t_unit_proxy_test_SOURCES = t/unit/proxy_test.c t/unit/no_memory.h t/unit/proxy_rig.h \
 	t/unit/http_test.h t/unit/net_test.h \
 	t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_proxy_test_LDADD = libproxy.a $(sim_ldadd)
 
+check_PROGRAMS += t/unit/proxy_follow_test
+t_unit_proxy_follow_test_SOURCES = t/unit/proxy_follow_test.c t/unit/no_memory.h t/unit/proxy_rig.h t/unit/http_test.h \
+	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_proxy_follow_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
+t_unit_proxy_follow_test_LDADD = libproxy.a $(sim_ldadd)
+
 check_PROGRAMS += t/unit/proxy_remote_test
-t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/proxy_remote_rig.h t/unit/proxy_rig.h \
+t_unit_proxy_remote_test_SOURCES = t/unit/proxy_remote_test.c t/unit/no_memory.h t/unit/proxy_remote_rig.h t/unit/proxy_rig.h \
 	t/unit/http_test.h \
 	t/unit/net_test.h t/unit/partition_manager_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_proxy_remote_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)

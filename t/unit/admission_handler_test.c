@@ -4,9 +4,9 @@
  * never; callers that hang up; a stop in the middle; and how long a review may take.
  */
 #include "kube_server.h"
+#include "no_memory.h"
 
 #include "admission/admission.h"
-#include "core/fault.h"
 #include "core/log.h"
 #include "core/metrics.h"
 #include "http_test.h"
@@ -212,19 +212,21 @@ static void test_memory(void)
 	srv_script(srv, steps, 2, 0);
 	srv->any_order = true;
 	begin();
-	for (unsigned long n = 1; n < 60; n++) {
+	struct no_memory m = {.most = 59};
+
+	while (no_memory_next(&m)) {
 		struct end e;
 
 		send_review(&e, "?timeout=10s", JOB);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		RUN_UNTIL(e.in.len > 0 || e.eof || e.errors > 0, 10);
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		settle();
 		CLEANUP_FREE char *text = raw_text(&e);
 		again += strncmp(text, "HTTP/1.1 503 ", 13) == 0;
 		if (strncmp(text, "HTTP/1.1 4", 10) == 0 &&
 		    strncmp(text, "HTTP/1.1 431 ", 13) != 0) {
-			diag("allocation %lu: %s", n, text);
+			diag("allocation %lu: %s", m.n, text);
 			wrong++;
 		}
 		end_done(&e);

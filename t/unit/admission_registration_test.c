@@ -6,10 +6,10 @@
  */
 #define TAP_DEADLINE_S 600 /* eight years of renewals are ten seconds' work under sanitizers */
 #include "partition_rig.h"
+#include "no_memory.h"
 
 #include "admission/registration.h"
 #include "cert/cert.h"
-#include "core/fault.h"
 #include "http/client.h"
 
 #define MUTATING   "ipu-operator-mutating-webhook-configuration"
@@ -402,8 +402,7 @@ static void test_faults(void)
 static void test_memory(void)
 {
 	unsigned late = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	row_begin("without memory");
 	rig_begin(1);
@@ -411,19 +410,18 @@ static void test_memory(void)
 	install(ADMISSION_VALIDATING);
 	begin_replica(&a, &chart);
 	ok(WITHIN(5000, all_right(&a) && ready(&a)), "right at first");
-	for (n = 1; !whole && n < 1000; n++) {
+	while (no_memory_next(&m)) {
 		turns(3, ADMISSION_BACKOFF_MS); /* whatever was tried before is forgotten */
 		turns(50, 10);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		edit(ADMISSION_MUTATING, 1, "caBundle", "eA==");
 		if (!WITHIN(20000, all_right(&a) && ready(&a))) {
-			diag("allocation %lu", n);
+			diag("allocation %lu", m.n);
 			late++;
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 	}
-	ok(n > 10 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 10);
 	is_uint(late, 0, "none of which it can't do without");
 	ok(all_right(&a), "all is right");
 	finish();

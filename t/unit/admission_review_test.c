@@ -3,9 +3,9 @@
  * AdmissionReviews as API servers send them, bad ones, and the answers.
  */
 #include "admission/review.h"
-#include "core/fault.h"
 #include "core/str.h"
 #include "tap.h"
+#include "no_memory.h"
 
 #define V1      "\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\""
 #define V1BETA1 "\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\""
@@ -353,26 +353,24 @@ static void test_memory(void)
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *patch = jmut_array(doc);
 	struct admission_findings f = ADMISSION_FINDINGS_INIT;
-	bool whole = false;
-	unsigned long n;
+	struct no_memory m = {0};
 
 	jmut_push(doc, patch, jmut_strz(doc, "of no account"));
-	for (n = 1; !whole && n < 100; n++) {
+	while (no_memory_next(&m)) {
 		struct buf out = BUF_INIT(1 << 20);
 		struct admission_review r = {0};
 		struct err err = ERR_INIT;
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		int rc = admission_review_decode(STR(CREATE), &r, &err);
 		if (rc == 0)
 			rc = admission_review_answer(&r, &f, patch, &out, &err);
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
-		is_int(rc, whole ? 0 : -1, "allocation %lu", n);
-		is_int(err.kind, whole ? ERR_NONE : ERR_LIMIT, "says so");
+		no_memory_end(&m);
+		is_int(rc, m.whole ? 0 : -1, "allocation %lu", m.n);
+		is_int(err.kind, m.whole ? ERR_NONE : ERR_LIMIT, "says so");
 		admission_review_done(&r);
 		buf_done(&out);
 	}
-	ok(n > 4 && whole, "it takes some");
+	no_memory_ok(&m, 4);
 }
 
 int main(void)

@@ -5,13 +5,11 @@
  * thousands. What is good needs nothing, and the authority stays.
  */
 #include "tap.h"
+#include "no_memory.h"
 
 #include "cert/set.h"
 #include "core/clock.h"
 #include "net_calloc.h"
-
-#define MOST    100000
-#define NEXT(n) ((n) + 1 + (n) / 60)
 
 static const char *const name = "proxy.ns.svc";
 static struct cert_names names;
@@ -31,24 +29,21 @@ static void make_set(struct cert_set *ret)
 static void test_judging(const struct cert_set *set)
 {
 	unsigned needy = 0, unread = 0;
-	bool whole = false;
-	unsigned long n;
+	struct no_memory m = {NO_MEMORY_OF_MBEDTLS, .sparse = 60, .most = 100000};
 
-	for (n = 1; !whole && n < MOST; n = NEXT(n)) {
+	while (no_memory_next(&m)) {
 		struct cert_judgement j;
 
-		n_mbedtls = 0;
-		fail_at = n;
+		no_memory_begin(&m);
 		cert_judge(set, &names, &policy, clock_wall_ms(), &j);
-		fail_at = 0;
-		whole = n_mbedtls < n;
+		no_memory_end(&m);
 		unread += j.unread;
 		if (j.need != CERT_NOTHING || j.damaged || (!j.unread && !j.usable)) {
-			diag("allocation %lu: %s", n, j.why);
+			diag("allocation %lu: %s", m.n, j.why);
 			needy++;
 		}
 	}
-	ok(n > 20 && whole, "judging takes no more than %lu allocations", n);
+	no_memory_ok(&m, 20);
 	ok(unread > 20, "%u times it isn't known", unread);
 	is_uint(needy, 0, "it never needs anything");
 }
@@ -57,28 +52,25 @@ static void test_judging(const struct cert_set *set)
 static void test_renewing(const struct cert_set *set)
 {
 	unsigned others = 0, failed = 0;
-	bool whole = false;
-	unsigned long n;
+	struct no_memory m = {NO_MEMORY_OF_MBEDTLS, .sparse = 60, .most = 100000};
 	struct cert_judgement j;
 
 	cert_judge(set, &names, &policy, clock_wall_ms(), &j);
 	is_int(j.need, CERT_NEW_LEAF, "the leaf is due");
-	for (n = 1; !whole && n < MOST; n = NEXT(n)) {
+	while (no_memory_next(&m)) {
 		struct cert_set anew = {0};
 		struct err err = ERR_INIT;
 
-		n_mbedtls = 0;
-		fail_at = n;
+		no_memory_begin(&m);
 		failed += cert_renew(set, &j, &names, &policy, clock_wall_ms(), &anew, &err) < 0;
-		fail_at = 0;
-		whole = n_mbedtls < n;
+		no_memory_end(&m);
 		if (anew.ca && strcmp(anew.ca, set->ca) != 0) {
-			diag("allocation %lu: another authority", n);
+			diag("allocation %lu: another authority", m.n);
 			others++;
 		}
 		cert_set_done(&anew);
 	}
-	ok(n > 20 && whole, "renewing takes no more than %lu allocations", n);
+	no_memory_ok(&m, 20);
 	ok(failed > 20, "%u times it isn't done", failed);
 	is_uint(others, 0, "the authority stays");
 }

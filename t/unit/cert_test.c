@@ -5,10 +5,10 @@
  * served is verified by real TLS connections on core's clock, and by mbedTLS.
  */
 #include "partition_rig.h"
+#include "no_memory.h"
 
 #include "cert/cert.h"
 #include "cert/set.h"
-#include "core/fault.h"
 #include "core/metrics.h"
 #include "http/client.h"
 #include "net_calloc.h"
@@ -478,24 +478,22 @@ static void test_memory(void)
 {
 	struct cert_set before, after;
 	unsigned late = 0, others = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	begin();
 	end_replica(&a);
 	stored_set(&before);
-	for (n = 1; !whole && n < 400; n++) {
-		fault_alloc_fail_at(n);
+	while (no_memory_next(&m)) {
+		no_memory_begin(&m);
 		begin_replica(&a, names_a);
 		late += !WITHIN(120000, a.changes > 0 && strcmp(a.ca, before.ca) == 0);
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		stored_set(&after);
 		others += !cert_set_equal(&before, &after);
 		cert_set_done(&after);
 		end_replica(&a);
 	}
-	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 20);
 	is_uint(late, 0, "each time, what there is is served");
 	is_uint(others, 0, "and stays as it was");
 	cert_set_done(&before);
@@ -508,25 +506,22 @@ static void test_memory_of_tls(void)
 {
 	struct cert_set before, after;
 	unsigned late = 0, others = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {NO_MEMORY_OF_MBEDTLS, .sparse = 60, .most = 100000};
 
 	begin();
 	end_replica(&a);
 	stored_set(&before);
-	for (n = 1; !whole && n < 100000; n += 1 + n / 60) {
-		n_mbedtls = 0;
-		fail_at = n;
+	while (no_memory_next(&m)) {
+		no_memory_begin(&m);
 		begin_replica(&a, names_a);
 		late += !WITHIN(120000, a.changes > 0 && strcmp(a.ca, before.ca) == 0);
-		whole = n_mbedtls < n;
-		fail_at = 0;
+		no_memory_end(&m);
 		stored_set(&after);
 		others += !cert_set_equal(&before, &after);
 		cert_set_done(&after);
 		end_replica(&a);
 	}
-	ok(n > 20 && whole, "it takes no more than %lu allocations", n);
+	no_memory_ok(&m, 20);
 	is_uint(late, 0, "each time, what there is is served");
 	is_uint(others, 0, "and stays as it was");
 	cert_set_done(&before);

@@ -5,8 +5,8 @@
  */
 #include "core/buf.h"
 
-#include "core/fault.h"
 #include "core/rand.h"
+#include "no_memory.h"
 #include "tap.h"
 
 static void test_basics(void)
@@ -131,32 +131,31 @@ static void test_model(void)
 
 static void test_fault(void)
 {
-	unsigned long n = 1;
+	struct no_memory m = {0};
 
-	for (; n < 100; n++) {
+	while (no_memory_next(&m)) {
 		struct buf b = BUF_INIT(100000);
 		struct err e = ERR_INIT;
 		size_t want = 0;
 		int r = 0;
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		for (int i = 0; i < 100 && r == 0; i++) {
 			r = i % 2 ? buf_append(&b, "0123456789", 10, &e)
 				  : buf_printf(&b, &e, "%0500d", i);
 			if (r == 0)
 				want += i % 2 ? 10 : 500;
 		}
-		bool enough = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
-		if (enough) {
+		no_memory_end(&m);
+		if (m.whole) {
 			is_int(r, 0, "no allocation failed");
 			buf_done(&b);
 			break;
 		}
-		ok(r == -1 && e.kind == ERR_LIMIT && b.len == want, "allocation %lu fails", n);
+		ok(r == -1 && e.kind == ERR_LIMIT && b.len == want, "allocation %lu fails", m.n);
 		is_int(buf_append(&b, "x", 1, &e), 0, "the next append goes well");
 		buf_done(&b);
 	}
-	ok(n > 50 && n < 100, "there were %lu allocations", n - 1);
+	no_memory_ok(&m, 50);
 }
 
 int main(void)

@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "core/fault.h"
 #include "core_json.h"
+#include "no_memory.h"
 #include "tap.h"
 
 /* ---- building ---- */
@@ -306,29 +306,26 @@ static void test_write(void)
 static void test_fault(void)
 {
 	static const char text[] = "{\"a\":[1,2,3,\"some text\",{\"b\":null}],\"c\":\"d\"}";
-	unsigned long n = 1;
+	struct no_memory m = {0};
 
-	for (; n < 1000; n++) {
+	while (no_memory_next(&m)) {
 		struct json_doc *doc = NULL;
 		struct err e = ERR_INIT;
 		struct buf out = BUF_INIT(1000);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		int r = json_parse(STR(text), &doc, &e);
 		if (r == 0)
 			r = json_write(json_root(doc), JSON_COMPACT, &out, &e);
-		bool enough = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
-		if (enough)
+		no_memory_end(&m);
+		if (m.whole)
 			is_mem(out.p, out.len, text, sizeof(text) - 1, "none failed");
 		else
 			ok(r == -1 && e.kind == ERR_LIMIT && out.len == 0, "allocation %lu fails",
-			   n);
+			   m.n);
 		json_doc_free(doc);
 		buf_done(&out);
-		if (enough)
-			break;
 	}
-	ok(n > 2 && n < 1000, "there were %lu allocations", n - 1);
+	no_memory_ok(&m, 2);
 }
 
 int main(void)

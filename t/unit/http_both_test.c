@@ -5,9 +5,9 @@
  * allocations.
  */
 #include "http_test.h"
+#include "no_memory.h"
 
 #include "core/clock.h"
-#include "core/fault.h"
 #include "h2/session.h"
 
 static struct http_server *server;
@@ -735,23 +735,22 @@ static void test_idle(void)
  * noticed, but an end in any case. */
 static void test_failing_allocations(void)
 {
-	unsigned done = 0, failed = 0, n;
+	unsigned done = 0, failed = 0;
+	struct no_memory m = {0};
 	char *body = pattern(200000);
-	for (n = 1; n <= 400; n++) {
+	while (no_memory_next(&m)) {
 		begin(false, NULL, NULL);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		struct got g = fetch(HTTP_METHOD_POST, "/echo", (struct str){body, 200000});
-		bool reached = fault_alloc_count() >= n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		done += g.calls == 1;
 		failed += g.status != 200;
 		buf_done(&g.body);
 		end();
-		if (!reached)
-			break;
 	}
-	is_uint(done, n, "%u runs, each with its end", n);
-	ok(failed > 0 && failed < n, "%u of them with an error", failed);
+	no_memory_ok(&m, 1);
+	is_uint(done, m.tries, "%u runs, each with its end", m.tries);
+	ok(failed > 0 && failed < m.tries, "%u of them with an error", failed);
 	free(body);
 }
 

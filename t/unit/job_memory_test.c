@@ -5,11 +5,7 @@
  */
 #define TAP_DEADLINE_S 600
 #include "job_controller_rig.h"
-
-#include "core/fault.h"
-
-#define MOST    4000
-#define NEXT(n) ((n) + 1 + (n) / 40)
+#include "no_memory.h"
 
 /* What is made from the text of its spec: the warning, the account, the Pods. */
 static void make_whole_job(const char *name)
@@ -38,9 +34,8 @@ static size_t secrets_of(const char *name)
 
 int main(void)
 {
-	unsigned tries = 0, late = 0, unwarned = 0, poor = 0, left = 0;
-	unsigned long n;
-	bool whole = false;
+	unsigned late = 0, unwarned = 0, poor = 0, left = 0;
+	struct no_memory m = {.sparse = 40, .most = 4000};
 
 	log_init(getenv("TEST_LOG") ? LOG_DEBUG : LOG_FATAL, LOG_TEXT, STDERR_FILENO);
 	rand_seed(5);
@@ -50,33 +45,31 @@ int main(void)
 		"serviceaccounts",
 		"{\"apiVersion\":\"v1\",\"kind\":\"ServiceAccount\",\"metadata\":{\"name\":"
 		"\"puller\",\"namespace\":\"default\"},\"imagePullSecrets\":[{\"name\":\"r\"}]}");
-	for (n = 1; !whole && n < MOST; n = NEXT(n)) {
-		CLEANUP_FREE char *name = xasprintf("j%lu", n);
+	while (no_memory_next(&m)) {
+		CLEANUP_FREE char *name = xasprintf("j%lu", m.n);
 		CLEANUP_FREE char *launcher = xasprintf("%s-launcher", name);
 
-		tries++;
 		make_whole_job(name);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		if (!WITHIN(60000, is_job(name, "Running") && is_pod(launcher, "Running"))) {
-			diag("allocation %lu: %s: %s", n, job_status(name, "launcherStatus"),
+			diag("allocation %lu: %s: %s", m.n, job_status(name, "launcherStatus"),
 			     job_status(name, "lastMessage"));
 			late++;
 		}
-		if (!WITHIN(20000, n_events("RestartPolicyIgnored") + unwarned == tries)) {
-			diag("allocation %lu: no warning", n);
+		if (!WITHIN(20000, n_events("RestartPolicyIgnored") + unwarned == m.tries)) {
+			diag("allocation %lu: no warning", m.n);
 			unwarned++;
 		}
 		if (secrets_of(name) != 1) {
-			diag("allocation %lu: its launcher's account has no secret", n);
+			diag("allocation %lu: its launcher's account has no secret", m.n);
 			poor++;
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		delete_job(name);
 		left += !WITHIN(60000, !job_json(name) && is_free());
 		turns(650, 1000); /* back-offs are over */
 	}
-	ok(n > 100 && whole, "it takes no more than %lu allocations", n);
+	no_memory_ok(&m, 100);
 	is_uint(late, 0, "it runs each time");
 	is_uint(unwarned, 0, "its user is warned");
 	is_uint(poor, 0, "its launcher's image can be pulled");

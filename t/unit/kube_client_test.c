@@ -4,8 +4,8 @@
  * deadlines, cancelling, connections, memory that is short.
  */
 #include "kube_server.h"
+#include "no_memory.h"
 
-#include "core/fault.h"
 #include "core/json.h"
 #include "core/log.h"
 #include "core/metrics.h"
@@ -461,19 +461,21 @@ static void test_memory(void)
 {
 	for (size_t i = 0; i < SIZE(rows); i++) {
 		unsigned wrong = 0;
-		for (unsigned long n = 1; n <= 30; n++) {
+		struct no_memory m = {.most = 30};
+
+		while (no_memory_next(&m)) {
 			struct seen s;
 			srv_script(srv, rows[i].steps, count_steps(&rows[i]), 0);
 			srv->any_order = true;
 			open_client("tok");
-			fault_alloc_fail_at(n);
+			no_memory_begin(&m);
 			start_row(&rows[i], &s, NULL);
 			RUN_UNTIL(s.calls > 0, 100);
-			fault_alloc_fail_at(0);
+			no_memory_end(&m);
 			run(2, 100);
 			if (rows[i].kind == ERR_NONE && s.err.kind != ERR_NONE &&
 			    !err_is_retryable(&s.err)) {
-				diag("allocation %lu: %s", n, s.err.msg);
+				diag("allocation %lu: %s", m.n, s.err.msg);
 				wrong++;
 			}
 			wrong += s.calls != 1;

@@ -4,8 +4,8 @@
  * everything is known, by no more lists than that takes.
  */
 #include "kube_watch_rig.h"
+#include "no_memory.h"
 
-#include "core/fault.h"
 #include "core/log.h"
 #include "kube/store.h"
 
@@ -24,20 +24,22 @@ static void test_memory(void)
 		 {WATCH_URL("13"), 200, NULL, NULL, SRV_STREAM}},
 		NULL};
 	unsigned stuck = 0;
-	for (unsigned long n = 1; n <= 150; n++) {
+	struct no_memory m = {.most = 150};
+
+	while (no_memory_next(&m)) {
 		struct watcher x;
 		struct kube_watch_status st;
-		begin(&row, n % 3 ? 16 : 0, &x, 0);
+		begin(&row, m.n % 3 ? 16 : 0, &x, 0);
 		srv->any_order = true;
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		bool well = RUN_UNTIL(
 			(kube_watch_status(x.w, &st), st.state == KUBE_WATCH_WATCHING) &&
 				st.objects == 3 && srv->next >= srv->n_steps &&
 				clock_mono_ms() - st.since_ms > 1000,
 			10);
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		if (!well)
-			diag("allocation %lu: %s, %zu objects: %s", n,
+			diag("allocation %lu: %s, %zu objects: %s", m.n,
 			     kube_watch_state_name(st.state), st.objects, x.log);
 		stuck += !well;
 		srv->any_order = false;
@@ -60,19 +62,17 @@ static void test_memory_of_a_cut_page(void)
 		 HOLD("10")},
 		NULL};
 	unsigned missed = 0, stuck = 0, more = 0;
-	unsigned long n;
-	bool whole = false;
-	for (n = 1; !whole && n < 50; n++) {
+	struct no_memory m = {0};
+	while (no_memory_next(&m)) {
 		struct watcher x;
 		struct kube_watch_status st;
 		begin(&row, 0, &x, 0);
 		RUN_UNTIL(srv->next == 2, 10);
 		run(3, 0);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		srv_push(srv, OBJ("b", "2", "6") ",", SRV_STREAM);
 		run(3, 0);
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		missed += strstr(x.log, "!n/b(limit)") != NULL;
 		kube_watch_status(x.w, &st);
 		if (st.state == KUBE_WATCH_LISTING && srv->next == 2)
@@ -84,7 +84,8 @@ static void test_memory_of_a_cut_page(void)
 		more += srv->surprises > 0;
 		end(&x);
 	}
-	ok(whole && missed > 0, "of %lu allocations it can't be read without %u", n - 2, missed);
+	no_memory_ok(&m, 3);
+	ok(missed > 0, "without %u of them it can't be read", missed);
 	is_uint(stuck, 0, "it comes each time");
 	is_uint(more, 0, "by one list");
 }

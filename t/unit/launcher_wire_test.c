@@ -4,9 +4,9 @@
  * are malformed, and the arithmetic of credit.
  */
 #include "core/buf.h"
-#include "core/fault.h"
 #include "launcher/wire.h"
 #include "tap.h"
+#include "no_memory.h"
 
 static const char *const args[] = {"/bin/sh", "-c", "echo \"$A\"", NULL};
 static const char *const env[] = {"A=b c", "EMPTY=", NULL};
@@ -200,28 +200,26 @@ static void memory(void)
 {
 	struct buf all = put_all();
 	struct wire_frame frame;
-	bool whole = false;
-	unsigned long n;
+	struct no_memory m = {0};
 
-	for (n = 1; !whole && n < 100; n++) {
+	while (no_memory_next(&m)) {
 		struct wire_reader r;
 		struct err err = ERR_INIT;
 		size_t frames = 0, fed = 0;
 		wire_reader_init(&r);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		for (; fed < all.len && err.kind == ERR_NONE; fed++) {
 			if (wire_feed(&r, (struct str){all.p + fed, 1}, &err) == 0)
 				frames += wire_next(&r, &frame, NULL) == 1;
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
-		if (whole)
+		no_memory_end(&m);
+		if (m.whole)
 			is_uint(frames, N_WANTED, "with memory all frames come");
 		else
-			is_int(err.kind, ERR_LIMIT, "allocation %lu fails: says so", n);
+			is_int(err.kind, ERR_LIMIT, "allocation %lu fails: says so", m.n);
 		wire_reader_done(&r);
 	}
-	ok(n > 2 && whole, "it takes some");
+	no_memory_ok(&m, 1);
 	buf_done(&all);
 }
 

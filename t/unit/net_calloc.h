@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the n-th allocation of mbedTLS's fail, once. Included once by each test.
+ * Makes the n-th allocation of mbedTLS's fail, once: for no_memory.h. Included once by each test.
  */
 #ifndef IPU_T_UNIT_NET_CALLOC_H
 #define IPU_T_UNIT_NET_CALLOC_H
@@ -11,6 +11,19 @@
 #include <string.h>
 
 static unsigned long n_mbedtls, fail_at; /* 0: none fails */
+
+static void mbedtls_fail_at(unsigned long n)
+{
+	n_mbedtls = 0;
+	fail_at = n;
+}
+
+static unsigned long mbedtls_count(void)
+{
+	return n_mbedtls;
+}
+
+#define NO_MEMORY_OF_MBEDTLS .fail_at = mbedtls_fail_at, .count = mbedtls_count
 
 /* Instead of libc's: mbedTLS allocates by it alone. */
 void *calloc(size_t n, size_t size)

@@ -4,11 +4,10 @@
  * and keys. What is good is never told to be bad.
  */
 #include "net_test.h"
+#include "no_memory.h"
 
 #include "net/tls_impl.h"
 #include "net_calloc.h"
-
-#define MOST 2000
 
 static struct test_cert *ca, *other, *leaf;
 
@@ -53,27 +52,24 @@ static int make_server(struct err *err)
 static void lose_memory(const char *what, int (*make)(struct err *err))
 {
 	unsigned blamed = 0, failed = 0;
-	bool whole = false;
-	unsigned long n;
+	struct no_memory m = {NO_MEMORY_OF_MBEDTLS};
 
 	row_begin("%s", what);
-	for (n = 1; !whole && n < MOST; n++) {
+	while (no_memory_next(&m)) {
 		struct err err = ERR_INIT;
 		int rc;
 
-		n_mbedtls = 0;
-		fail_at = n;
+		no_memory_begin(&m);
 		rc = make(&err);
-		fail_at = 0;
-		whole = n_mbedtls < n;
+		no_memory_end(&m);
 		failed += rc < 0;
 		if (rc < 0 && !err_is_no_memory(&err)) {
-			diag("allocation %lu: %s", n, err.msg);
+			diag("allocation %lu: %s", m.n, err.msg);
 			blamed++;
 		}
 	}
-	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
-	ok(failed > n / 2, "%u of them decide", failed);
+	no_memory_ok(&m, 20);
+	ok(failed > m.n / 2, "%u of them decide", failed);
 	is_uint(blamed, 0, "nothing is said to be bad");
 }
 

@@ -7,9 +7,9 @@
 
 #include "node/extender.h"
 
-#include "core/fault.h"
 #include "core/map.h"
 #include "http_test.h"
+#include "no_memory.h"
 
 #define BENCH_NODES 1000
 #define ROUNDS      401
@@ -318,25 +318,24 @@ static void test_memory(enum extender_verb verb, const char *body)
 	const struct extender_view view = {.nodes = nodes, .n = 3, .controller = fill};
 	CLEANUP_FREE char *want = NULL;
 	unsigned wrong = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	set_table();
 	want = answer(verb, body);
-	for (n = 1; !whole && n < 100; n++) {
+	while (no_memory_next(&m)) {
 		struct buf out;
 		struct err err = ERR_INIT;
 		int rc;
 
 		buf_init(&out, extender_limit(str_of(body)));
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		rc = extender_answer(&view, verb, str_of(body), &out, &err);
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
-		wrong += whole ? rc != 0 || !str_eqz(buf_str(&out), want) : rc == 0 || !err.msg[0];
+		no_memory_end(&m);
+		wrong += m.whole ? rc != 0 || !str_eqz(buf_str(&out), want)
+				 : rc == 0 || !err.msg[0];
 		buf_done(&out);
 	}
-	ok(n > 2 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 2);
 	is_uint(wrong, 0, "without memory for one of them: an error");
 }
 
@@ -362,14 +361,16 @@ static void test_memory_over_http(void)
 	if (http_server_listen(server, "127.0.0.1:0", NULL, extender_handle, extender, &port,
 			       NULL) < 0)
 		bail_out("no port");
-	for (unsigned long n = 1; n < 40; n++) {
+	struct no_memory m = {.most = 39};
+
+	while (no_memory_next(&m)) {
 		struct end e;
 
 		raw_open(&e, port, NULL);
 		raw_send(&e, text);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		raw_wait(&e, 1);
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		settle();
 		CLEANUP_FREE char *got = raw_text(&e);
 		again += strncmp(got, "HTTP/1.1 503 ", 13) == 0;
@@ -377,7 +378,7 @@ static void test_memory_over_http(void)
 		 * the answer's a plain 500. */
 		if (strncmp(got, "HTTP/1.1 400 ", 13) == 0 ||
 		    strncmp(got, "HTTP/1.1 413 ", 13) == 0) {
-			diag("allocation %lu: %s", n, got);
+			diag("allocation %lu: %s", m.n, got);
 			wrong++;
 		}
 		end_done(&e);

@@ -4,13 +4,13 @@
  * their order, what a ConfigMap's edits do, cordon and drain, Secrets, and the manager beside it.
  */
 #include "partition_manager_rig.h"
+#include "no_memory.h"
 
 #include <stdlib.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/fault.h"
 #include "core/metrics.h"
 #include "kube/event.h"
 #include "partition/controllers.h"
@@ -522,19 +522,21 @@ static void test_secret_without_memory(void)
 	put_secret(NULL);
 	put_secure_map("");
 	ok(reaches(other_name, VIPU_REACH_YES), "it answers");
-	for (unsigned long n = 1; n <= 40; n++) {
-		CLEANUP_FREE char *key = xasprintf("{\"accessKey\":\"key %lu\"}", n);
+	struct no_memory m = {.most = 40};
+
+	while (no_memory_next(&m)) {
+		CLEANUP_FREE char *key = xasprintf("{\"accessKey\":\"key %lu\"}", m.n);
 
 		secure(key);
 		put_secret(NULL);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		WITHIN(200, false);
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		WITHIN(20000, false);
 		vipu_fleet_refresh(fleet, other_name);
 		WITHIN(2000, false);
 		if (!reaches(other_name, VIPU_REACH_YES)) {
-			diag("allocation %lu: %s", n, reason_of(other_name));
+			diag("allocation %lu: %s", m.n, reason_of(other_name));
 			stale++;
 			put_secret(NULL);
 		}

@@ -5,8 +5,8 @@
  * wrong.
  */
 #include "partition_manager_rig.h"
+#include "no_memory.h"
 
-#include "core/fault.h"
 #include "grpc/status.h"
 #include "net/tls.h"
 
@@ -167,8 +167,7 @@ static void test_troubles(void)
 static void test_memory(void)
 {
 	unsigned late = 0, blamed = 0, others = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 	char names[256];
 
 	row_begin("without memory");
@@ -176,23 +175,22 @@ static void test_memory(void)
 	want("u", 4);
 	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
 	snprintf(names, sizeof(names), "%s", files("u").names);
-	for (n = 1; !whole && n < 2000; n++) {
-		fault_alloc_fail_at(n);
+	while (no_memory_next(&m)) {
+		no_memory_begin(&m);
 		partition_reset(parts, "u", 0);
 		for (int i = 0; i < 6000 && !(i > 10 && is("u", PARTITION_STATE_ACTIVE)); i++) {
 			turn(10);
 			if (strstr(seen("u").message, "larger than")) {
 				blamed++;
-				diag("allocation %lu: %s", n, seen("u").message);
+				diag("allocation %lu: %s", m.n, seen("u").message);
 				break;
 			}
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		late += !WITHIN(60000, is("u", PARTITION_STATE_ACTIVE));
 		others += strcmp(files("u").names, names) != 0;
 	}
-	ok(n > 50 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 50);
 	is_uint(late, 0, "each time they come");
 	is_uint(blamed, 0, "nobody says that they are too large");
 	is_uint(others, 0, "all of them");

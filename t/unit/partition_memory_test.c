@@ -4,11 +4,9 @@
  * process begins with what the tracker holds, and during a partition's life.
  */
 #include "partition_manager_rig.h"
+#include "no_memory.h"
 
-#include "core/fault.h"
 #include "core/metrics.h"
-
-#define MOST 2000 /* allocations: no row takes so many */
 
 /* Few IPUs: each has its words, and each word is an allocation. */
 static void small_begin(void)
@@ -36,8 +34,7 @@ static double bad_entries(void)
 static void start_each(const char *name, bool waits, const char *patch)
 {
 	unsigned late = 0, bad = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 	char id[64];
 
 	row_begin("%s", name);
@@ -48,24 +45,23 @@ static void start_each(const char *name, bool waits, const char *patch)
 		want("w", 4);
 	ok(WITHIN(5000, n_waits() == waits), "and what waits is recorded");
 	snprintf(id, sizeof(id), "%s", seen("u").id);
-	for (n = 1; !whole && n < MOST; n++) {
+	while (no_memory_next(&m)) {
 		process_kill();
 		if (patch)
 			edit_tracker(patch);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		process_begin(true);
 		if (!WITHIN(60000, synced && is("u", PARTITION_STATE_ACTIVE) && seen("u").id &&
 					   strcmp(seen("u").id, id) == 0 &&
 					   is("w", waits ? PARTITION_STATE_WAITING
 							 : PARTITION_STATE_NONE))) {
-			diag("allocation %lu", n);
+			diag("allocation %lu", m.n);
 			late++;
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		bad += bad_entries() > 0;
 	}
-	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 20);
 	is_uint(late, 0, "each time it finds both");
 	is_uint(bad, 0, "and nothing damaged");
 	is_uint(vipu_sim_created(sim), 1, "no other is made");
@@ -80,37 +76,35 @@ static void start_each(const char *name, bool waits, const char *patch)
 static void test_life(void)
 {
 	unsigned late = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	row_begin("a life");
 	small_begin();
 	ok(WITHIN(5000, synced), "it begins");
-	for (n = 1; !whole && n < MOST; n++) {
+	while (no_memory_next(&m)) {
 		want("u", 4);
 		WITHIN(20000, is("u", PARTITION_STATE_ACTIVE));
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		want("w", 4);
 		if (!WITHIN(60000, n_waits() == 1)) {
-			diag("allocation %lu: no wait is recorded", n);
+			diag("allocation %lu: no wait is recorded", m.n);
 			late++;
 		}
 		partition_release_all(parts, "u");
 		if (!WITHIN(60000, is("w", PARTITION_STATE_ACTIVE))) {
-			diag("allocation %lu: %s", n, seen("w").message);
+			diag("allocation %lu: %s", m.n, seen("w").message);
 			late++;
 		}
 		partition_release_all(parts, "w");
 		if (!WITHIN(60000, is_over("w") && is_over("u") && n_waits() == 0)) {
-			diag("allocation %lu: %s", n, seen("w").message);
+			diag("allocation %lu: %s", m.n, seen("w").message);
 			late++;
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 	}
-	ok(n > 20 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 20);
 	is_uint(late, 0, "each time all comes right");
-	is_uint(vipu_sim_created(sim), 2 * (n - 1), "nothing is made twice");
+	is_uint(vipu_sim_created(sim), 2 * m.tries, "nothing is made twice");
 	end();
 }
 
@@ -118,30 +112,28 @@ static void test_life(void)
 static void test_restored(void)
 {
 	unsigned late = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	row_begin("an entry that is taken out");
 	small_begin();
 	want("u", 4);
 	ok(WITHIN(5000, is("u", PARTITION_STATE_ACTIVE)), "active");
 	guarded = false;
-	for (n = 1; !whole && n < MOST; n++) {
+	while (no_memory_next(&m)) {
 		WITHIN(100, false);
 		edit_tracker("{\"data\":null}");
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		if (!WITHIN(60000, n_entries() == 1)) {
-			diag("allocation %lu", n);
+			diag("allocation %lu", m.n);
 			late++;
 			partition_release_all(parts, "u");
 			WITHIN(60000, is_over("u"));
 			want("u", 4);
 			WITHIN(60000, is("u", PARTITION_STATE_ACTIVE));
 		}
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 	}
-	ok(n > 10 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 10);
 	is_uint(late, 0, "each time it's written again");
 	end();
 }

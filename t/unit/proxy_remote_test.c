@@ -4,8 +4,7 @@
  * anew; what is asked for comes, what is released goes, and what others asked for is left alone.
  */
 #include "proxy_remote_rig.h"
-
-#include "core/fault.h"
+#include "no_memory.h"
 
 /* ---- rows ---- */
 
@@ -39,13 +38,15 @@ static void test_memory(void)
 	unsigned late = 0, refused = 0, left = 0;
 
 	both_begin("without memory");
-	for (unsigned long n = 1; n <= 400; n++) {
-		fault_alloc_fail_at(n);
+	struct no_memory m = {.most = 400};
+
+	while (no_memory_next(&m)) {
+		no_memory_begin(&m);
 		ask_for("u", 4);
 		for (int i = 0; i < 6000 && !hears("u", PARTITION_STATE_ACTIVE); i++) {
 			turn(10);
 			if (strstr(told("u").message, "the proxy refuses")) {
-				diag("allocation %lu: %s", n, told("u").message);
+				diag("allocation %lu: %s", m.n, told("u").message);
 				refused++;
 				break;
 			}
@@ -53,12 +54,12 @@ static void test_memory(void)
 		late += !WITHIN(60000, hears("u", PARTITION_STATE_ACTIVE));
 		let("u");
 		left += !WITHIN(60000, all_over("u"));
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 	}
 	is_uint(late, 0, "each time it comes");
 	is_uint(refused, 0, "and isn't refused");
 	is_uint(left, 0, "nothing is left of it");
-	is_uint(vipu_sim_created(sim), 400, "nor is another made");
+	is_uint(vipu_sim_created(sim), m.tries, "nor is another made");
 	both_end();
 }
 

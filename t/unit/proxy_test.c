@@ -5,10 +5,9 @@
  * layer's rig.
  */
 #include "proxy_rig.h"
+#include "no_memory.h"
 
 #include <sys/mman.h>
-
-#include "core/fault.h"
 
 #define BODY(uid, ipus)                                                                             \
 	"{\"owner\":{\"kind\":\"IPUJob\",\"namespace\":\"default\",\"name\":\"job\",\"uid\":\"" uid \
@@ -304,21 +303,19 @@ static void make_ready(const struct replica *r)
 static void lose_memory(const struct replica *r, const struct question *q)
 {
 	unsigned stuck = 0, wrong = 0, lost = 0;
-	unsigned long n;
-	bool whole = false;
+	struct no_memory m = {0};
 
 	row_begin("%s", q->what);
-	for (n = 1; !whole && n < 2000; n++) {
+	while (no_memory_next(&m)) {
 		struct reply reply = {0};
 
 		make_ready(r);
-		fault_alloc_fail_at(n);
+		no_memory_begin(&m);
 		put_question(r, q, &reply);
 		stuck += !WITHIN(15000, reply.status);
-		whole = fault_alloc_count() < n;
-		fault_alloc_fail_at(0);
+		no_memory_end(&m);
 		if (reply.status > 0 && reply.status < 500 && !is_right(q, &reply)) {
-			diag("allocation %lu: %d %s", n, reply.status, reply.body);
+			diag("allocation %lu: %d %s", m.n, reply.status, reply.body);
 			wrong++;
 		}
 		make_ready(r);
@@ -326,7 +323,7 @@ static void lose_memory(const struct replica *r, const struct question *q)
 		lost += !WITHIN(15000, reply.status) || !is_right(q, &reply);
 		free(reply.body);
 	}
-	ok(n > 5 && whole, "it takes %lu allocations", n - 2);
+	no_memory_ok(&m, 5);
 	is_uint(stuck, 0, "none leaves the one who asked without an end");
 	is_uint(wrong, 0, "nor with an answer that isn't right");
 	is_uint(lost, 0, "nor the next one without an answer");
