@@ -3,10 +3,11 @@
 #
 # The long forms of what make check has short (`make soak`, doc/design/faults.md): one run after the other, from one seed on,
 # until SOAK_SECONDS are over. What goes wrong is told with the words that play it again, and its output is kept below
-# soak/ in the build folder. Interrupted, it ends what it has started.
+# soak/ in the build folder. At the end it says how often each kind of fault has come, and one that never did is a failure. Interrupted, it ends what it has started.
 
 use v5.36;
 use File::Path qw(make_path);
+use List::Util qw(shuffle);
 use POSIX qw(WNOHANG setpgid);
 use Time::HiRes qw(sleep time);
 
@@ -15,7 +16,7 @@ my ($kind) = @ARGV;
 my $seconds = $ENV{SOAK_SECONDS} || ($kind && $kind eq 'day' ? 1800 : 600);
 my $first_seed = $ENV{SOAK_SEED} || time % 1_000_000;
 my ($top, $build) = @ENV{qw(TOP_SRCDIR TOP_BUILDDIR)};
-my ($child, $stopped);
+my ($stopped, $rounds, %faults);
 
 # A run: the environment that plays it, and the command.
 my %runs = (
@@ -23,7 +24,9 @@ my %runs = (
 		return { env => { IPU_MODEL_SEED => $seed * 1_000_000, IPU_MODEL_STEPS => 2_000_000 }, command => [ "$build/t/unit/partition_model_test" ] };
 	},
 	faults => sub ($seed) {
-		return map { { env => { IPU_FAULTS => $seed, IPU_SCENARIO => "=$_" }, command => [ $^X, "$top/t/60-scenarios.t" ] } } scenarios();
+		srand($seed); # by lot: where there is no time for all, it isn't always the same ones that are left out
+		return map { { env => { IPU_FAULTS => $seed, IPU_SEED => $seed, IPU_SCENARIO => "=$_" }, command => [ $^X, "$top/t/60-scenarios.t" ] } }
+			shuffle(scenarios());
 	},
 	chaos => sub ($seed) {
 		return { env => { IPU_CHAOS => "$seed:500:600", $seed % 2 ? (IPU_FAULTS => $seed) : () }, command => [ $^X, "$top/t/87-chaos.t" ] };
@@ -72,7 +75,21 @@ sub await ($pid, $until) {
 	return $told ? undef : $status;
 }
 
-sub words ($run) { return join ' ', map({ "$_=$run->{env}{$_}" } sort keys %{ $run->{env} }), @{ $run->{command} } }
+sub words ($run) {
+	my %env = (%{ $run->{env} }, TOP_SRCDIR => $top, TOP_BUILDDIR => $build);
+	return join ' ', map({ "$_=$env{$_}" } sort keys %env), @{ $run->{command} };
+}
+
+# What the run says of its faults: "# IPU_FAULTS=7: delay=3 drip=0 …".
+sub count_faults ($log) {
+	open(my $in, '<', $log) or die "$log: $!\n";
+	while (my $line = <$in>) {
+		my ($counts) = $line =~ /^\s*# IPU_FAULTS=\S+: (.+)$/ or next;
+		my %count = map { split /=/ } split ' ', $counts;
+		$faults{$_} += $count{$_} for keys %count;
+	}
+	return;
+}
 
 $SIG{INT} = $SIG{TERM} = sub { $stopped = 1 };
 die "usage: TOP_SRCDIR=… TOP_BUILDDIR=… soak.pl " . join('|', sort keys %runs) . "\n" if !$runs{ $kind // '' } || !$build;
@@ -86,6 +103,7 @@ for (my $seed = $first_seed; !$stopped && time < $until; $seed++) {
 		last if $stopped || time >= $until;
 		my $log = "$build/soak/$kind-$seed-" . $part++ . '.log';
 		my $status = await(begin($run, $log), $until);
+		count_faults($log);
 		say "soak-$kind: cut short: ", words($run) if !defined $status;
 		if ($status) {
 			$bad++;
@@ -96,6 +114,12 @@ for (my $seed = $first_seed; !$stopped && time < $until; $seed++) {
 		unlink $log;
 	}
 	last if $kind eq 'day';
+	$rounds++ if time < $until;
+}
+say "soak-$kind: faults: ", join ' ', map { "$_=$faults{$_}" } sort keys %faults if %faults;
+if ($rounds && (my @never = grep { !$faults{$_} } sort keys %faults)) {
+	$bad++;
+	say "soak-$kind: FAILED: a whole round, and never a fault of the kind @never";
 }
 say "soak-$kind: $good runs ended well, $bad didn't", $stopped ? '; interrupted' : '';
 exit($bad ? 1 : $stopped ? 130 : 0);

@@ -62,9 +62,14 @@ sub counts ($self) {
 	return \%count;
 }
 
-# Keeps counts for the end of this test, where forgotten() are the kinds that none of them had.
+# Counts in words, with what hasn't come; t/soak.pl reads them.
+sub told ($count) { return join ' ', map { "$_=" . ($count->{$_} // 0) } @kinds }
+
+# Keeps counts for the end of this test, where forgotten() are the kinds that none of them had, of all or of those asked for
+# (KIND,…).
 sub remember ($count) { $happened{$_} += $count->{$_} for keys %$count; return }
-sub forgotten () { return grep { !$happened{$_} } @kinds }
+sub remembered () { return \%happened }
+sub forgotten ($asked = '') { return grep { !$happened{$_} } $asked ? split(/,/, $asked) : @kinds }
 
 # Nothing goes wrong any more.
 sub calm ($self) { return $self->_ask('POST', '/calm') }

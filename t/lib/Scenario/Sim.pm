@@ -81,7 +81,7 @@ sub calm ($self) {
 	my $faults = $self->{faults} // return;
 	my $count = $faults->counts;
 	Faults::remember($count);
-	diag("IPU_FAULTS=$ENV{IPU_FAULTS}: ", join ' ', map { "$_=$count->{$_}" } sort keys %$count);
+	diag("IPU_FAULTS=$ENV{IPU_FAULTS}: ", Faults::told($count));
 	return $faults->calm;
 }
 
