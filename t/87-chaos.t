@@ -29,6 +29,7 @@ my $chaos = Chaos->new($plan, speed => 5, faults => $ENV{IPU_FAULTS});
 $chaos->play;
 $chaos->judge_luck if !$seed || $seconds >= 300; # another short plan may lack a kind
 my $good = $chaos->judge_ends;
+$chaos->judge_faults if $seconds >= 300;
 $chaos->tell if !$good;
 $chaos->judge_rest;
 diag(sprintf 'after %.0f simulated seconds, %.0f real ones', $chaos->now, time - $began);

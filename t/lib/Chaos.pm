@@ -286,6 +286,14 @@ sub judge_luck ($self) {
 	return is_deeply([ grep { !$happened->{$_} } map { $_->[1] } @luck ], [], 'each kind of bad luck has come');
 }
 
+# The same of what the proxies do.
+sub judge_faults ($self) {
+	my ($seed, $kinds) = split /:/, $self->{faults} // return;
+	Faults::remember($_->{proxy}->counts) for @{ $self->{replicas} };
+	diag("IPU_FAULTS=$self->{faults}: " . Faults::told(Faults::remembered()));
+	return is_deeply([ Faults::forgotten($kinds) ], [], 'each kind of fault has come');
+}
+
 # Every job has its end, and it's the right one. One is asked for after the other: hundreds at once take long to read, and
 # time would stand still meanwhile.
 sub judge_ends ($self) {
