@@ -95,8 +95,12 @@ sub ($s) {
 	$event = $s->wait_event('broken', 'PartitionFailed');
 	is($event->{type}, 'Warning', '… is a Warning');
 	like($event->{message}, qr/IPU-Link training failed/, '… with the controller\'s words');
-	my @asked = grep { $_->{reason} eq 'PartitionRequested' } $s->events('broken');
-	my %ids = map { $_->{message} =~ /^Partition (\S+)/ ? ($1 => 1) : () } @asked;
+	my %ids;
+	$s->wait_for('the Events of both', sub { # an Event that the API server refuses for a while comes late
+		my @asked = grep { $_->{reason} eq 'PartitionRequested' } $s->events('broken');
+		%ids = map { $_->{message} =~ /^Partition (\S+)/ ? ($1 => 1) : () } @asked;
+		return @asked > 1;
+	});
 	is(scalar keys %ids, 2, '… and the other one has another identifier');
 
 	# It breaks while the Pod runs: the Pod's own end decides.
