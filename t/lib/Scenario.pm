@@ -8,13 +8,15 @@ package Scenario;
 use v5.36;
 use Exporter qw(import);
 use Faults ();
-use IpuTest qw(http json_decode json_encode run slurp);
+use IpuTest qw(http json_decode json_encode run slurp watchdog);
 use IpuTree qw(top_srcdir);
 use JSON::PP ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT_OK = qw(run_scenarios);
+
+my $with_faults_s = 900; # a scenario behind the fault proxy, on a machine that does much else
 
 my %collection = (
 	ipujobs => '/apis/graphcore.ai/v1alpha1',
@@ -52,6 +54,7 @@ sub run_scenarios ($back, $where, %option) {
 		my $begin = time;
 		my $refusal = $ENV{IPU_FAULTS} && Faults::refusal($text);
 		$done++;
+		watchdog($with_faults_s) if $ENV{IPU_FAULTS}; # the test's own is for scenarios without, and for all of them
 		subtest $name => sub { $refusal ? plan(skip_all => "no faults: $refusal") : run_one($back, $path, $text) };
 		diag(sprintf '%-28s %6.1f s', $name, time - $begin);
 	}
@@ -84,8 +87,8 @@ sub run_one ($back, $path, $text) {
 	if (!$went) {
 		fail('the scenario goes to its end');
 		diag($why);
-		$s->tell_all;
 	}
+	$s->tell_all if !Test::More->builder->is_passing; # while those who know are there
 	eval { $s->finish($went); 1 } or do {
 		fail('the end is clean');
 		diag($@);
