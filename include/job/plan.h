@@ -35,6 +35,9 @@ struct job_view {
 	const struct job *job;
 	const struct job_timing *timing;
 	int64_t now_ms; /* wall */
+	/* The status that was written last, where no answer came and nobody has seen yet what
+	 * became of it; NULL. */
+	const struct job_status *unsure;
 	/* All Pods whose name or owner is the job's, in any order. */
 	const struct job_pod *const *pods;
 	size_t n_pods;

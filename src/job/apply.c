@@ -303,6 +303,13 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	return same;
 }
 
+const struct job_status *job_unsure(const struct job_ctx *ctx, const struct job *job)
+{
+	const struct job_sent *unsure = ctx->unsure;
+
+	return unsure && job_status_equal(&job->status, &unsure->other) ? &unsure->sent : NULL;
+}
+
 /* A write has taken effect although its answer was lost: that is measured and told as ever, for
  * the next plan has nothing to change any more. */
 static void settle_unsure(struct job_ctx *ctx, const struct job *job)

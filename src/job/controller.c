@@ -180,6 +180,7 @@ static void pass_over(struct job_ctx *ctx, const struct job_item *item)
 		.job = job,
 		.timing = &ctx->c->opts.timing,
 		.now_ms = clock_wall_ms(),
+		.unsure = job_unsure(ctx, job),
 		.pods = pods.items,
 		.n_pods = pods.n,
 		.lost = ctx->lost,

@@ -110,6 +110,8 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 	       const struct partition_status *partitions);
 /* Gives up the calls that are under way. */
 void job_apply_cancel(struct job_ctx *ctx);
+/* The status that was written last, where it isn't known what became of it; NULL. */
+const struct job_status *job_unsure(const struct job_ctx *ctx, const struct job *job);
 /* What was remembered of statuses that were sent. */
 void job_apply_forget(struct job_ctx *ctx);
 

@@ -187,6 +187,18 @@ static void look_at_lost(struct work *w)
 	}
 }
 
+/* That all its Pods have been there is so, whatever became of the write that was to remember it. */
+static void note_complete(const struct work *w, struct gang *g)
+{
+	const struct job_status *unsure = w->v->unsure;
+	const struct job_instance *then;
+
+	if (!unsure || g->instance >= unsure->n_instances)
+		return;
+	then = &unsure->instances[g->instance];
+	g->mem->complete |= then->complete && then->run == g->mem->run && !g->mem->over;
+}
+
 void job_plan_gangs(struct work *w)
 {
 	size_t workers = w->n * w->job->workers;
@@ -203,6 +215,7 @@ void job_plan_gangs(struct work *w)
 		g->part = &w->v->partitions[i];
 		g->mem = &w->out->status.instances[i];
 		g->workers = w->places + i * w->job->workers;
+		note_complete(w, g);
 		look_at_gang(w, g);
 	}
 	look_at_lost(w);
