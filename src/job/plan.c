@@ -446,13 +446,21 @@ static bool holds_more(const struct work *w)
 	return w->v->held > n;
 }
 
+/* Of an instance that the job has no more: as with one that it has outgrown, what is remembered is
+ * forgotten first. */
+static bool is_remembered(const struct work *w, const struct job_pod *pod)
+{
+	return pod->instance >= 0 && (size_t)pod->instance >= w->n &&
+	       job_memory(w->job, (uint32_t)pod->instance)->complete;
+}
+
 /* What the job has outgrown: Pods that it needs no more, then what was asked for them. */
 static void plan_surplus(struct work *w, size_t wanted)
 {
 	for (size_t i = 0; i < w->n_misfits; i++) {
 		const struct job_pod *pod = w->misfits[i];
 
-		if (!pod->deleting)
+		if (!pod->deleting && !is_remembered(w, pod))
 			job_plan_add(w, JOB_DELETE_POD, 0)->pod = pod;
 		else if (job_pod_is_stuck(w, pod) && !holds_more(w))
 			job_plan_add(w, JOB_KILL_POD, 0)->pod = pod;

@@ -110,6 +110,10 @@ static void plan_suspended(struct work *w, struct gang *g)
 
 void job_plan_outgrown(struct work *w, struct gang *g)
 {
+	/* If the job had it again, that its Pods are gone would be its failure: forgotten first. */
+	g->mem->complete = false;
+	if (job_memory(w->job, g->instance)->complete && g->there)
+		return;
 	if (job_plan_stop(w, g, NULL) > 0 || job_plan_misfit_in_use(w, g->instance))
 		return;
 	job_plan_release(w, g);
