@@ -541,9 +541,12 @@ void http_reply_end(struct http_exchange *pub)
 
 	if (!is_open(ex) || !ex->begun)
 		return;
-	if (ex->chunked && http_write_last_chunk(&ex->out, NULL) < 0)
-		ex->conn->broken = true;
-	end(ex);
+	/* An end behind what was broken off would make a whole answer of it. */
+	if (ex->conn->broken || ex->given_up ||
+	    (ex->chunked && http_write_last_chunk(&ex->out, NULL) < 0))
+		http_reply_abort(pub);
+	else
+		end(ex);
 }
 
 void http_reply_abort(struct http_exchange *pub)

@@ -427,7 +427,8 @@ void sconn_flush(struct sconn *conn)
 {
 	bool closes = false;
 
-	while (conn->net && !list_empty(&conn->exchanges) && !closes) {
+	/* Behind an answer that was lost none may go out: it would be taken for that one. */
+	while (conn->net && !conn->broken && !list_empty(&conn->exchanges) && !closes) {
 		struct exchange *ex = CONTAINER_OF(conn->exchanges.next, struct exchange, link);
 		send_out(conn, ex);
 		if (!ex->ended)

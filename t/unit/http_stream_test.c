@@ -3,6 +3,7 @@
  * The server's longer stories: streams and their back-pressure, peers that don't read or go away,
  * and the graceful end.
  */
+#include "core/fault.h"
 #include "http_server_rig.h"
 
 /* A peer that sends requests and reads no answers makes the server stop reading, not grow. */
@@ -196,6 +197,126 @@ static void test_heedless_producer(void)
 	end();
 }
 
+/* What was broken off has no end: a peer that saw one would take a part for the whole. */
+static void test_broken_off(void)
+{
+	const struct http_server_config config = {.max_output_bytes = 1000};
+	char *piece = pattern(2000);
+	struct end e;
+
+	begin(&config);
+	raw_open(&e, port, NULL);
+	raw_send(&e, "GET /stream HTTP/1.1\r\n" H "\r\n");
+	PUMP(n_held == 1);
+	http_reply_write(held[0], STR("abc"));
+	ok(http_reply_write(held[0], (struct str){piece, 2000}), "more than may wait");
+	http_reply_end(held[0]);
+	ok(raw_wait_eof(&e), "the connection ends");
+	CLEANUP_FREE char *got = raw_text(&e);
+	ok(!strstr(got, "\r\n0\r\n"), "without the answer's end");
+	is_uint(n_aborted, 0, "who has ended it isn't told");
+	is_uint(stats().exchanges, 0, "none is left");
+	end_done(&e);
+	free(piece);
+	end();
+}
+
+static int fetched; /* the status; -1: an error, 0: nothing yet */
+
+static void on_fetched(void *arg, const struct http_response *response, const struct err *err)
+{
+	(void)arg;
+	fetched = err ? -1 : response->head->status;
+}
+
+static void test_broken_off_h2(void)
+{
+	static const char *const alpn[] = {"h2", NULL};
+	const struct http_server_config config = {.max_output_bytes = 1000};
+	const struct http_client_config cc = {.h2 = &http_h2};
+	struct http_request req = {.method = HTTP_METHOD_GET, .target = STR("/stream")};
+	struct tls_config *ours, *theirs;
+	char *piece = pattern(2000);
+	struct test_tls tls;
+	struct err err = ERR_INIT;
+
+	test_tls_init(&tls);
+	const struct tls_server_opts so = {.cert_pem = str_of(tls.server->cert_pem),
+					   .key_pem = str_of(tls.server->key_pem),
+					   .alpn = alpn};
+	const struct tls_client_opts co = {.ca_pem = str_of(tls.ca->cert_pem), .alpn = alpn};
+	begin(&config);
+	if (tls_config_new_server(&so, &ours, &err) < 0 ||
+	    tls_config_new_client(&co, &theirs, &err) < 0 ||
+	    http_server_listen(server, "127.0.0.1:0", ours, route, NULL, &port, &err) < 0)
+		bail_out(err.msg);
+	struct http_client *client = http_client_new(net, &cc);
+	req.origin = (struct http_origin){.host = "127.0.0.1", .port = port, .tls = theirs};
+	http_fetch_start(client, &req, on_fetched, NULL, NULL);
+	PUMP(n_held == 1);
+	http_reply_write(held[0], STR("abc"));
+	ok(http_reply_write(held[0], (struct str){piece, 2000}), "HTTP/2: more than may wait");
+	http_reply_end(held[0]);
+	ok(PUMP(fetched) && fetched == -1, "the peer sees an answer without an end");
+	is_uint(n_aborted, 0, "who has ended it isn't told");
+	http_client_free(client);
+	end();
+	tls_config_unref(ours);
+	tls_config_unref(theirs);
+	test_tls_done(&tls);
+	free(piece);
+}
+
+/* No memory for the end of an answer, or for handing it to the connection. */
+static void test_no_memory(void)
+{
+	unsigned closed = 0;
+
+	for (unsigned n = 1; n <= 4; n++) {
+		struct end e;
+		begin(NULL);
+		raw_open(&e, port, NULL);
+		raw_send(&e, "GET /stream HTTP/1.1\r\n" H "\r\n");
+		PUMP(n_held == 1);
+		settle();
+		fault_alloc_fail_at(n);
+		http_reply_end(held[0]);
+		fault_alloc_fail_at(0);
+		settle();
+		CLEANUP_FREE char *got = raw_text(&e);
+		closed += e.eof || e.errors;
+		ok(e.eof || e.errors || strstr(got, "0\r\n\r\n"), "it has an end (%u)", n);
+		end_done(&e);
+		end();
+	}
+	ok(closed > 0, "that of the connection where there's no other (%u)", closed);
+
+	/* One of three answers that go out together. */
+	char *large = pattern(2000);
+	for (unsigned n = 1; n <= 4; n++) {
+		struct end e;
+		begin(NULL);
+		raw_open(&e, port, NULL);
+		for (unsigned i = 0; i < 3; i++)
+			raw_send(&e, "GET /late HTTP/1.1\r\n" H "\r\n");
+		PUMP(n_held == 3);
+		http_reply(held[2], 200, NULL, NULL, 0, STR("third"));
+		settle();
+		http_reply(held[0], 200, NULL, NULL, 0, STR("first"));
+		fault_alloc_fail_at(n);
+		http_reply(held[1], 200, NULL, NULL, 0, (struct str){large, 2000});
+		fault_alloc_fail_at(0);
+		settle();
+		CLEANUP_FREE char *got = raw_text(&e);
+		ok(!strstr(got, "third") || strstr(got, "HTTP/1.1 503") ||
+			   memmem(got, strlen(got), large, 2000),
+		   "no answer takes another's place (%u)", n);
+		end_done(&e);
+		end();
+	}
+	free(large);
+}
+
 static void test_aborts(void)
 {
 	static const char *const requests[] = {
@@ -362,6 +483,9 @@ int main(void)
 	test_nothing_behind();
 	test_stream_back_pressure();
 	test_heedless_producer();
+	test_broken_off();
+	test_broken_off_h2();
+	test_no_memory();
 	test_aborts();
 	test_write_stall();
 	test_graceful_stop();
