@@ -20,6 +20,12 @@
 
 static void ask(struct proxy *p, unsigned which);
 
+/* There is somebody to ask, who isn't this process. */
+static bool has_leader(const struct proxy *p)
+{
+	return !p->leading && p->leader && p->http && p->peer_tls;
+}
+
 /* It was told to who leads, not to this one: who tells is asked for it anew if this one leads. */
 static bool take(struct proxy *p, unsigned which, const struct http_response *response)
 {
@@ -47,7 +53,8 @@ static void on_answer(void *arg, const struct http_response *response, const str
 	if (!good)
 		return;
 	told_keep(p);
-	if (p->follow.asking == 0 && p->full)
+	/* It may have answered while it gave its Lease back. */
+	if (p->follow.asking == 0 && p->full && has_leader(p))
 		ask(p, 1);
 }
 
@@ -107,8 +114,7 @@ static void ask(struct proxy *p, unsigned which)
 
 void follow_want(struct proxy *p)
 {
-	if (!p->leading && p->leader && p->http && p->peer_tls && !p->follow.busy &&
-	    clock_mono_ms() >= p->follow.not_before_ms)
+	if (has_leader(p) && !p->follow.busy && clock_mono_ms() >= p->follow.not_before_ms)
 		ask(p, 0);
 }
 

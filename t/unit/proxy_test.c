@@ -598,8 +598,10 @@ static void test_passing_on(void)
 
 /* ---- what who leads says is held ---- */
 
+static struct http_exchange *held_back; /* the answer, where it's given later */
+static bool holds_back;
 static const char *held_tag; /* of the next answer; NULL: none */
-static unsigned n_held, n_tagged;
+static unsigned n_held, n_tagged, n_pods;
 
 static void say_held(struct http_exchange *ex, void *arg)
 {
@@ -607,11 +609,17 @@ static void say_held(struct http_exchange *ex, void *arg)
 
 	(void)arg;
 	if (!str_eqz(ex->path, "/v1/held")) {
+		n_pods++;
 		http_reply(ex, 200, "application/json", NULL, 0, STR("{\"items\":[]}"));
 		return;
 	}
 	n_held++;
 	n_tagged += http_headers_has(ex->headers, "if-none-match");
+	if (holds_back) {
+		http_exchange_on_abort(ex, on_silent_abort, NULL);
+		held_back = ex;
+		return;
+	}
 	http_reply(ex, 200, "application/json", &field, held_tag ? 1 : 0,
 		   STR("{\"held\":0,\"items\":[]}"));
 }
@@ -656,6 +664,12 @@ static void test_tags(void)
 	look_until_asked(&follower, "\"0123456789abcdef\"", false);
 	look_until_asked(&follower, "\"one that is longer than any of ours\"", true);
 	look_until_asked(&follower, NULL, false);
+	holds_back = true;
+	look_until_asked(&follower, NULL, false);
+	replica_follow(&follower, 0); /* who leads gives its Lease back meanwhile */
+	http_reply(held_back, 200, NULL, NULL, 0, STR("{\"held\":0,\"items\":[]}"));
+	turns(100, 10);
+	is_uint(n_pods, 4, "Pods are asked for behind each answer, but nobody is when nobody leads");
 	http_server_free(ahead);
 	replica_end(&follower);
 	rest_end();
