@@ -195,6 +195,12 @@ subtest 'what is printed' => sub {
 	is(stubbed('controllers')->{status}, 0, '... which is well unless it is checked');
 	fails(stubbed('capacity', '--check'), 2, qr/takes no --check/, 'what can\'t be checked');
 	like(stubbed('capacity')->{out}, qr/^a:1 +Unreachable +<none> +3 /m, 'capacity');
+	my %much = (ipus => 0 + '9223372036854775807', since => '2020-01-01T00:00:00Z', owner => {kind => 'IPUJob', namespace => 'default', name => 'bert'});
+	answer(partitions => {items => [\%much, {%much}, {%much, ipus => -1}]});
+	answer(queue => {items => [{%wait, ipus => $much{ipus}}, \%wait]});
+	my $sums = json_decode(stubbed('top', '--once', '-o', 'json')->{out});
+	is_deeply([map { "$_->{ipus} $_->{ipuSeconds}" } $sums->{jobs}[0]], ['9223372036854775807 9223372036854775'], 'sums over numbers that no machine has end at the most there is');
+	is("$sums->{namespaces}[0]{waitingIPUs}", '9223372036854775807', '... those who wait');
 };
 
 sub controller {

@@ -62,12 +62,34 @@ static const char *text(const struct json *v)
 	return z ? z : "";
 }
 
+/* An answer may say anything; there's no less than none, and sums end at the most there is. */
+static int64_t ipus_of(const struct json *v)
+{
+	int64_t n = json_int(json_get(v, "ipus"), 0);
+
+	return n > 0 ? n : 0;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+	int64_t n;
+
+	return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
+static int64_t product(int64_t a, int64_t b)
+{
+	int64_t n;
+
+	return __builtin_mul_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
 static void add_partition(struct sums *jobs, struct sums *spaces, const struct json *p,
 			  const char *ns, int64_t now_ms)
 {
 	const struct json *owner = json_get(p, "owner");
 	const char *in = text(json_get(owner, "namespace"));
-	int64_t ipus = json_int(json_get(p, "ipus"), 0), since_ms = now_ms, held_ms;
+	int64_t ipus = ipus_of(p), since_ms = now_ms, held_ms;
 	struct holder *pair[2];
 
 	if ((ns && strcmp(in, ns) != 0) || json_type(owner) != JSON_OBJECT)
@@ -79,8 +101,8 @@ static void add_partition(struct sums *jobs, struct sums *spaces, const struct j
 	pair[1]->jobs += pair[0]->partitions == 0;
 	for (size_t i = 0; i < 2; i++) {
 		pair[i]->partitions++;
-		pair[i]->ipus += ipus;
-		pair[i]->ipu_ms += ipus * held_ms;
+		pair[i]->ipus = sum(pair[i]->ipus, ipus);
+		pair[i]->ipu_ms = sum(pair[i]->ipu_ms, product(ipus, held_ms));
 		if (held_ms > pair[i]->held_ms)
 			pair[i]->held_ms = held_ms;
 	}
@@ -150,9 +172,11 @@ static struct jmut *sum_up(struct jmut_doc *doc, const struct json *capacity,
 	while (json_next(&it)) {
 		const char *in = text(json_get(it.value, "namespace"));
 
-		if (!ns || strcmp(in, ns) == 0)
-			holder_of(&spaces, in, NULL, NULL)->waiting += json_int(
-				json_get(it.value, "ipus"), 0);
+		if (!ns || strcmp(in, ns) == 0) {
+			struct holder *h = holder_of(&spaces, in, NULL, NULL);
+
+			h->waiting = sum(h->waiting, ipus_of(it.value));
+		}
 	}
 	jmut_set(doc, root, "total", jmut_copy(doc, json_get(capacity, "total")));
 	jmut_set(doc, root, "controllers", jmut_copy(doc, json_get(capacity, "controllers")));
