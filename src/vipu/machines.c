@@ -21,13 +21,13 @@ static const char *attribute(const struct vipu_ipu_attributes *ipu, const char *
 	return NULL;
 }
 
-/* "39.2 C"; "N/A" where there is no sensor. */
+/* "39.2 C"; "N/A" where there is no sensor. strtod(3) reads "nan" and "inf", too. */
 static void raise_to(double *most, const char *text)
 {
 	char *end;
 	double v = text ? strtod(text, &end) : NAN;
 
-	if (!text || end == text || (strcmp(end, " C") != 0 && *end))
+	if (!text || end == text || (strcmp(end, " C") != 0 && *end) || !isfinite(v))
 		return;
 	*most = *most > v ? *most : v;
 }

@@ -30,12 +30,13 @@ static struct vipu_ipu_attributes ipu(const char *die, const char *board, const 
 
 static struct vipu_agents answer(void)
 {
-	struct vipu_agents all = {.items = xcalloc(2, sizeof(*all.items)), .n = 2, .n_ipus = 3};
+	struct vipu_agents all = {.items = xcalloc(2, sizeof(*all.items)), .n = 2, .n_ipus = 4};
 
-	all.items[0] = (struct vipu_agent){xstrdup("warm"), xcalloc(2, sizeof(*all.items->ipus)),
-					   2};
+	all.items[0] = (struct vipu_agent){xstrdup("warm"), xcalloc(3, sizeof(*all.items->ipus)),
+					   3};
 	all.items[0].ipus[0] = ipu("39.2 C", "31 C", "no errors");
 	all.items[0].ipus[1] = ipu("41.5 C", "N/A", "parity");
+	all.items[0].ipus[2] = ipu("nan C", "inf C", "no errors");
 	all.items[1] = (struct vipu_agent){xstrdup("mute"), xcalloc(1, sizeof(*all.items->ipus)),
 					   1};
 	all.items[1].ipus[0] = ipu("N/A", "30 K", NULL);
@@ -57,7 +58,7 @@ int main(void)
 	is_int(vipu_machines_take(&got, &machines, &err), 0, "taken");
 	vipu_agents_done(&got);
 	is_uint(machines.n, 2, "machines");
-	is_uint(machines.n_ipus, 3, "and their IPUs");
+	is_uint(machines.n_ipus, 4, "and their IPUs");
 	is_str(machines.items[0].name, "warm", "its agent's name");
 	ok(machines.items[0].die_celsius == 41.5, "the hottest die");
 	ok(machines.items[0].board_celsius == 31, "the hottest board that has a sensor");
