@@ -74,6 +74,7 @@ struct vipu_fleet_entry {
 	struct tls_config *tls;                            /* NULL: none; a reference is taken */
 	const char *user_key, *access_key, *user, *access; /* as in vipu_client_config */
 	const char *unusable;    /* also: shown as the reason for which it isn't reachable */
+	bool expected;           /* unusable, but for moments: not shown for the first seconds */
 	bool cordoned, draining; /* draining implies cordoned */
 };
 /* The whole list as it is to be from now on. Controllers that are in both keep connection and view

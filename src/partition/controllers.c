@@ -375,7 +375,8 @@ static void add_secure(struct controllers *c, struct merge *m, struct vipu_fleet
 	/* It has no credentials: it's shown with the reason, and never called. */
 	m->unusable[m->n] = xstrdup(err.msg);
 	e->unusable = m->unusable[m->n];
-	if (err.kind != ERR_UNAVAILABLE) /* that one hasn't been read yet: it may be well */
+	e->expected = err.kind == ERR_UNAVAILABLE; /* it hasn't been read yet, and may be well */
+	if (!e->expected)
 		words_add(&m->secret_problems, "%s: %s isn't called", err.msg, a->name);
 }
 

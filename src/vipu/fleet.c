@@ -161,6 +161,7 @@ static struct fleet_member *add_member(struct vipu_fleet *fleet, const struct vi
 	m->c.client = make_client(fleet, a, e);
 	m->tls = tls_config_ref(e ? e->tls : NULL);
 	m->unusable = e && e->unusable;
+	m->expected = e && e->expected;
 	list_append(&fleet->members, &m->place);
 	fleet_member_init(m);
 	log_info("vipu", m->c.name, "controller added");
@@ -228,6 +229,7 @@ static void update_member(struct fleet_member *m, const struct vipu_fleet_entry 
 		fleet_member_set_address(m, &fresh);
 	}
 	m->unusable = e->unusable != NULL;
+	m->expected = e->expected;
 	if (mended || (m->unusable && strcmp(m->c.reason, e->unusable) != 0))
 		fleet_member_ask(m); /* says what it is now */
 	if (changed)

@@ -31,6 +31,7 @@ struct fleet_member {
 	struct vipu_controller c;
 	struct tls_config *tls;
 	bool unusable;           /* its client refuses calls */
+	bool expected;           /* … for moments, as it seems */
 	struct loop_timer timer; /* the next look */
 	struct scope calls;      /* of the look that goes on */
 	unsigned unanswered;     /* of its questions; 0: no look goes on */

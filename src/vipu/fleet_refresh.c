@@ -14,6 +14,8 @@
 #include "core/log.h"
 #include "core/rand.h"
 
+#define EXPECTED_MS 5000 /* so long a new controller may be without what it's asked with */
+
 /* ---- when ---- */
 
 static int64_t least_jittered(int64_t ms)
@@ -128,12 +130,23 @@ static void describe_failure(const struct vipu_controller *c, const struct err *
 		snprintf(ret_z, sizeof(c->reason), "%s", failure->msg);
 }
 
+/* What it's asked with is being read: that's no trouble yet. */
+static bool is_early(const struct fleet_member *m)
+{
+	return m->expected && m->c.reach == VIPU_REACH_UNKNOWN &&
+	       clock_mono_ms() - m->c.since_ms < EXPECTED_MS;
+}
+
 static void take_failure(struct fleet_member *m)
 {
 	struct vipu_controller *c = &m->c;
 	char reason[sizeof(c->reason)];
 	bool changed;
 
+	vipu_machines_done(&m->machines);
+	vipu_partitions_done(&m->partitions);
+	if (is_early(m))
+		return;
 	describe_failure(c, &m->failure, reason);
 	changed = c->reach != VIPU_REACH_NO || strcmp(c->reason, reason) != 0;
 	if (changed)
@@ -143,8 +156,6 @@ static void take_failure(struct fleet_member *m)
 		c->failing_since_ms = m->asked_ms;
 	memcpy(c->reason, reason, sizeof(reason));
 	c->reason_kind = m->failure.kind;
-	vipu_machines_done(&m->machines);
-	vipu_partitions_done(&m->partitions);
 	if (changed)
 		fleet_member_changed(m);
 }

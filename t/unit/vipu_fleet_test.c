@@ -276,6 +276,40 @@ static void test_configuration(void)
 	is_int(seen.refreshed, before, "nobody is told once the fleet has ended");
 }
 
+/* Its Secret is being read while the list of controllers is known already. */
+static void test_expected(void)
+{
+	struct vipu_fleet *fleet = vipu_fleet_new(net, NULL);
+	struct vipu_address_list list;
+	struct vipu_fleet_entry entry = {.unusable = "Secret x hasn't been read yet",
+					 .expected = true};
+	struct seen seen = {0};
+
+	vipu_address_parse(STR("127.0.0.1:1"), &list);
+	entry.address = &list.items[0];
+	clock_freeze(clock_mono_ms(), clock_wall_ms());
+	vipu_fleet_configure(fleet, &entry, 1);
+	const struct vipu_controller *c = vipu_fleet_at(fleet, 0);
+	ok(await_refresh(fleet, c->name, &seen) && seen.err.kind != ERR_NONE, "it can't be asked");
+	is_int(c->reach, VIPU_REACH_UNKNOWN, "which is no trouble yet");
+	is_str(c->reason, "", "and isn't told");
+	for (int i = 0; i < 60; i++) { /* six seconds */
+		clock_advance(100);
+		turns(3);
+	}
+	is_int(c->reach, VIPU_REACH_NO, "after seconds it is");
+	is_str(c->reason, entry.unusable, "and is told");
+	entry.expected = false;
+	entry.unusable = "Secret x isn't there";
+	vipu_fleet_configure(fleet, &entry, 1);
+	turns(5);
+	is_str(c->reason, entry.unusable, "what is known is told at once");
+	clock_unfreeze();
+	vipu_fleet_free(fleet);
+	vipu_address_list_done(&list);
+	turns(3);
+}
+
 static void test_rhythm(void)
 {
 	struct vipu_sim *sim = simulate(4);
@@ -396,6 +430,7 @@ int main(void)
 	test_views();
 	test_unreachable();
 	test_configuration();
+	test_expected();
 	test_rhythm();
 	test_soon_again();
 	test_wild();
