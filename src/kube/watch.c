@@ -447,9 +447,9 @@ static void on_stream_head(void *arg, const struct http_headers *headers)
 	w->heard_ms = w->began_ms = clock_mono_ms();
 	kube_lines_done(&w->lines);
 	well(w);
-	enter(w, KUBE_WATCH_WATCHING);
 	if (w->list_short)
 		miss(w);
+	enter(w, KUBE_WATCH_WATCHING); /* whoever hears of it may cancel the watch */
 }
 
 static void on_stream_body(void *arg, struct str chunk)
