@@ -172,9 +172,9 @@ typedef void kube_call_fn(void *arg, const struct err *err, const struct kube_re
 struct op *kube_call_start(struct kube_client *client, const struct kube_request *request,
 			   kube_call_fn *cb, void *arg, struct scope *scope);
 
-/* Decodes an answer that isn't 2xx, body parsed or NULL; returns -1. For the proxy's peers and
- * for ERROR events of a watch (http_status 0: the Status object's code counts). */
+/* Decodes an answer that isn't 2xx, body parsed or NULL; returns -1. For ERROR events of a watch
+ * too (http_status 0: the Status object's code counts). token: ours, or empty; err never has it. */
 int kube_status_decode(int http_status, const struct json *body, unsigned retry_after_ms,
-		       struct err *err);
+		       struct str token, struct err *err);
 
 #endif

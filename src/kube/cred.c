@@ -336,6 +336,11 @@ enum kube_cred_state kube_cred_get(struct kube_cred *c, struct kube_auth *ret, s
 	return KUBE_CRED_READY;
 }
 
+struct str kube_cred_token(const struct kube_cred *c)
+{
+	return c->authorization ? str_of(c->authorization + strlen("Bearer ")) : STR_NULL;
+}
+
 void kube_cred_refused(struct kube_cred *c, unsigned generation)
 {
 	if (generation != c->generation)

@@ -36,6 +36,9 @@ enum kube_cred_state {
 };
 enum kube_cred_state kube_cred_get(struct kube_cred *cred, struct kube_auth *ret, struct err *err);
 
+/* The token that goes with requests now; empty: none. Borrowed until the next call. */
+struct str kube_cred_token(const struct kube_cred *cred);
+
 /* When the plugin's run has ended, well or not: then get again. Only while it's PENDING. */
 typedef void kube_cred_fn(void *arg);
 struct op *kube_cred_wait_start(struct kube_cred *cred, kube_cred_fn *cb, void *arg,

@@ -15,6 +15,7 @@
 
 #include "core/buf.h"
 #include "core/list.h"
+#include "config_priv.h"
 #include "exec_child.h"
 
 struct run {
@@ -180,7 +181,8 @@ static struct str last_line(struct str s)
 static void explain(const struct kube_exec_config *exec, const struct kube_exec_reply *reply,
 		    struct str errors, struct err *err)
 {
-	struct str line = last_line(errors);
+	/* Which may be what it was answered, or was about to say. */
+	struct str line = kube_without_token(last_line(errors), STR_NULL);
 	int len = line.len > 120 ? 120 : (int)line.len;
 	const char *text = line.p ? line.p : "";
 	if (reply->outcome == KUBE_EXEC_CANT_START)

@@ -5,10 +5,9 @@
  */
 #include "kube/client.h"
 
-#include <string.h>
-
 #include "core/str.h"
 #include "http/message.h"
+#include "config_priv.h"
 
 /* Reasons that say more than the HTTP status does. */
 static const struct {
@@ -49,28 +48,14 @@ static enum err_kind kind_of(int status, struct str reason)
 	return kind_of_status(status);
 }
 
-/* A server, or what stands in front of it, may say the request again: its words end where a token
- * would begin, ours or one that was to be reviewed. */
-static struct str without_token(struct str s)
-{
-	static const char *const marks[] = {"Bearer ", "eyJ"}; /* a JWT's first three characters */
-
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && s.len > 0; i++) {
-		const char *at = memmem(s.p, s.len, marks[i], strlen(marks[i]));
-
-		if (at)
-			s.len = (size_t)(at - s.p);
-	}
-	return str_trim(s);
-}
-
 int kube_status_decode(int http_status, const struct json *body, unsigned retry_after_ms,
-		       struct err *err)
+		       struct str token, struct err *err)
 {
 	bool is_status = str_eqz(json_str(json_get(body, "kind")), "Status");
 	const struct json *st = is_status ? body : NULL;
-	struct str message = without_token(json_str(json_get(st, "message")));
-	struct str reason = without_token(json_str(json_get(st, "reason")));
+	/* A server, or what stands in front of it, may say the request again. */
+	struct str message = kube_without_token(json_str(json_get(st, "message")), token);
+	struct str reason = kube_without_token(json_str(json_get(st, "reason")), token);
 	int64_t code = json_int(json_get(st, "code"), 0);
 	int64_t wait_s = json_int(json_at(st, "details", "retryAfterSeconds", NULL), 0);
 	int status = http_status;

@@ -402,7 +402,7 @@ static void take_line(struct kube_watch *w, const struct json *event)
 	struct str version = kube_version(object);
 	struct err err = ERR_INIT;
 	if (str_eqz(type, "ERROR")) {
-		kube_status_decode(0, object, 0, &w->stream_err);
+		kube_status_decode(0, object, 0, kube_cred_token(w->client->cred), &w->stream_err);
 		return;
 	}
 	if (json_type(object) != JSON_OBJECT)

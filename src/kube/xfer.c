@@ -205,7 +205,8 @@ static void on_refusal(struct xfer *x)
 	if (x->refusal.len > 0 && json_parse(buf_str(&x->refusal), &doc, NULL) < 0)
 		doc = NULL;
 	const struct json *json = doc ? json_root(doc) : NULL;
-	kube_status_decode(x->status, json, x->retry_after_ms, &err);
+	kube_status_decode(x->status, json, x->retry_after_ms, kube_cred_token(x->client->cred),
+			   &err);
 	attempt_failed(x, &err, json);
 }
 

@@ -10,15 +10,17 @@
 
 static void try_status(int status, const struct json *body)
 {
+	const struct str token = STR("of-sixteen-bytes");
 	struct err err = ERR_INIT;
 
-	MUST(kube_status_decode(status, body, 0, &err) == -1);
+	MUST(kube_status_decode(status, body, 0, token, &err) == -1);
 	MUST(err.kind != ERR_NONE && err.msg[0]);
+	MUST(!strstr(err.msg, token.p));
 	MUST(err.retry_after_ms <= 3600000);
 	MUST(status == 0 || err.code == status);
 	for (const char *c = err.msg; *c; c++)
 		MUST((unsigned char)*c >= ' ');
-	kube_status_decode(status, body, 5000, NULL);
+	kube_status_decode(status, body, 5000, STR_NULL, NULL);
 }
 
 static void try_names(const struct json *object)

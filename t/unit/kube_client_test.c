@@ -703,6 +703,24 @@ static void test_reviews(void)
 	row_end();
 }
 
+/* Whatever stands in front of the server says what was sent. */
+static void test_own_token(void)
+{
+	static const struct srv_step says_it[] = {
+		{"GET /x", 403, NULL, STATUS("403", "Forbidden", "not for sixteen-bytes-or-more"),
+		 SRV_WHOLE},
+	};
+	struct kube_request req = {.verb = KUBE_GET, .path = "/x"};
+	struct seen s = {.calls = 0};
+	srv_script(srv, says_it, 1, 0);
+	open_client("sixteen-bytes-or-more");
+	kube_call_start(client, &req, on_call, &s, NULL);
+	RUN_UNTIL(s.calls > 0, 10);
+	is_int(s.err.kind, ERR_DENIED, "an answer with our token");
+	is_str(s.err.msg, "not for", "which isn't told");
+	close_client();
+}
+
 static void test_no_server(void)
 {
 	struct seen s = {.calls = 0};
@@ -751,6 +769,7 @@ int main(void)
 	test_silence();
 	test_connections();
 	test_reviews();
+	test_own_token();
 	test_metrics();
 	test_no_server(); /* closes the listener */
 	srv_free(srv);

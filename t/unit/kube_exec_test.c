@@ -72,7 +72,11 @@ static const struct {
 	 ERR_NONE, "none", NULL},
 	{"fails", "/bin/sh", "-c", "echo first >&2; echo log in again >&2; exit 3", ERR_INVALID, "",
 	 "the credential plugin /bin/sh ended with status 3: log in again"},
-	{"killed", "/bin/sh", "-c", "kill -9 $$", ERR_INVALID, "", "was killed by signal 9"},
+	{"fails, and says its request", "/bin/sh", "-c",
+	 "echo denied: Authorization: Bearer abc >&2; exit 1", ERR_INVALID, "",
+	 "the credential plugin /bin/sh ended with status 1: denied: Authorization:"},
+	{"killed", "/bin/sh", "-c", "kill -9 $$", ERR_INVALID, "",
+	 "the credential plugin /bin/sh was killed by signal 9"},
 	{"not there", "/nonexistent/plugin", "a", "b", ERR_INVALID, "",
 	 "the credential plugin /nonexistent/plugin can't be started: No such file or directory; "
 	 "get it from its "
@@ -104,7 +108,7 @@ static void test_runs(void)
 		is_int(s.err.kind, rows[i].kind, "kind");
 		is_str(s.out, rows[i].out, "what it wrote");
 		if (rows[i].msg)
-			has_str(s.err.msg, rows[i].msg, "why not");
+			is_str(s.err.msg, rows[i].msg, "why not");
 		kube_exec_helper_free(h);
 		loop_free(loop);
 		kube_config_free(c);

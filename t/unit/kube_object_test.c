@@ -274,6 +274,7 @@ static void test_paths(void)
 
 /* ---- Status ---- */
 
+#define OUR_TOKEN "an-opaque-token-of-ours"
 #define STATUS(code, reason, rest)                                                                 \
 	"{\"kind\":\"Status\",\"status\":\"Failure\",\"code\":" #code ",\"reason\":\"" reason      \
 	"\"" rest "}"
@@ -347,6 +348,11 @@ static const struct {
 	{"a token that was to be reviewed", 422,
 	 STATUS(422, "Invalid", ",\"message\":\"eyJhbGciOi is invalid\""), 0, ERR_INVALID, 422, 0,
 	 false, "the API server answered 422 Invalid"},
+	{"our own token, without a scheme", 403,
+	 STATUS(403, "Forbidden", ",\"message\":\"nobody has " OUR_TOKEN " here\""), 0, ERR_DENIED,
+	 403, 0, false, "nobody has"},
+	{"our own token as a reason", 403, STATUS(403, OUR_TOKEN, ""), 0, ERR_DENIED, 403, 0, false,
+	 "the API server answered 403"},
 	{"a reason alone", 418, STATUS(418, "Teapot", ""), 0, ERR_INVALID, 418, 0, false,
 	 "the API server answered 418 Teapot"},
 	{"JSON, but no Status", 404, "{\"message\":\"x\"}", 0, ERR_NOT_FOUND, 404, 0, false,
@@ -365,7 +371,7 @@ static void test_status(void)
 		if (status_rows[i].body && json_parse(str_of(status_rows[i].body), &doc, &err) < 0)
 			fail("the row's JSON: %s", err.msg);
 		is_int(kube_status_decode(status_rows[i].http, doc ? json_root(doc) : NULL,
-					  status_rows[i].retry_after_ms, &err),
+					  status_rows[i].retry_after_ms, STR(OUR_TOKEN), &err),
 		       -1, "an error");
 		is_int(err.kind, status_rows[i].kind, "kind");
 		is_int(err.code, status_rows[i].code, "code");
@@ -374,6 +380,13 @@ static void test_status(void)
 		is_str(err.msg, status_rows[i].msg, "message");
 	}
 	row_end();
+
+	CLEANUP_JSON struct json_doc *doc = NULL;
+	struct err err = ERR_INIT;
+	if (json_parse(STR(STATUS(404, "NotFound", ",\"message\":\"no train-0\"")), &doc, &err) < 0)
+		bail_out(err.msg);
+	kube_status_decode(404, json_root(doc), 0, STR("train"), &err);
+	is_str(err.msg, "no train-0", "a token that may be any word");
 }
 
 int main(void)

@@ -45,6 +45,7 @@
 #define WATCH_URL(rv)                                                                              \
 	"GET /api/v1/pods?labelSelector=l&resourceVersion=" rv                                     \
 	"&watch=true&allowWatchBookmarks=true&timeoutSeconds="
+#define TOKEN    "sixteen-bytes-or-more"
 #define HOLD(rv) {WATCH_URL(rv), 200, NULL, NULL, SRV_STREAM}
 #define PAGE_1   {LIST_URL, 200, NULL, LIST("10", MORE("t1"), OBJ("a", "1", "5")), SRV_WHOLE}
 #define ONE_LIST {LIST_URL, 200, NULL, LIST("10", "", OBJ("a", "1", "5")), SRV_WHOLE}
@@ -127,7 +128,7 @@ static void begin(const struct row *row, size_t piece, struct watcher *x, unsign
 				       .max_object_bytes = 300};
 	*x = (struct watcher){.cancel_at = cancel_at};
 	srv_script(srv, row->steps, count_steps(row), piece);
-	config = srv_config(srv, "tok");
+	config = srv_config(srv, TOKEN);
 	client = client_for(config, NULL);
 	x->w = kube_watch_start(client, &opts, &watch_ops, x, NULL);
 }

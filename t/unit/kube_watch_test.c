@@ -506,6 +506,27 @@ static void test_status(void)
 	end(&x);
 }
 
+/* An ERROR event says what was sent. */
+static void test_own_token(void)
+{
+	static const struct row row = {
+		"an ERROR event with our token",
+		{ONE_LIST,
+		 {WATCH_URL("10"), 200, NULL,
+		  EVENT("ERROR", "{\"kind\":\"Status\",\"code\":403,"
+				 "\"message\":\"not for " TOKEN "\"}"),
+		  SRV_STREAM}},
+		NULL,
+	};
+	struct watcher x;
+	struct kube_watch_status st;
+	begin(&row, 0, &x, 0);
+	RUN_UNTIL((kube_watch_status(x.w, &st), st.failures > 0), 10);
+	is_int(st.err.kind, ERR_DENIED, "%s", row.name);
+	is_str(st.err.msg, "not for", "which isn't told");
+	end(&x);
+}
+
 /* ---- a store on top ---- */
 
 static int project(void *arg, const struct json *object, void **ret, struct err *err)
@@ -561,6 +582,7 @@ int main(void)
 	test_lost();
 	test_silence();
 	test_one_way();
+	test_own_token();
 	test_store();
 	test_status(); /* closes the listener */
 	srv_free(srv);
