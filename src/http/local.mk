@@ -45,7 +45,7 @@ t_unit_http_both_test_SOURCES = t/unit/http_both_test.c t/unit/no_memory.h t/uni
 	t/unit/net_test.h t/unit/tap.h
 t_unit_http_both_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_both_test_LDADD = $(http_ldadd)
-t_unit_http_wiped_test_SOURCES = t/unit/http_wiped_test.c t/unit/http_test.h t/unit/net_test.h t/unit/tap.h
+t_unit_http_wiped_test_SOURCES = t/unit/http_wiped_test.c t/unit/http_test.h t/unit/net_test.h t/unit/tap.h t/unit/wiped.h
 t_unit_http_wiped_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_http_wiped_test_LDADD = $(http_ldadd)
 t_unit_http_client_test_SOURCES = t/unit/http_client_test.c t/unit/http_client_rig.h \

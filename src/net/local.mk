@@ -28,5 +28,5 @@ t_unit_net_connect_test_LDADD = $(net_ldadd)
 t_unit_net_tls_test_SOURCES = t/unit/net_tls_test.c t/unit/net_test.h t/unit/tap.h
 t_unit_net_tls_test_LDADD = $(net_ldadd)
 t_unit_net_tls_memory_test_SOURCES = t/unit/net_tls_memory_test.c t/unit/no_memory.h t/unit/net_calloc.h \
-	t/unit/net_test.h t/unit/tap.h
+	t/unit/net_test.h t/unit/tap.h t/unit/wiped.h
 t_unit_net_tls_memory_test_LDADD = $(net_ldadd)

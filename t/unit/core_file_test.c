@@ -70,6 +70,7 @@ static void test_failures(const char *dir)
 	is_int(file_read_all(fd, &out, &err), -1, "a folder can't be read");
 	ok(err.kind == ERR_IO && err.code == EISDIR, "… and it's said why: %s", err.msg);
 	close(fd);
+	buf_done(&out);
 	if (!is_int(pipe2(ends, O_CLOEXEC), 0, "a pipe"))
 		return;
 	signal(SIGPIPE, SIG_IGN);

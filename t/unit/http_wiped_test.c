@@ -3,41 +3,8 @@
  * Bodies, which may hold Secrets and tokens, leave nothing in memory once they are done with:
  * client and server in one process, by HTTP/1.1, over TLS, and by HTTP/2.
  */
-#include <stdio.h>
-
 #include "http_test.h"
-
-/* What was freed stays as it was only without a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__)
-static const bool keeps_freed = true;
-#elif defined(__has_feature)
-static const bool keeps_freed = __has_feature(address_sanitizer);
-#else
-static const bool keeps_freed = false;
-#endif
-
-/* How often it stands in all that this process may write, but for itself. */
-static unsigned places(const char *secret, size_t len)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[1000], rights[8];
-	unsigned n = 0;
-	if (!maps)
-		bail_out("no /proc");
-	while (fgets(line, sizeof(line), maps)) {
-		unsigned long from, to;
-		if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || rights[1] != 'w' ||
-		    rights[0] != 'r' || strstr(line, "[v"))
-			continue;
-		const char *p = (const char *)from, *past = (const char *)to;
-		while ((p = memmem(p, (size_t)(past - p), secret, len))) {
-			n += p != secret;
-			p++;
-		}
-	}
-	fclose(maps);
-	return n;
-}
+#include "wiped.h"
 
 struct quiet { /* counts, and keeps nothing */
 	struct http_call *call;

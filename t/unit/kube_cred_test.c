@@ -4,10 +4,13 @@
  */
 #include "kube_server.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "kube/client.h"
+#include "wiped.h"
 
 #define SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -109,6 +112,25 @@ static void test_token_file(void)
 	is_str(srv->log, "GET /x auth=Bearer three\nGET /x auth=Bearer three\n",
 	       "the last good one is used");
 	close_client();
+}
+
+/* No request has it: what the API server's part of the test hears would be kept. Its end is looked
+ * for: what is freed without being wiped loses its beginning. */
+static void test_wiped(void)
+{
+	static char token[] = "a-token-that-is-looked-for-in-memory";
+	const char *end = token + strlen("a-token-that-is-");
+	if (keeps_freed)
+		return;
+	config = srv_config(srv, NULL);
+	config->token.path = in_dir("looked-for");
+	int fd = open(config->token.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || write(fd, token, sizeof(token) - 1) < 0 || close(fd) != 0)
+		bail_out(config->token.path);
+	client = client_for(config, NULL);
+	is_uint(places(end, strlen(end)), 1, "a token is in memory once");
+	close_client();
+	is_uint(places(end, strlen(end)), 0, "... and wiped");
 }
 
 static struct tls_config *tls_for(const struct test_cert *cert, const struct test_cert *client_ca)
@@ -306,6 +328,7 @@ int main(void)
 		bail_out("no folder for the test's files");
 	srv = srv_new(NULL);
 	test_token_file();
+	test_wiped();
 	test_plugin();
 	srv_free(srv);
 	test_certificates();

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS settings without memory: each allocation of mbedTLS's fails once while it reads certificates
- * and keys. What is good is never told to be bad.
+ * and keys. What is good is never told to be bad. And a key's text, which was read, is wiped.
  */
 #include "net_test.h"
 #include "no_memory.h"
 
 #include "net/tls_impl.h"
 #include "net_calloc.h"
+#include "wiped.h"
 
 static struct test_cert *ca, *other, *leaf;
 
@@ -73,11 +74,26 @@ static void lose_memory(const char *what, int (*make)(struct err *err))
 	is_uint(blamed, 0, "nothing is said to be bad");
 }
 
+/* A part from the middle: what is freed without being wiped loses its beginning. */
+static void wipe(const char *what, int (*make)(struct err *err))
+{
+	const char *part = leaf->key_pem + 80;
+	struct err err = ERR_INIT;
+
+	if (keeps_freed)
+		return;
+	unsigned before = places(part, 40);
+	is_int(make(&err), 0, "%s", what);
+	is_uint(places(part, 40), before, "no copy of the key's text is left");
+}
+
 int main(void)
 {
 	ca = cert_new(&(struct cert_spec){.subject = "O=test,CN=CA", .is_ca = true}, NULL);
 	other = cert_new(&(struct cert_spec){.subject = "O=test,CN=other", .is_ca = true}, NULL);
 	leaf = cert_new(&(struct cert_spec){.subject = "CN=api", .dns = {"api.example"}}, ca);
+	wipe("a client's settings", make_client);
+	wipe("a server's settings", make_server);
 	lose_memory("a client's settings", make_client);
 	lose_memory("a bundle of authorities", make_bundle);
 	lose_memory("a server's settings", make_server);
