@@ -2,21 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The daemon gives up what it has no use for (doc/design/confinement.md): what the kernel says of its
-# processes, with a credential plugin and without; and the document's list against the code's. That nothing is
-# refused that is needed is seen by each test that runs the daemon: t/lib/IpuTest.pm.
+# processes, with a credential plugin and without; what only changes long after its start; and the document's
+# list against the code's. That nothing is refused that is needed is seen by each test that runs the daemon:
+# t/lib/IpuTest.pm.
 
 use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use ClockPage;
+use IO::Select ();
+use IO::Socket::INET ();
 use IpuTest;
 use IpuTree qw(file_text);
 use Test::More;
+use Time::Local qw(timegm);
 
 my $dir = test_dir();
-my $sim = start('ipu-sim', args => ['--dir', "$dir/sim"]);
+my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", '--controllers=2']);
 
 sub operator (@args) {
-	my $daemon = start('ipu-operator', args => [(map { ('--set', $_) } 'operatorNamespace=default', map { "$_=127.0.0.1:0" }
+	my %options = ref $args[0] ? %{ shift @args } : ();
+	my $daemon = start('ipu-operator', %options, args => [ @{ $options{args} // [] }, (map { ('--set', $_) } 'operatorNamespace=default', map { "$_=127.0.0.1:0" }
 		qw(proxy.listen proxy.tlsListen webhook.listen health.listen metrics.listen)), @args]);
 	wait_until('it is ready', sub { http('GET', $daemon->url('health', '/healthz'))->{status} == 200 });
 	return $daemon;
@@ -51,6 +57,69 @@ subtest 'as the configuration says' => sub {
 	$off->stop;
 };
 
+# A name server that never answers: its address, and what waits until it's asked for a name. The address is our own: no other
+# test has it.
+sub name_server ($n) {
+	my $address = join '.', 127, $n, 1 + ($$ >> 8) % 254, 1 + $$ % 254;
+	my $socket = IO::Socket::INET->new(Proto => 'udp', LocalAddr => $address, LocalPort => 53) or return;
+	return ($address, sub ($name) {
+		my $labels = join '', map { pack 'C/a*', $_ } split /\./, $name;
+		wait_until("$address to be asked for $name", sub {
+			IO::Select->new($socket)->can_read(0.1) or return;
+			defined $socket->recv(my $query, 512) or return;
+			return index($query, $labels) >= 0;
+		});
+	});
+}
+
+sub certificate ($name) {
+	my $made = run([ qw(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost),
+		'-keyout', "$dir/$name.key", '-out', "$dir/$name.pem" ], name => 'openssl');
+	is($made->{status}, 0, "a certificate: $name") or diag($made->{err});
+	return;
+}
+
+# Its configuration, certificate, time zone and name servers are files, which others replace.
+subtest 'what is read while it runs' => sub {
+	program_or_skip('openssl');
+	my @unshare = (program_or_skip('unshare'), $> == 0 ? '--mount' : qw(--user --map-root-user --mount));
+	my @inside = (@unshare, 'sh', '-c', 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"', 'sh', "$dir/resolv.conf");
+	my ($server, $is_asked) = name_server(53) or plan skip_all => 'no name server of ours: port 53 is root\'s';
+	my ($later, $later_is_asked) = name_server(54);
+	spit("$dir/resolv.conf", "nameserver $server\n");
+	my $possible = run([ @inside, 'true' ], name => 'unshare');
+	plan skip_all => "no mount namespace here: $possible->{err}" if $possible->{status} != 0;
+
+	certificate($_) for qw(served renewed);
+	my ($first, $second) = map { '127.0.0.1:' . $sim->port($_) } qw(vipu0 vipu1);
+	my $write = sub ($controllers) { spit("$dir/operator.yaml", "operatorNamespace: default\ncontrollers: '$controllers'\n") };
+	my $clock = ClockPage->new("$dir/clock");
+	$write->($first);
+	my $daemon = operator({ path => $inside[0], args => [ @inside[ 1 .. $#inside ], program('ipu-operator'), '--config', "$dir/operator.yaml" ],
+		env => { IPU_CLOCK_PAGE => $clock->path, TZ => 'Pacific/Kiritimati' } }, @kubeconfig,
+		map { ('--set', $_) } "proxy.tlsCertFile=$dir/served.pem", "proxy.tlsKeyFile=$dir/served.key");
+	is(of_daemon($daemon), '2 1', 'it is confined');
+	my $again = 0;
+	my $reload = sub ($controllers) {
+		$write->($controllers);
+		$daemon->signal('HUP');
+		$again++;
+		wait_until('the configuration to be read again', sub { (() = $daemon->err =~ /read again: changed=controllers/g) == $again });
+	};
+	$reload->("$first,$second,pod.example:1");
+	ok($is_asked->('pod.example'), 'a name server is asked');
+	my ($second_of, $minute, $hour, $day, $month, $year) = reverse $daemon->err =~ /^(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.\d+Z INFO /m;
+	cmp_ok(abs(timegm($second_of, $minute, $hour, $day, $month - 1, $year) - time), '<', 3600, 'its log keeps to UTC');
+	spit("$dir/resolv.conf", "nameserver $later\n");
+	$reload->("$first,later.example:1");
+	ok($later_is_asked->('later.example'), 'another that came later, too');
+	spit("$dir/served.$_", slurp("$dir/renewed.$_")) for qw(key pem);
+	$clock->set(61_000);
+	wait_until('the certificate', sub { $daemon->err =~ /a new certificate is in use/ });
+	like(http('GET', $daemon->url('metrics', '/metrics'))->{content}, qr/^ipu_operator_refused_calls_total 0$/m, 'nothing was refused');
+	$daemon->stop;
+};
+
 subtest 'a credential plugin' => sub {
 	my $text = slurp("$dir/sim/kubeconfig");
 	my $told = "$dir/told";
@@ -74,10 +143,16 @@ users:
 contexts: [{name: c, context: {cluster: c, user: u}}]
 current-context: c
 END
-	my $daemon = operator('--kubeconfig', $config);
+	my $clock = ClockPage->new("$dir/plugin-clock");
+	my $daemon = operator({ env => { IPU_CLOCK_PAGE => $clock->path } }, '--kubeconfig', $config);
 	is(of_daemon($daemon), '2 1', 'the daemon is confined');
 	wait_until('the plugin to run', sub { -e $told });
 	is(of(slurp($told)), $free, 'the plugin is not');
+	unlink $told;
+	$clock->set(3_600_000);
+	wait_until('the plugin to run again', sub { -e $told });
+	is(of(slurp($told)), $free, '... long after the start neither');
+	like(http('GET', $daemon->url('metrics', '/metrics'))->{content}, qr/^ipu_operator_refused_calls_total 0$/m, '... and nothing was refused');
 	$daemon->stop;
 };
 
