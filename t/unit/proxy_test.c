@@ -669,7 +669,8 @@ static void test_tags(void)
 	replica_follow(&follower, 0); /* who leads gives its Lease back meanwhile */
 	http_reply(held_back, 200, NULL, NULL, 0, STR("{\"held\":0,\"items\":[]}"));
 	turns(100, 10);
-	is_uint(n_pods, 4, "Pods are asked for behind each answer, but nobody is when nobody leads");
+	is_uint(n_pods, 4,
+		"Pods are asked for behind each answer, but nobody is when nobody leads");
 	http_server_free(ahead);
 	replica_end(&follower);
 	rest_end();
