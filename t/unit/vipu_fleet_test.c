@@ -293,7 +293,7 @@ static void test_expected(void)
 	ok(await_refresh(fleet, c->name, &seen) && seen.err.kind != ERR_NONE, "it can't be asked");
 	is_int(c->reach, VIPU_REACH_UNKNOWN, "which is no trouble yet");
 	is_str(c->reason, "", "and isn't told");
-	for (int i = 0; i < 60; i++) { /* six seconds */
+	for (int i = 0; i < 100; i++) { /* ten seconds: a few looks */
 		clock_advance(100);
 		turns(3);
 	}
