@@ -25,7 +25,7 @@ use Time::HiRes qw(sleep time);
 my $opt = options(900, jobs => '10,100,1000,10000', pods => 5000, maps => 1000, runs => 1);
 my $workers = 2;
 my @steps = split /,/, $opt->{jobs};
-my $split = min(2000, $steps[-1]); # jobs, of which one Pod and one job are told apart
+my $split = min(5000, $steps[-1]); # jobs, of which one Pod and one job are told apart
 my $crowd = 4;                     # … by as many workers as this, and by one
 my $most = max($steps[-1] * $workers, $split * $crowd);
 my $controllers = 1 + int($most / 1000);
@@ -134,12 +134,12 @@ for my $jobs (@steps) {
 # A Pod more, by jobs with more of them and the same partition; what is left of such a job is its own.
 my %with;
 for my $n (1, $crowd) {
-	my $idle = begin(controllers => $controllers);
+	begin(controllers => $controllers);
 	run_jobs($split, $n, $crowd);
-	$with{$n} = found($split) - $idle;
+	$with{$n} = found($split);
 	end();
 }
 my $pod = ($with{$crowd} - $with{1}) / ($crowd - 1);
 figure("memory for a Pod, by $split jobs of $crowd and of 1", 'bytes', [ $pod * 1e6 / $split ], id => 'memory-of-a-Pod');
-figure('… and for a job with its partition', 'bytes', [ ($with{1} - $pod) * 1e6 / $split ], id => 'memory-of-a-job');
+figure('… and for a job with its partition', 'bytes', [ ($with{1} - $idle - $pod) * 1e6 / $split ], id => 'memory-of-a-job');
 finish();
