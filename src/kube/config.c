@@ -72,27 +72,6 @@ bool kube_is_token(struct str s)
 	return s.len > 0;
 }
 
-/* A shorter one than that may be a word like any other, and whoever wants it can guess it. */
-#define TOKEN_TOLD_BYTES 16
-
-struct str kube_without_token(struct str words, struct str ours)
-{
-	const struct str marks[] = {
-		STR("Bearer "),
-		STR("eyJ"), /* a JWT's first three characters */
-		ours.len >= TOKEN_TOLD_BYTES ? ours : STR_NULL,
-	};
-
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (words.len == 0 || marks[i].len == 0)
-			continue;
-		const char *at = memmem(words.p, words.len, marks[i].p, marks[i].len);
-		if (at)
-			words.len = (size_t)(at - words.p);
-	}
-	return str_trim(words);
-}
-
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err)
 {
 	struct str path, query;

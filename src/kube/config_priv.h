@@ -51,10 +51,6 @@ struct kube_config {
 /* What a header can carry as a bearer token: printable ASCII without a space. */
 bool kube_is_token(struct str s);
 
-/* Somebody's words, trimmed, up to where a token begins: the one that is ours (or empty), or what
- * looks like any. */
-struct str kube_without_token(struct str words, struct str ours);
-
 /* Sets server, url and prefix. ERR_INVALID. */
 int kube_config_set_server(struct kube_config *c, const char *server, struct err *err);
 

@@ -15,7 +15,7 @@
 
 #include "core/buf.h"
 #include "core/list.h"
-#include "config_priv.h"
+#include "cred.h"
 #include "exec_child.h"
 
 struct run {

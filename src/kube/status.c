@@ -7,7 +7,7 @@
 
 #include "core/str.h"
 #include "http/message.h"
-#include "config_priv.h"
+#include "cred.h"
 
 /* Reasons that say more than the HTTP status does. */
 static const struct {

@@ -283,12 +283,7 @@ static void open_all(bool off, bool host_network)
 static void close_all(void)
 {
 	admission_access_free(access_);
-	settle();
-	kube_client_free(client);
-	kube_config_free(config);
-	for (size_t i = 0; i < SRV_CONNS; i++)
-		srv_drop(&srv->conns[i], false);
-	settle();
+	close_client_of(srv, client, config);
 }
 
 static bool was_unheard; /* the last one that ended */

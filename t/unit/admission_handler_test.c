@@ -61,12 +61,7 @@ static void finish(void)
 	http_server_free(server);
 	admission_free(admission);
 	admission_access_free(access_);
-	settle();
-	kube_client_free(client);
-	kube_config_free(config);
-	for (size_t i = 0; i < SRV_CONNS; i++)
-		srv_drop(&srv->conns[i], false);
-	settle();
+	close_client_of(srv, client, config);
 }
 
 /* Of the checks of jobs. */

@@ -34,12 +34,7 @@ static char dir[] = "/tmp/kube-cred-XXXXXX";
 
 static void close_client(void)
 {
-	settle();
-	kube_client_free(client);
-	kube_config_free(config);
-	for (size_t i = 0; i < SRV_CONNS; i++)
-		srv_drop(&srv->conns[i], false);
-	settle();
+	close_client_of(srv, client, config);
 }
 
 /* ---- files ---- */

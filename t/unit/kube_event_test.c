@@ -42,12 +42,7 @@ static void begin(const struct srv_step *steps, size_t n)
 static void end(void)
 {
 	kube_recorder_free(recorder);
-	settle();
-	kube_client_free(client);
-	kube_config_free(config);
-	for (size_t i = 0; i < SRV_CONNS; i++)
-		srv_drop(&srv->conns[i], false);
-	settle();
+	close_client_of(srv, client, config);
 }
 
 static bool flush(void)

@@ -377,6 +377,18 @@ __attribute__((unused)) static struct kube_client *client_for(struct kube_config
 	return c;
 }
 
+/* The end of what began with these, its connections too. */
+__attribute__((unused)) static void close_client_of(struct srv *s, struct kube_client *client,
+						    struct kube_config *config)
+{
+	settle();
+	kube_client_free(client);
+	kube_config_free(config);
+	for (size_t i = 0; i < SRV_CONNS; i++)
+		srv_drop(&s->conns[i], false);
+	settle();
+}
+
 /* Turns the loop and moves the clock, so that back-offs pass without waiting. */
 __attribute__((unused)) static void run(unsigned turns, unsigned ms_each)
 {

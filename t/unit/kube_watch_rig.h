@@ -137,12 +137,7 @@ static void end(struct watcher *x)
 {
 	kube_watch_cancel(x->w);
 	x->w = NULL;
-	settle();
-	kube_client_free(client);
-	kube_config_free(config);
-	for (size_t i = 0; i < SRV_CONNS; i++)
-		srv_drop(&srv->conns[i], false);
-	settle();
+	close_client_of(srv, client, config);
 }
 
 #endif
