@@ -11,11 +11,12 @@ use lib "$FindBin::Bin/lib";
 use Browser;
 use IpuTest;
 use JSON::PP ();
+use List::Util qw(max min);
 use PagePod qw(mask small_pod snapshot);
 use Test::More;
 use Time::HiRes qw(sleep);
 
-watchdog(280);
+watchdog(400);
 my $browser = Browser->start;
 my $world = PagePod->new($browser);
 
@@ -350,8 +351,6 @@ subtest 'without motion' => sub {
 
 # ---- a large pod ----
 
-sub median (@values) { return (sort { $a <=> $b } @values)[ $#values / 2 ] }
-
 # Milliseconds of a processor (not of a clock, which would say how busy the machine is) that the page needs in one go: for what
 # begins it, and for each animation frame until all is drawn, laid out. The longest of them.
 sub longest_ms ($page, $begin) {
@@ -370,36 +369,32 @@ sub change_ms ($page, $pod, $change) {
 	return $hear > $draw ? $hear : $draw;
 }
 
-# How much slower this machine is, at this moment, than the one whose frames the bar is for (1 at least), by a work that has nothing to
-# do with the page's: elements are made, and laid out. Others may use the machine, so each measurement has one of its own before it.
-my $reference_ms = 45;
-my @slower; # the last ones
+# Milliseconds that a work takes which has nothing to do with the page's: elements are made, and laid out. By it a slow machine is known.
+my $reference_ms = 45; # on the machine for whose frames the bar is
 
-sub slower ($page) {
+sub work_ms ($page) {
 	my $work = '(node => { node.style.position = "fixed"; for (let i = 0; i < 4000; i++) node.append(Object.assign(document.createElement("p"), { textContent: `one of ${i}` })); '
 		. 'document.body.append(node); document.body.getBoundingClientRect(); node.remove(); })(document.createElement("div"))';
-	my $ms = $page->ask('stretches', expression => "$work, false")->[0];
-	push @slower, $ms > $reference_ms ? $ms / $reference_ms : 1;
-	shift @slower if @slower > 8;
-	return $slower[-1];
+	return $page->ask('stretches', expression => "$work, false")->[0];
 }
 
-# Eight changes of a kind, and what undoes each, if anything.
-sub changes ($page, $pod, $kind, $undo) {
-	return map {
-		my $slower = slower($page);
-		my $ms = change_ms($page, $pod, $kind->($_)) / $slower;
-		change_ms($page, $pod, $undo) if $undo;
-		$ms;
-	} 1 .. 8;
-}
-
-# The median of several, so that one that met a collection of garbage doesn't count.
-sub is_short ($name, $most_ms, @ms) {
-	my @sorted = sort { $a <=> $b } @ms;
-	diag(sprintf '%s: the longest stretch takes %.1f ms of a processor (%.1f to %.1f), where the reference takes %d ms (here %.2f times as long)',
-		$name, median(@ms), @sorted[ 0, -1 ], $reference_ms, median(@slower));
-	return cmp_ok(median(@ms), '<', $most_ms, "$name: each stretch is within $most_ms ms");
+# Measures what $measure does in a round, a number from 1. Odd rounds and even ones may do other work (there, and back): of each kind the
+# least counts, and of both the greater. The least, for what comes between (garbage is collected, others use the machine's processors
+# and caches) only ever adds; so it's measured again where it's too long, which a page that is slower doesn't get by. The same goes for
+# the reference, in the same rounds.
+sub is_short ($page, $name, $most_ms, $measure) {
+	my (@ms, @least, $work, $is);
+	for my $round (1 .. 40) {
+		$work = min(work_ms($page), $work // ());
+		push @ms, $measure->($round);
+		$least[ $round % 2 ] = min($ms[-1], $least[ $round % 2 ] // ());
+		next if $round < 6;
+		$is = max(@least) / max(1, $work / $reference_ms);
+		last if $is < $most_ms;
+	}
+	diag(sprintf '%s: the longest stretch takes %.1f ms of a processor (%.1f to %.1f in %d rounds), where the reference takes %.0f (%d)', $name, max(@least), min(@ms),
+		max(@ms), scalar @ms, $work, $reference_ms);
+	return cmp_ok($is, '<', $most_ms, "$name: each stretch is within $most_ms ms");
 }
 
 subtest 'a large pod' => sub {
@@ -420,7 +415,7 @@ subtest 'a large pod' => sub {
 	my @vision = grep { $_->{namespace} eq 'vision' } @all;
 	is(scalar @vision, 252, 'a namespace has 252 of them');
 	my %kinds = (
-		'one block' => sub ($round) { return $state->($round, $all[ 100 * $round ]) },
+		'one block' => sub ($round) { return $state->($round, $all[ 100 * $round % @all ]) },
 		'four blocks' => sub ($round) { return $state->($round, @all[ map { 200 * $_ + $round } 0 .. 3 ]) },
 		'a namespace is reset' => sub ($round) { return { %{ $state->($round, @vision) }, steps => [ $step->('reset', @vision) ] } },
 		'all states' => sub ($round) { return $state->($round, @all) },
@@ -435,33 +430,34 @@ subtest 'a large pod' => sub {
 		put => { controllers => $pod->{controllers}, partitions => \@begin, waiting => [ map { { %$_, message => "there are others, $round" } } @$behind[ @begin .. $#$behind ] ] },
 		order => [ reverse map { $_->{key} } @$behind[ @begin .. $#$behind ] ], steps => [ $step->('released', @vision), $step->('made', @begin) ], usage => $pod->{usage} } };
 	my $again = { drop => { partitions => [ map { $_->{key} } @begin ] }, put => { partitions => \@vision, waiting => \@queue }, order => [ map { $_->{key} } @queue ] };
+	my $measure = sub ($kind) { return sub ($round) {
+		my $ms = change_ms($page, $pod, $kinds{$kind}->($round));
+		change_ms($page, $pod, $again) if $kind =~ /gone/;
+		return $ms;
+	} };
 	for my $kind (sort keys %kinds) {
-		is_short($kind, 16, changes($page, $pod, $kinds{$kind}, $kind =~ /gone/ && $again));
+		is_short($page, $kind, 16, $measure->($kind));
 	}
 	# The same as a table: it comes by and by, and what hasn't changed stays as it is.
-	my $press = 'look.one("[data-table=racks]").click()';
-	my $press_ms = sub ($page) { my $slower = slower($page); return longest_ms($page, $press) / $slower };
-	longest_ms($page, $press);
-	my (@opened, @again, @closed);
-	for (1 .. 4) {
+	my $press = sub ($page) { return longest_ms($page, 'look.one("[data-table=racks]").click()') };
+	$press->($page);
+	is_short($page, 'the table is opened', 32, sub ($) { # its first rows are painted, too: two frames, once
 		my $new = $world->open(name => "another", width => 1920, height => 1080);
 		$new->wait_for('all to be drawn', '!look.busy()');
 		wait_until('its first pictures to be made', sub { my $before = $new->ask('cpu'); sleep 0.2; $new->ask('cpu') - $before < 2 });
 		$new->get('look.hold()');
-		push @opened, $press_ms->($new);
+		my $ms = $press->($new);
 		is($new->get('look.all("#racks-table tbody tr").filter(look.shown).length'), 16 + 16 * 63, 'a row for each controller and each partition');
 		$new->is_clean('no fault');
 		$new->close;
-		push @closed, $press_ms->($page);
-		push @again, $press_ms->($page);
-	}
-	is_short('the table is opened', 32, @opened); # its first rows are painted, too: two frames, once
-	is_short('the table is closed', 32, @closed);
-	is_short('the table is opened again', 16, @again);
+		return $ms;
+	});
+	is_short($page, 'the table is closed', 32, sub ($) { my $ms = $press->($page); $press->($page); return $ms });
+	is_short($page, 'the table is opened again', 16, sub ($) { $press->($page); return $press->($page) });
 	for my $kind (sort grep { !/queue/ } keys %kinds) {
-		is_short("$kind, as a table", 16, changes($page, $pod, $kinds{$kind}, $kind =~ /gone/ && $again));
+		is_short($page, "$kind, as a table", 16, $measure->($kind));
 	}
-	longest_ms($page, $press);
+	$press->($page);
 	is($page->get('look.partitions().length'), 16 * 63, 'all are there again');
 	is_deeply($page->get('look.steps().map(step => step.n)'), [ reverse $n - 199 .. $n ], 'the last 200 steps');
 	$page->is_clean('no fault');
