@@ -29,6 +29,8 @@ my $page = $browser->open($s->operator->url('proxy'));
 
 sub live () { return http('GET', $s->operator->url('proxy', '/live'))->{json} // die "/live: no JSON\n" }
 
+sub delays ($ms) { $s->tell_sim("/sim/vipu/$_/delays", json => { createMs => $ms, resetMs => 300, removeMs => $ms }) for 0, 1 }
+
 # The block of a job, by the name that /live has for its owner.
 sub block ($name) {
 	my ($partition) = grep { ($_->{name} // '') eq $name } @{ live()->{partitions} };
@@ -61,6 +63,7 @@ subtest 'the life of a job' => sub {
 	my ($why) = $job->{status}{lastMessage} =~ /place \d+ in the queue: (.*)/;
 	like($row->{text}, qr/\Q$why\E/, '... and in the words of its status');
 
+	delays(3000); # so that a page that is late sees the states between, too
 	$s->end_pod('first');
 	my $key = wait_block('lives', 'active');
 	$page->wait_for('the queue to be empty', 'look.waiting().length === 0');
@@ -77,6 +80,7 @@ subtest 'the life of a job' => sub {
 	is_deeply($page->get("look.states['$key']"), [qw(creating active releasing)], 'it was seen being released');
 	my $steps = $page->get('look.steps().map(step => step.text).filter(text => text.includes("lives")).reverse()');
 	is(join(' ', map { /\b(made|active|released|refused|failed|reset)\b/ } @$steps), 'made active released', 'what happened to it');
+	delays(150);
 	$s->end_pod('second');
 	$page->wait_for('all to be free', 'look.totals().free === 32 && look.partitions().length === 0');
 	$page->is_clean('no fault');
