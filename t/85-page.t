@@ -44,7 +44,7 @@ sub wait_block ($name, $state) {
 }
 
 subtest 'the life of a job' => sub {
-	$page->wait_for('the page to be live, and drawn', 'look.connection() === "live" && look.totals().total === 32');
+	$page->wait_for('the page to be live, and drawn', 'look.connection() === "live" && look.totals().total === 32 && !look.busy()');
 	is_deeply($page->get('look.totals()'), { total => 32, used => 0, external => 0, free => 32, reserved => 0, waiting => 0 }, 'a pod that nobody uses');
 	is_deeply($page->get('look.controllers()'), [ map { { key => $_, reach => 'yes', marks => [] } } qw(c1 c2) ], 'its controllers');
 	$page->get('look.watch()');
@@ -98,7 +98,7 @@ subtest 'held, and not in the queue' => sub {
 		is($shown->{reason}, $reason, "$name: $reason");
 		like($shown->{text}, qr/^– .* 8 IPUs .*asks for no IPUs.* not in the queue · waits/, '... its size, why, and that it has no place in the queue');
 	}
-	is($page->get('look.text("#held")'), '2 held, not in the queue', 'how many there are');
+	$page->wait_for('their number', 'look.text("#held") === "2 held, not in the queue"');
 	is_deeply($page->get('[look.waiting().length, look.totals().waiting]'), [ 0, 0 ], 'nobody waits');
 	$s->patch('ipujobs', 'paused', { spec => { suspend => JSON::PP::false } });
 	my $key = wait_block('paused', 'active');
@@ -134,7 +134,7 @@ subtest 'annotated Pods that are held' => sub {
 		is($shown->{reason}, $reason, "$name: $reason");
 		like($shown->{text}, $words, '... in words');
 	}
-	is($page->get('look.text("#held")'), '3 held, not in the queue', 'how many there are');
+	$page->wait_for('their number', 'look.text("#held") === "3 held, not in the queue"');
 	$s->patch('pods', 'checked', { spec => { schedulingGates => [$ours] } });
 	wait_block('checked', 'active');
 	$s->delete('pods', $_) for sort keys %cases;
