@@ -4,7 +4,6 @@
  * judged, and while it's renewed; the first ones each, then one in so many, since a signature takes
  * thousands. What is good needs nothing, and the authority stays.
  */
-#define TAP_DEADLINE_S 600 /* under valgrind signatures take their time */
 #include "tap.h"
 #include "no_memory.h"
 

@@ -4,7 +4,6 @@
  * race, renewal of the certificate and of the authority, damage, and an API that's away. What is
  * served is verified by real TLS connections on core's clock, and by mbedTLS.
  */
-#define TAP_DEADLINE_S 600 /* under valgrind signatures take their time */
 #include "partition_rig.h"
 #include "no_memory.h"
 

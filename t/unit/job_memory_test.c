@@ -3,7 +3,6 @@
  * A job without memory: each allocation on its way whose size a peer decides fails once. It runs
  * all the same, with all that belongs to it, and nothing is left of it.
  */
-#define TAP_DEADLINE_S 600
 #include "job_controller_rig.h"
 #include "no_memory.h"
 

@@ -4,7 +4,6 @@
  * behind each of its actions, and on long ways through a world that moves by itself: what it may
  * never do, and that it comes to rest.
  */
-#define TAP_DEADLINE_S 600 /* half a minute's work under sanitizers, on a machine of its own */
 #include "core/rand.h"
 #include "job_plan_rig.h"
 

@@ -52,7 +52,7 @@ static struct kube_config *config_for(const char *command, const char *arg0, con
 
 static void wait_for(struct loop *loop, const struct seen *s, int calls)
 {
-	for (int i = 0; i < 1000 && s->calls < calls; i++)
+	for (int i = 0; i < 5000 && s->calls < calls; i++)
 		loop_turn(loop, 20);
 }
 

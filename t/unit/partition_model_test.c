@@ -5,7 +5,7 @@
  * comes right. What breaks is made short and told. doc/design/partition-model.md says how to
  * replay.
  */
-#define TAP_DEADLINE_S 900
+#define TAP_DEADLINE_S 1800
 #include "partition_model.h"
 #include "tap.h"
 
