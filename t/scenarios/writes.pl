@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs: both (sim, scale)
+# Faults: no, because requests are counted
 #
 # What J jobs of W workers cost the API server, from their creation until they have ended and their IPUs are
 # free: J × (W + a constant) writes. doc/design/api-writes.md has the constant's parts, and these are its rows.
