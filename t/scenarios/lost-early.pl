@@ -15,7 +15,10 @@ sub ($s) {
 	$s->wait_pod('early-worker-0', 'Running');
 	my $pod = $s->wait_pod('early-worker-1', 'Running');
 	my $made = $pod->{metadata}{annotations}{'graphcore.ai/partition'};
+	# Where its watch has just broken, it would make another one in its place before it learned of this one.
+	$s->wait_for('the operator to count both', sub { ($s->get_job('early')->{status}{workersStatus}{active} // 0) == 2 });
 	$s->must('DELETE', $s->path('pods', 'default', 'early-worker-1'), json => { gracePeriodSeconds => 0 });
+	$s->wait_for('another run', sub { $s->get_job('early')->{status}{instances}[0]{run} });
 	$s->wait_for('another one in its place', sub {
 		my $now = $s->get('pods', 'early-worker-1') or return 0;
 		return $now->{metadata}{uid} ne $pod->{metadata}{uid} && ($now->{status}{phase} // '') eq 'Running';
