@@ -18,7 +18,7 @@
 #include "core/str.h"
 #include "launcher/wire.h"
 
-#define OFFER_MS 5000 /* a session that is there accepts at once */
+#define OFFER_MS 500 /* who connects offers at once */
 
 static socklen_t address(const char *id, struct sockaddr_un *ret)
 {
@@ -63,6 +63,25 @@ union control {
 	struct cmsghdr align;
 };
 
+/* Both descriptors of an offer; whatever else came is closed. */
+static int take_descriptors(struct msghdr *msg, bool is_offer, int ret_fds[2])
+{
+	int fds[2];
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return -1;
+	/* There is room for two, and the system closes those beyond. */
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	if (is_offer && n == 2 && !(msg->msg_flags & MSG_CTRUNC)) {
+		memcpy(ret_fds, fds, sizeof(fds));
+		return 0;
+	}
+	while (n > 0)
+		close(fds[--n]);
+	return -1;
+}
+
 static int receive(int connection, int ret_fds[2])
 {
 	union control control;
@@ -73,14 +92,15 @@ static int receive(int connection, int ret_fds[2])
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	struct pollfd ready = {.fd = connection, .events = POLLIN};
-	/* What offers sends in the same breath as it connects. */
-	if (poll(&ready, 1, OFFER_MS / 10) <= 0 || recvmsg(connection, &msg, MSG_CMSG_CLOEXEC) != 1)
+	int is_ready;
+	while ((is_ready = poll(&ready, 1, OFFER_MS)) < 0 && errno == EINTR)
+		;
+	if (is_ready <= 0)
 		return -1;
-	const struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(2 * sizeof(int)))
+	ssize_t got = recvmsg(connection, &msg, MSG_CMSG_CLOEXEC);
+	if (got < 0)
 		return -1;
-	memcpy(ret_fds, CMSG_DATA(c), 2 * sizeof(int));
-	return 0;
+	return take_descriptors(&msg, got == 1, ret_fds);
 }
 
 int handover_accept(int listener, int ret_fds[2], int *ret_connection, struct err *err)

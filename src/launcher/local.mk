@@ -21,8 +21,10 @@ ipu_launcher_SOURCES = src/launcher/main.c src/launcher/services.c
 ipu_launcher_LDADD = $(launcher_ldadd)
 ipu_launcher_LDFLAGS = $(static_ldflags)
 
-launcher_tests = t/unit/launcher_options_test t/unit/launcher_wire_test
+launcher_tests = t/unit/launcher_handover_test t/unit/launcher_options_test t/unit/launcher_wire_test
 check_PROGRAMS += $(launcher_tests)
+t_unit_launcher_handover_test_SOURCES = t/unit/launcher_handover_test.c t/unit/tap.h
+t_unit_launcher_handover_test_LDADD = $(launcher_ldadd)
 t_unit_launcher_options_test_SOURCES = t/unit/launcher_options_test.c t/unit/tap.h
 t_unit_launcher_options_test_LDADD = $(launcher_ldadd)
 t_unit_launcher_wire_test_SOURCES = t/unit/launcher_wire_test.c t/unit/no_memory.h t/unit/tap.h
