@@ -511,6 +511,84 @@ subtest 'names by rights' => sub {
 	$two->stop;
 };
 
+# An API server by script: of the lists it has been told, a name each (what is listed, of which namespace), the next
+# answer at each request. One that is cut ends in the middle.
+my $lists_code = spit("$dir/lists.pl", <<'END');
+use v5.36; use IO::Socket::INET; use JSON::PP;
+my ($told, $file) = ($ARGV[0], $ARGV[1] =~ s/^--ports-file=//r);
+my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1:0', Listen => 16) or die "listen: $!\n";
+my $answers = decode_json(do { open(my $in, '<', $told) or die "$told: $!\n"; local $/; <$in> });
+$SIG{TERM} = sub { exit 0 };
+open(my $out, '>', "$file.new") or die; print {$out} 'api ' . $listener->sockport . "\n"; close $out; rename "$file.new", $file or die;
+while (my $peer = $listener->accept) {
+	my $line = <$peer> // '';
+	while (defined(my $header = <$peer>)) { last if $header =~ /^\r?\n/ }
+	my ($ns) = $line =~ m{/namespaces/([^/]+)/};
+	my $name = ($line =~ /ipujobs/ ? 'jobs' : $line =~ /graphcore.ai(?:%2F|\/)job\b/i ? 'pods of jobs' : 'pods') . ($ns ? " in $ns" : '');
+	my $next = shift @{ $answers->{$name} } // { status => 404, items => [] };
+	my $items = join ',', map { encode_json($_) } @{ $next->{items} };
+	my $list = encode_json({ kind => 'List', apiVersion => 'v1', metadata => { resourceVersion => '5', continue => $next->{continue} // '' } }) =~ s/\}\z/,"items":[$items]}/r;
+	my $body = $next->{cut} ? $list =~ s/\]\}\z/,/r : $list;
+	print {$peer} 'HTTP/1.1 ', $next->{status} // 200, " Whatever\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ", length $list, "\r\n\r\n", $body;
+	close $peer;
+}
+END
+
+# names(told => of them): what each item holds.
+sub names_told ($told, @words) {
+	state $n = 0;
+	my $api = start('lists', path => $^X, args => [ $lists_code, spit("$dir/lists-" . ++$n, json_encode($told)) ]);
+	my $kubeconfig = spit("$dir/to-lists-$n", json_encode({ apiVersion => 'v1', kind => 'Config', 'current-context' => 'c', clusters => [ { name => 'c', cluster => { server => $api->url('api', '') } } ],
+		users => [ { name => 'u', user => { token => 'of-lists' } } ], contexts => [ { name => 'c', context => { cluster => 'c', user => 'u', namespace => 'a' } } ] }));
+	my $named = ui('--server', $peer->url('page', ''), '--no-browser', '--kubeconfig', $kubeconfig, @words);
+	my $names = names($named);
+	$_->stop for $named, $api;
+	return [ map {
+		my $item = $_;
+		join ' ', "$item->{kind} $item->{name}", (map { "$_->{name}=$_->{phase}" } @{ $item->{pods} // [] }), $item->{message} // (), $item->{held} ? 'held' : (), exists $item->{pods} && !@{ $item->{pods} } ? 'no Pods' : ()
+	} @{ $names->{items} } ];
+}
+
+subtest 'lists that begin anew' => sub {
+	my $object = sub ($kind, $ns, $name, $uid, $status, $meta = {}, $spec = {}) {
+		return { apiVersion => $kind eq 'Pod' ? 'v1' : 'graphcore.ai/v1alpha1', kind => $kind, metadata => { %$meta, name => $name, namespace => $ns, uid => $uid, resourceVersion => '4',
+			creationTimestamp => '2026-01-01T00:00:00Z' }, spec => $spec, status => $status };
+	};
+	my $of = sub ($job) { { labels => { 'graphcore.ai/job' => $job, 'graphcore.ai/instance' => '0' },
+		ownerReferences => [ { apiVersion => 'graphcore.ai/v1alpha1', kind => 'IPUJob', name => $job, uid => "of-$job", controller => JSON::PP::true() } ] } };
+	my %suspended = (suspend => JSON::PP::true(), jobInstances => 1, ipusPerJobInstance => '2', workers => { template => { spec => { containers => [ { name => 'c', image => 'x' } ] } } });
+	my $job = sub ($name, $status, %spec) { $object->('IPUJob', 'a', $name, "of-$name", { launcherStatus => 'Running', %$status }, {}, \%spec) };
+	my $worker = sub ($job, $n, $phase, $uid = $n, $ns = 'a') { $object->('Pod', $ns, "$job-$n", "$job-$ns-$uid", { phase => $phase }, $of->($job)) };
+	my $own = sub ($uid) { $object->('Pod', 'a', 'asks', $uid, { phase => 'Pending' }, { labels => { 'graphcore.ai/pod' => 'a' x 32 } }, { nodeName => 'n' }) };
+	my $cut = sub (@items) { { cut => 1, items => \@items } };
+	my $whole = sub (@items) { { items => \@items } };
+	my @jobs = $whole->($job->('train', {}));
+
+	is_deeply(names_told({
+		jobs => [ $cut->($job->('old', {}), $job->('train', { lastMessage => 'waits', launcherStatus => 'Suspended' }, %suspended)), $whole->($job->('train', {})) ],
+		'pods of jobs' => [ $cut->($worker->('train', 0, 'Failed'), $worker->('gone', 0, 'Running')), $whole->($worker->('train', 0, 'Running', 'again')) ],
+		pods => [ $cut->($own->('first')), $whole->($own->('second')) ],
+	}), [ 'IPUJob train train-0=Running', 'Pod asks asks=Pending' ], 'of each, what the whole list says');
+	is_deeply(names_told({
+		jobs => \@jobs,
+		'pods of jobs' => [ $cut->($worker->('train', 0, 'Failed')), $whole->() ],
+		pods => [ $cut->($own->('first')), $whole->() ],
+	}), ['IPUJob train'], 'a list that is empty by now');
+	is_deeply(names_told({
+		jobs => [ { %{ $whole->($job->('old', {})) }, continue => 'more' }, { status => 410, items => [] }, @jobs ],
+		'pods of jobs' => [ { %{ $whole->($worker->('train', 0, 'Running')) }, continue => 'more' }, $cut->($worker->('train', 1, 'Running')),
+			$whole->(map { $worker->('train', $_, 'Running') } 1, 2) ],
+		pods => [ $whole->() ],
+	}), ['IPUJob train train-0=Running train-1=Running train-2=Running'], 'a token that has expired; a later page that is asked for again');
+	is_deeply(names_told({
+		(map { $_ => [ { status => 403, items => [] } ] } 'jobs', 'pods of jobs', 'pods'),
+		'jobs in a' => \@jobs, 'jobs in b' => [ { status => 403, items => [] } ],
+		'pods of jobs in a' => [ $whole->($worker->('train', 0, 'Running')) ],
+		'pods of jobs in b' => [ $cut->($worker->('other', 0, 'Pending', 0, 'b')), $whole->($worker->('other', 0, 'Running', 1, 'b')) ],
+		'pods in a' => [ $cut->($own->('first')), $whole->() ], 'pods in b' => [ $whole->() ],
+	}, '-n', 'a,b'), [ 'IPUJob train train-0=Running', 'IPUJob other other-0=Running' ], 'another namespace\'s, and other lists\', stay');
+};
+
 subtest 'by a URL' => sub {
 	my $direct = ui('--server', $peer->url('page', ''), '--no-browser');
 	is(get($direct, 'live')->{content}, '{"id":"1-1"}', 'the page');

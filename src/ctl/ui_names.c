@@ -75,13 +75,77 @@ struct ui_names {
 	struct jmut *items;
 	struct map *owners;  /* UID → its item, by the object itself */
 	struct map *claimed; /* "NAMESPACE/UID" → the item of a job that only Pods there tell of */
-	struct map *pods;    /* UIDs of those that are in their item */
+	struct map *pods;    /* UID → what stands for it in its item */
 	int kind, place;
 	bool is_full;
+	/* Of the list that runs, in case it begins anew. */
+	struct map *brought; /* what it has added, by its address */
+	bool was_full;       /* before it */
 	bool is_denied[N_KINDS][MAX_NAMESPACES];
 	int64_t denied_until_ms[N_KINDS]; /* in all namespaces */
 	bool has_no_jobs;                 /* the cluster doesn't know IPUJobs */
 };
+
+/* ---- what a list has brought ---- */
+
+static struct str by_address(struct jmut *const *v)
+{
+	return (struct str){(const char *)v, sizeof(*v)};
+}
+
+static bool is_brought(const struct json *v, void *arg)
+{
+	const struct ui_names *n = arg;
+	struct jmut *out = jmut_of(v);
+
+	return map_get(n->brought, by_address(&out));
+}
+
+static void begin_to_bring(struct ui_names *n)
+{
+	map_free(n->brought);
+	n->brought = map_new();
+	n->was_full = n->is_full;
+}
+
+static void add(struct ui_names *n, struct jmut *to, struct jmut *v, struct map *in,
+		struct str in_key)
+{
+	jmut_push(n->doc, to, v);
+	map_put(in, in_key, v);
+	map_put(n->brought, by_address(&v), v);
+}
+
+static void forget_brought(struct ui_names *n, struct map *m)
+{
+	struct map_iter it = MAP_ITER(m);
+
+	while (map_next(&it)) {
+		if (is_brought(jmut_view(it.value), n))
+			map_del(m, it.key);
+	}
+}
+
+/* What was there a moment ago may be gone, or be another one under its name. */
+static void on_restart(void *arg)
+{
+	struct ui_names *n = arg;
+	struct json_iter it;
+
+	jmut_remove_if(n->items, is_brought, n);
+	it = json_iter(jmut_view(n->items));
+	while (json_next(&it)) {
+		struct jmut *item = jmut_of(it.value), *pods = jmut_get(item, "pods");
+
+		if (jmut_remove_if(pods, is_brought, n) > 0 && jmut_len(pods) == 0)
+			jmut_del(item, "pods");
+	}
+	forget_brought(n, n->owners);
+	forget_brought(n, n->claimed);
+	forget_brought(n, n->pods);
+	n->is_full = n->was_full;
+	begin_to_bring(n);
+}
 
 /* ---- items ---- */
 
@@ -110,8 +174,7 @@ static struct jmut *need_item(struct ui_names *n, struct map *in, struct str in_
 	jmut_set_str(n->doc, item, "kind", kind);
 	set_str(n->doc, item, "namespace", ns);
 	set_str(n->doc, item, "name", name);
-	jmut_push(n->doc, n->items, item);
-	map_put(in, in_key, item);
+	add(n, n->items, item, in, in_key);
 	return item;
 }
 
@@ -197,7 +260,6 @@ static void add_pod(struct ui_names *n, struct jmut *item, const struct json *po
 		n->is_full = true;
 		return;
 	}
-	map_put(n->pods, kube_uid(pod), item);
 	out = jmut_object(n->doc);
 	set_str(n->doc, out, "name", kube_name(pod));
 	set_str(n->doc, out, "phase", json_str(json_at(pod, "status", "phase", NULL)));
@@ -205,7 +267,7 @@ static void add_pod(struct ui_names *n, struct jmut *item, const struct json *po
 	if (of_job &&
 	    str_to_int(kube_label(pod, JOB_LABEL_INSTANCE), 0, UINT32_MAX, &instance, NULL) == 0)
 		jmut_set_int(n->doc, out, "instance", instance);
-	jmut_push(n->doc, jmut_need_array(n->doc, item, "pods"), out);
+	add(n, jmut_need_array(n->doc, item, "pods"), out, n->pods, kube_uid(pod));
 }
 
 static void on_object(void *arg, const struct json *o, bool again)
@@ -314,8 +376,9 @@ static void drop_look(struct ui_names *n)
 	map_free(n->owners);
 	map_free(n->claimed);
 	map_free(n->pods);
+	map_free(n->brought);
 	jmut_doc_free(n->doc);
-	n->owners = n->claimed = n->pods = NULL;
+	n->owners = n->claimed = n->pods = n->brought = NULL;
 	n->doc = NULL;
 }
 
@@ -424,7 +487,8 @@ static void on_listed(void *arg, const struct err *err, struct str resource_vers
 
 static void start_list(struct ui_names *n)
 {
-	static const struct kube_list_ops ops = {.on_object = on_object, .on_done = on_listed};
+	static const struct kube_list_ops ops = {
+		.on_object = on_object, .on_restart = on_restart, .on_done = on_listed};
 	CLEANUP_FREE char *ns = n->place == ALL ? NULL : str_dup(n->namespaces[n->place]);
 	const struct kube_list_opts opts = {
 		.resource = kinds[n->kind].resource,
@@ -433,6 +497,7 @@ static void start_list(struct ui_names *n)
 		.deadline_ms = n->timeout_ms,
 	};
 
+	begin_to_bring(n);
 	kube_list_start(n->kube, &opts, &ops, n, &n->scope);
 }
 
