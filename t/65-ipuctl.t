@@ -289,6 +289,11 @@ subtest 'waiting for a drained controller' => sub {
 	like(wait_in_vain(), qr/\A\S+ after 10 s the operator hasn't begun to drain/, '... and one that is empty and may get some yet');
 	answer(controllers => {items => []});
 	like(wait_in_vain('--force'), qr/\A\S+ after 10 s the operator has no controller a:1$/, '... and one that the operator does not know (yet)');
+	my $lies = sub { answer(controllers => {items => [map { controller($_->[0], draining => JSON::PP::true, partitions => 0 + $_->[1]) } @_]}) };
+	$lies->(['a:1', -2], ['[::1]:8090', 2]);
+	like(wait_in_vain('[::1]:8090', '--force'), qr/\A\S+ 2 partitions to go\n.*after 10 s partitions are left/s, '... and what one says less than none of');
+	$lies->(map { [$_, '9223372036854775807'] } 'a:1', '[::1]:8090');
+	like(wait_in_vain('[::1]:8090', '--force'), qr/\A\S+ 9223372036854775807 partitions to go\n.*after 10 s partitions are left/s, '... and more than can be counted');
 	answer(controllers => {items => [controller('a:1')]});
 	my $drain = start('ipuctl', ports => 0, env => \%nowhere, args => ['--server', $stub->url('stub', ''),
 		'--kubeconfig', "$folder/kubeconfig", 'drain', 'a:1', '--wait', 60]);

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "ctl/commands.h"
+#include "ctl/views.h"
 #include "kube/object.h"
 #include "loop/backoff.h"
 
@@ -300,7 +301,7 @@ static struct left count_left(const struct json *controllers, const struct ctl_o
 
 		if (!c && !left.unknown)
 			left.unknown = o->words[i];
-		left.partitions += json_int(json_get(c, "partitions"), 0);
+		left.partitions = ctl_sum(left.partitions, ctl_count_of(c, "partitions"));
 		left.not_draining += c && !json_bool(json_get(c, "draining"), false);
 	}
 	return left;

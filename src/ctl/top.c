@@ -62,21 +62,6 @@ static const char *text(const struct json *v)
 	return z ? z : "";
 }
 
-/* An answer may say anything; there's no less than none, and sums end at the most there is. */
-static int64_t ipus_of(const struct json *v)
-{
-	int64_t n = json_int(json_get(v, "ipus"), 0);
-
-	return n > 0 ? n : 0;
-}
-
-static int64_t sum(int64_t a, int64_t b)
-{
-	int64_t n;
-
-	return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
-}
-
 static int64_t product(int64_t a, int64_t b)
 {
 	int64_t n;
@@ -89,7 +74,7 @@ static void add_partition(struct sums *jobs, struct sums *spaces, const struct j
 {
 	const struct json *owner = json_get(p, "owner");
 	const char *in = text(json_get(owner, "namespace"));
-	int64_t ipus = ipus_of(p), since_ms = now_ms, held_ms;
+	int64_t ipus = ctl_count_of(p, "ipus"), since_ms = now_ms, held_ms;
 	struct holder *pair[2];
 
 	if ((ns && strcmp(in, ns) != 0) || json_type(owner) != JSON_OBJECT)
@@ -101,8 +86,8 @@ static void add_partition(struct sums *jobs, struct sums *spaces, const struct j
 	pair[1]->jobs += pair[0]->partitions == 0;
 	for (size_t i = 0; i < 2; i++) {
 		pair[i]->partitions++;
-		pair[i]->ipus = sum(pair[i]->ipus, ipus);
-		pair[i]->ipu_ms = sum(pair[i]->ipu_ms, product(ipus, held_ms));
+		pair[i]->ipus = ctl_sum(pair[i]->ipus, ipus);
+		pair[i]->ipu_ms = ctl_sum(pair[i]->ipu_ms, product(ipus, held_ms));
 		if (held_ms > pair[i]->held_ms)
 			pair[i]->held_ms = held_ms;
 	}
@@ -175,7 +160,7 @@ static struct jmut *sum_up(struct jmut_doc *doc, const struct json *capacity,
 		if (!ns || strcmp(in, ns) == 0) {
 			struct holder *h = holder_of(&spaces, in, NULL, NULL);
 
-			h->waiting = sum(h->waiting, ipus_of(it.value));
+			h->waiting = ctl_sum(h->waiting, ctl_count_of(it.value, "ipus"));
 		}
 	}
 	jmut_set(doc, root, "total", jmut_copy(doc, json_get(capacity, "total")));

@@ -8,6 +8,22 @@
 
 #include "core/clock.h"
 
+/* ---- numbers ---- */
+
+int64_t ctl_count_of(const struct json *obj, const char *key)
+{
+	int64_t n = json_int(json_get(obj, key), 0);
+
+	return n > 0 ? n : 0;
+}
+
+int64_t ctl_sum(int64_t a, int64_t b)
+{
+	int64_t n;
+
+	return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
+}
+
 /* ---- cells ---- */
 
 static void add_text(struct ctl_table *t, const struct json *obj, const char *key)

@@ -7,6 +7,7 @@
 #define IPU_CTL_VIEWS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/json.h"
 #include "ctl/table.h"
@@ -19,6 +20,10 @@ struct ctl_table *ctl_view_partitions(const struct json *partitions, bool wide);
 /* capacity: what /capacity said, for the columns USED and FREE. */
 struct ctl_table *ctl_view_controllers(const struct json *controllers, const struct json *capacity,
 				       bool wide);
+
+/* An answer may say anything; there's no less than none, and sums end at the most there is. */
+int64_t ctl_count_of(const struct json *obj, const char *key);
+int64_t ctl_sum(int64_t a, int64_t b);
 
 /* A cell "ipujob/mnist" of an object with kind and name. */
 void ctl_view_owner(struct ctl_table *t, const struct json *owner);
