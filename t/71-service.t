@@ -61,6 +61,31 @@ for my $abstract (0, 1) {
 	};
 }
 
+# Nobody takes what it says: a manager that is gone, or that doesn't get round to reading.
+subtest 'a manager that is gone' => sub {
+	my $manager = ServiceManager->new;
+	my $daemon = $manager->start('ipu-operator', args => arguments(), watchdog_ms => 400);
+	$manager->hear(qr/^STATUS=leads.*; ready$/);
+	my $used_s = sub { my @f = split ' ', slurp('/proc/' . $daemon->pid . '/stat') =~ s/.*\) //r; return ($f[11] + $f[12]) / 100 };
+	close $manager->{ear};
+	my $before = $used_s->();
+	sleep(2); # The measure is of a time.
+	cmp_ok($used_s->() - $before, '<', 0.2, 'signs of life that nobody takes cost it nothing');
+	stop_in_time($daemon, 'without a manager');
+};
+
+# What the status says of who neither leads nor follows.
+subtest 'roles without a Lease' => sub {
+	for my $row (['webhook', 'answers webhooks'], ['node', 'tells of its node'], ['webhook,node', 'answers webhooks, tells of its node']) {
+		my ($roles, $words) = @$row;
+		my $manager = ServiceManager->new;
+		my $daemon = $manager->start('ipu-operator', ports => 0,
+			args => arguments('--roles', $roles, '--set', 'node.name=nobody', '--set', 'webhook.listen='));
+		like($manager->hear(qr/^STATUS=/), qr/^STATUS=\Q$words\E; /, $roles);
+		$daemon->stop(status => 0);
+	}
+};
+
 subtest 'a watchdog of somebody else' => sub {
 	my $manager = ServiceManager->new;
 	my $daemon = $manager->start('ipu-operator', args => arguments(), watchdog_ms => 100, watchdog_pid => 1);

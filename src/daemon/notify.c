@@ -19,8 +19,9 @@
 #include "core/str.h"
 #include "daemon/internal.h"
 
-#define LOOK_MS     1000
-#define STATUS_SIZE 512
+#define LOOK_MS       1000
+#define BEAT_AGAIN_MS 100 /* after a sign of life that couldn't be sent */
+#define STATUS_SIZE   512
 
 enum state { STATE_STARTING, STATE_RUNNING, STATE_STOPPING };
 
@@ -78,10 +79,14 @@ static size_t put_role(const struct daemon *d, char *z, size_t size)
 
 	if (d->leading)
 		return (size_t)snprintf(z, size, "leads");
-	if (!d->lease)
-		return (size_t)snprintf(z, size, "answers webhooks");
-	return (size_t)snprintf(z, size, holder[0] ? "follows %.64s" : "follows nobody yet",
-				holder);
+	if (d->lease)
+		return (size_t)snprintf(z, size, holder[0] ? "follows %.64s" : "follows nobody yet",
+					holder);
+	if (d->config->roles & (ROLE_CONTROLLER | ROLE_PROXY)) /* another has taken the tracker */
+		return (size_t)snprintf(z, size, "follows");
+	return (size_t)snprintf(z, size, "%s%s%s", d->webhook ? "answers webhooks" : "",
+				d->webhook && d->node ? ", " : "",
+				d->node ? "tells of its node" : "");
 }
 
 static size_t put_jobs(const struct daemon *d, char *z, size_t size)
@@ -173,9 +178,12 @@ static void on_timer(struct loop_timer *timer, void *arg)
 	if (n->state == STATE_STARTING)
 		n->state = STATE_RUNNING;
 	tell(n);
-	/* Also while stopping: an end that hangs is one to be killed. */
-	if (n->watchdog_ms && now_ms >= n->beat_ms && sign_of_life(n))
-		n->beat_ms = now_ms + n->watchdog_ms;
+	/* Also while stopping: an end that hangs is one to be killed. A manager that takes none may
+	 * be gone: that mustn't keep the loop busy. */
+	if (n->watchdog_ms && now_ms >= n->beat_ms)
+		n->beat_ms = now_ms + (sign_of_life(n) || n->watchdog_ms < BEAT_AGAIN_MS
+					       ? n->watchdog_ms
+					       : BEAT_AGAIN_MS);
 	if (n->watchdog_ms && n->beat_ms < next_ms)
 		next_ms = n->beat_ms;
 	loop_timer_start_at(timer, next_ms);
