@@ -24,6 +24,11 @@
 /* When IPUs that it reaches came free last: news for the scheduler. */
 #define NODES_FREED "graphcore.ai/ipus-freed"
 
+/* An amount of the resource: a whole number from 0 to max in the API server's notation of
+ * quantities, which writes 1000 as "1k" and leaves "1Ki" and "1e3" as they came. False: it's none,
+ * and *ret stays as it was. */
+bool nodes_amount(const struct json *quantity, int64_t max, int64_t *ret);
+
 /* A bit for each controller, by its place in the fleet; those beyond have none. */
 struct reach {
 	uint64_t bits[VIPU_MAX_CONTROLLERS / 64];

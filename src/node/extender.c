@@ -29,36 +29,41 @@ static int read_resource(const struct json *container, int64_t *ret, struct err 
 	*ret = 0;
 	if (!v)
 		v = json_at(container, "resources", "requests", NODES_RESOURCE, NULL);
-	if (!v)
-		return 0;
-	if (json_type(v) == JSON_INT && json_int(v, -1) >= 0 && json_int(v, -1) <= MAX_IPUS) {
-		*ret = json_int(v, 0);
-		return 0;
-	}
-	if (str_to_int(json_str(v), 0, MAX_IPUS, ret, NULL) == 0)
+	if (!v || nodes_amount(v, MAX_IPUS, ret))
 		return 0;
 	return err_set(err, ERR_INVALID, 0,
 		       "its " NODES_RESOURCE " isn't a whole number from 0 to %" PRId64, MAX_IPUS);
 }
 
-/* As Kubernetes counts: containers side by side, or the largest of those that come before. */
+static int64_t add_up(int64_t a, int64_t b)
+{
+	return a + b > MAX_IPUS ? MAX_IPUS + 1 : a + b;
+}
+
+/* As Kubernetes counts: what runs side by side, or the most that there is before that. An init
+ * container that is always restarted runs on beside all that come after it. */
 static int sum_resources(const struct json *spec, int64_t *ret, struct err *err)
 {
 	struct json_iter it = json_iter(json_get(spec, "containers"));
 	struct json_iter inits = json_iter(json_get(spec, "initContainers"));
-	int64_t sum = 0, n;
+	int64_t beside = 0, most = 0, n;
 
+	while (json_next(&inits)) {
+		bool stays = str_eqz(json_str(json_get(inits.value, "restartPolicy")), "Always");
+		int64_t now;
+
+		if (read_resource(inits.value, &n, err) < 0)
+			return -1;
+		now = add_up(beside, n);
+		most = now > most ? now : most;
+		beside = stays ? now : beside;
+	}
 	while (json_next(&it)) {
 		if (read_resource(it.value, &n, err) < 0)
 			return -1;
-		sum = sum + n > MAX_IPUS ? MAX_IPUS + 1 : sum + n;
+		beside = add_up(beside, n);
 	}
-	while (json_next(&inits)) {
-		if (read_resource(inits.value, &n, err) < 0)
-			return -1;
-		sum = n > sum ? n : sum;
-	}
-	*ret = sum;
+	*ret = beside > most ? beside : most;
 	return 0;
 }
 

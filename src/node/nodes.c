@@ -48,6 +48,58 @@ bool reach_is_empty(const struct reach *r)
 	return any == 0;
 }
 
+/* ---- amounts ---- */
+
+/* What stands behind the digits; of whole numbers no other suffix is left (k8s.io/apimachinery,
+ * resource.Quantity, whose canonical form has no fraction where one can be done without). */
+static bool factor_of(struct str suffix, int64_t *ret)
+{
+	static const struct {
+		const char *suffix;
+		int64_t factor;
+	} factors[] = {
+		{"", 1},
+		{"k", 1000},
+		{"M", 1000000},
+		{"G", 1000000000},
+		{"Ki", INT64_C(1) << 10},
+		{"Mi", INT64_C(1) << 20},
+		{"Gi", INT64_C(1) << 30},
+		{"e3", 1000},
+		{"e6", 1000000},
+		{"e9", 1000000000},
+	};
+
+	for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+		if (str_eqz(suffix, factors[i].suffix)) {
+			*ret = factors[i].factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool nodes_amount(const struct json *quantity, int64_t max, int64_t *ret)
+{
+	struct str s = json_str(quantity);
+	int64_t n = json_int(quantity, -1), factor = 1;
+	size_t digits = 0;
+
+	if (json_type(quantity) == JSON_STRING) {
+		while (digits < s.len && s.p[digits] >= '0' && s.p[digits] <= '9')
+			digits++;
+		if (str_to_int((struct str){s.p, digits}, 0, max, &n, NULL) < 0 ||
+		    !factor_of((struct str){s.p + digits, s.len - digits}, &factor))
+			return false;
+	} else if (json_type(quantity) != JSON_INT) {
+		return false;
+	}
+	if (n < 0 || n > max / factor)
+		return false;
+	*ret = n * factor;
+	return true;
+}
+
 /* ---- one Node ---- */
 
 static bool is_control_plane_key(struct str key)
@@ -80,9 +132,7 @@ static int64_t count_at(const struct json *object, const char *key)
 
 	if (!v)
 		return -1;
-	if (json_type(v) == JSON_INT)
-		return json_int(v, -2);
-	return str_to_int(json_str(v), 0, MAX_IPUS, &n, NULL) == 0 ? n : -2;
+	return nodes_amount(v, MAX_IPUS, &n) ? n : -2;
 }
 
 static uint64_t hash_label(struct str key, struct str value)

@@ -200,6 +200,10 @@ static void test_items(void)
 	ok(item->control_plane && item->deleting, "control plane by its label, in deletion");
 	ok(item->shown == -2 && item->noted == -1, "a figure that isn't a number of IPUs");
 	node_item_free(item);
+	item = item_of("{\"status\":{\"capacity\":{\"graphcore.ai/ipu\":\"2k\"},"
+		       "\"allocatable\":{\"graphcore.ai/ipu\":\"1Ki\"}}}");
+	ok(item->shown == 2000 && item->allocatable == 1024, "as the API server writes large ones");
+	node_item_free(item);
 	item = item_of("{\"spec\":{\"taints\":[{\"key\":\"x\"},{\"key\":"
 		       "\"node-role.kubernetes.io/master\"}]}}");
 	ok(item->control_plane, "by its taint");

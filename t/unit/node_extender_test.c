@@ -119,6 +119,9 @@ static char *answer(enum extender_verb verb, const char *body)
 #define ANNOTATED(n) "\"metadata\":{\"annotations\":{\"graphcore.ai/ipus\":\"" n "\"}}"
 #define LIMITS(n)    "{\"resources\":{\"limits\":{\"graphcore.ai/ipu\":" n "}}}"
 
+#define SIDECAR(n)                                                                                 \
+	"{\"restartPolicy\":\"Always\",\"resources\":{\"limits\":{\"graphcore.ai/ipu\":" n "}}}"
+
 static const struct size_row {
 	const char *name, *pod;
 	int want; /* -1: an error */
@@ -133,6 +136,23 @@ static const struct size_row {
 	 4},
 	{"… or one that comes before",
 	 "{\"spec\":{\"initContainers\":[" LIMITS("16") "],\"containers\":[" LIMITS("2") "]}}", 16},
+	{"… which run on beside it",
+	 "{\"spec\":{\"initContainers\":[" SIDECAR("8") "," SIDECAR(
+		 "8") "],\"containers\":[" LIMITS("16") "]}}",
+	 32},
+	{"… or beside those that come after",
+	 "{\"spec\":{\"initContainers\":[" SIDECAR("8") "," LIMITS("8") "],\"containers\":[" LIMITS(
+		 "4") "]}}",
+	 16},
+	{"… a thousand, as the API server writes it",
+	 "{\"spec\":{\"containers\":[" LIMITS("\"1k\"") "]}}", 1024},
+	{"… by a power of two", "{\"spec\":{\"containers\":[" LIMITS("\"1Ki\"") "]}}", 1024},
+	{"… with an exponent", "{\"spec\":{\"containers\":[" LIMITS("\"1e3\"") "]}}", 1024},
+	{"… with an exponent that is none", "{\"spec\":{\"containers\":[" LIMITS("\"1e\"") "]}}",
+	 -1},
+	{"… thousandths", "{\"spec\":{\"containers\":[" LIMITS("\"1000m\"") "]}}", -1},
+	{"… more than there can be", "{\"spec\":{\"containers\":[" LIMITS("\"1E\"") "]}}", -1},
+	{"… far more", "{\"spec\":{\"containers\":[" LIMITS("\"9e99999999\"") "]}}", -1},
 	{"… as a request alone",
 	 "{\"spec\":{\"containers\":[{\"resources\":{\"requests\":{\"graphcore.ai/ipu\":\"2\"}}}]}}",
 	 2},
@@ -164,7 +184,8 @@ static const struct size_row {
 			    "\"matchExpressions\":[{\"key\":\"pod\"}]}}]}}}}",
 	 4},
 	{"no power of two", "{" ANNOTATED("3") "}", -1},
-	{"a resource that is no number", "{\"spec\":{\"containers\":[" LIMITS("\"1k\"") "]}}", -1},
+	{"a resource that is no number", "{\"spec\":{\"containers\":[" LIMITS("\"some\"") "]}}",
+	 -1},
 	{"a resource that nobody has",
 	 "{\"spec\":{\"containers\":[" LIMITS("65536") "," LIMITS("1") "]}}", -1},
 };
