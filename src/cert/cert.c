@@ -21,7 +21,6 @@
 #include "set.h"
 
 #define SECRET_TYPE "kubernetes.io/tls"
-#define LOOK_MS     INT64_C(3600000) /* at the latest, so that the wall clock may jump */
 #define CALL_MS     10000
 
 enum known { UNKNOWN, ABSENT, THERE };
@@ -49,6 +48,7 @@ struct cert {
 	enum known known;
 	bool stale;   /* a write met another version */
 	bool replace; /* its type is wrong, or it can't be changed: it's made anew */
+	bool leaves;  /* it's being removed, and will have gone when its finalizers have */
 	char *version, *uid;
 	struct cert_set seen;    /* the Secret's */
 	struct cert_set offered; /* of the write under way */
@@ -170,6 +170,7 @@ static void saw(struct cert *c, const struct json *object)
 	c->uid = str_dup(kube_uid(object));
 	c->replace = object && (!str_eqz(json_str(json_get(object, "type")), SECRET_TYPE) ||
 				json_bool(json_get(object, "immutable"), false));
+	c->leaves = kube_is_deleting(object);
 	if (cert_set_read(&set, json_get(object, "data"), &err) == 0) {
 		cert_set_move(&c->seen, &set);
 		return;
@@ -285,6 +286,22 @@ static void change(struct cert *c, const struct cert_judgement *j)
 	write_secret(c);
 }
 
+/* The Secret must be made anew, and is there until others let it go: what it should hold is served
+ * from memory until then, where nothing else can be. */
+static void wait_until_gone(struct cert *c, const struct cert_judgement *j)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, ERR_UNAVAILABLE, 0,
+		"it has another type or is immutable, and stays until its finalizers are removed");
+	trouble(c, &err, "can't be replaced");
+	if (have_is_usable(c))
+		return;
+	if (prepare(c, j, &err) == 0)
+		serve_offered(c);
+	cert_set_done(&c->offered);
+}
+
 /* The Secret can't be read, and nothing is served yet. */
 static void serve_from_memory(struct cert *c)
 {
@@ -328,7 +345,7 @@ static void step_there(struct cert *c, int64_t *ret_wait_ms)
 			return;
 		}
 		all_is_well(c);
-		*ret_wait_ms = wait < LOOK_MS ? wait : LOOK_MS;
+		*ret_wait_ms = wait < CERT_LOOK_MS ? wait : CERT_LOOK_MS;
 		return;
 	}
 	/* Until the next one is written, what can be served is. */
@@ -336,6 +353,10 @@ static void step_there(struct cert *c, int64_t *ret_wait_ms)
 		serve(c, &c->seen, &j);
 	if (c->freed || clock_mono_ms() < c->try_at_ms)
 		return;
+	if (c->known == THERE && c->replace && c->leaves) {
+		wait_until_gone(c, &j);
+		return;
+	}
 	if (c->known == THERE && (j.damaged || c->replace)) {
 		err_set(&err, ERR_INVALID, 0, "%s", j.why[0] ? j.why : "its type is another one");
 		trouble(c, &err, "is damaged");
@@ -347,7 +368,7 @@ static void step_there(struct cert *c, int64_t *ret_wait_ms)
 
 static void step(struct cert *c)
 {
-	int64_t wait = LOOK_MS, now = clock_mono_ms();
+	int64_t wait = CERT_LOOK_MS, now = clock_mono_ms();
 
 	if (c->freed || c->call)
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A certificate that one process makes for itself and keeps in memory: for who shares none with
- * others, such as the role node on each machine. Made anew in time, authority and all.
+ * others, such as the role node on each machine. Made anew in time, authority and all; and when the
+ * wall clock has left its dates: a machine may start before a time server tells it what time it is.
  */
 #include <stdlib.h>
 
@@ -16,13 +17,19 @@ struct cert_own {
 	struct cert_policy policy;
 	struct loop_timer timer;
 	struct tls_config *tls;
+	int64_t made_ms, due_ms; /* wall: when it was, and another one is to be */
 	cert_own_fn *on_change;
 	void *arg;
 };
 
-/* *ret_again_ms: when another one is due. */
-static int make(const struct cert_own *o, struct tls_config **ret, int64_t *ret_again_ms,
-		struct err *err)
+static void look_later(struct cert_own *o)
+{
+	int64_t left_ms = o->due_ms - clock_wall_ms();
+
+	loop_timer_start_in(&o->timer, left_ms < CERT_LOOK_MS ? left_ms : CERT_LOOK_MS);
+}
+
+static int make(struct cert_own *o, struct tls_config **ret, struct err *err)
 {
 	struct cert_set none = {0}, set = {0};
 	struct cert_judgement j;
@@ -38,24 +45,31 @@ static int make(const struct cert_own *o, struct tls_config **ret, int64_t *ret_
 	opts.key_pem = str_of(set.tls_key);
 	rc = tls_config_new_server(&opts, ret, err);
 	cert_set_done(&set);
-	*ret_again_ms = j.next_ms > now_ms ? j.next_ms - now_ms : AGAIN_MS;
-	return rc;
+	if (rc < 0)
+		return -1;
+	o->made_ms = now_ms;
+	o->due_ms = j.next_ms > now_ms ? j.next_ms : now_ms + AGAIN_MS;
+	return 0;
 }
 
 static void on_timer(struct loop_timer *timer, void *arg)
 {
 	struct cert_own *o = arg;
 	struct tls_config *old = o->tls, *tls;
-	int64_t again_ms = AGAIN_MS;
-	struct err err;
+	int64_t now_ms = clock_wall_ms();
+	struct err err = ERR_INIT;
 
-	if (make(o, &tls, &again_ms, &err) < 0) {
+	if (now_ms >= o->made_ms && now_ms < o->due_ms) {
+		look_later(o);
+		return;
+	}
+	if (make(o, &tls, &err) < 0) {
 		log_warn("cert", NULL, "this process's own certificate can't be made anew: %s",
 			 err.msg);
 		loop_timer_start_in(timer, AGAIN_MS);
 		return;
 	}
-	loop_timer_start_in(timer, again_ms);
+	look_later(o);
 	o->tls = tls;
 	log_info("cert", NULL, "this process's own certificate is made anew");
 	if (o->on_change)
@@ -67,7 +81,6 @@ int cert_own_new(struct loop *loop, const char *const *names, struct cert_own **
 		 struct err *err)
 {
 	struct cert_own *o = xcalloc(1, sizeof(*o));
-	int64_t again_ms;
 
 	loop_timer_init(&o->timer, loop, on_timer, o);
 	cert_policy_fill(&o->policy);
@@ -77,11 +90,11 @@ int cert_own_new(struct loop *loop, const char *const *names, struct cert_own **
 			return -1;
 		}
 	}
-	if (make(o, &o->tls, &again_ms, err) < 0) {
+	if (make(o, &o->tls, err) < 0) {
 		cert_own_free(o);
 		return -1;
 	}
-	loop_timer_start_in(&o->timer, again_ms);
+	look_later(o);
 	*ret = o;
 	return 0;
 }

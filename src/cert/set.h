@@ -13,6 +13,9 @@
 #include "core/json.h"
 #include "x509.h"
 
+/* What is served is looked at so often at least: the wall clock may jump. */
+#define CERT_LOOK_MS INT64_C(3600000)
+
 /* PEM texts, owned; NULL: not there. */
 struct cert_set {
 	char *ca;     /* the authority, then the one before it while that is trusted */

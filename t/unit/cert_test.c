@@ -528,6 +528,85 @@ static void test_memory_of_tls(void)
 	finish();
 }
 
+/* Of another type, so it must go, and it can't: somebody's finalizer is on it. */
+static void test_goes_slowly(void)
+{
+	row_begin("a Secret that is long in going");
+	begin();
+	WITHIN(1000, stored());
+	CLEANUP_FREE char *ca = xstrdup(a.ca);
+	edit("{\"type\":\"Opaque\",\"metadata\":{\"finalizers\":[\"example.com/keep\"]}}");
+	turns(3000, 10);
+	ok(api_calls("delete secrets") < 10, "it's told so now and then: %lld times",
+	   (long long)api_calls("delete secrets"));
+	ok(api_calls("create secrets") < 10, "and another isn't made beside it: %lld times",
+	   (long long)api_calls("create secrets"));
+	has_str(cert_error(a.cert) ? cert_error(a.cert)->msg : "", "finalizer", "it's said why");
+	is_int(a.changes, 1, "what is served stays");
+	row_begin("seen at the start");
+	end_replica(&a);
+	begin_replica(&a, names_a);
+	ok(WITHIN(2000, a.changes == 1), "what can be served of it is");
+	is_str(a.ca, ca, "by the same authority");
+	row_begin("seen at the start, and no good");
+	end_replica(&a);
+	edit("{\"data\":{\"tls.key\":null}}");
+	begin_replica(&a, names_a);
+	ok(WITHIN(2000, a.changes == 1), "something is served");
+	is_str(a.ca, ca, "by the same authority");
+	turns(1000, 10);
+	is_int(a.changes, 1, "the same all the time");
+	row_begin("it has gone");
+	sim_objects_remove(objects, sim_objects_get(objects, secrets(), STR(NS), STR(SECRET)));
+	ok(WITHIN(3000, stored() && !cert_error(a.cert)), "another is there");
+	ok(str_eqz(json_str(json_get(stored(), "type")), "kubernetes.io/tls"), "its type");
+	is_int(a.changes, 1, "what is served stays");
+	finish();
+	row_end();
+}
+
+static unsigned own_changes;
+
+static void on_own(void *arg, const struct tls_config *from, struct tls_config *to)
+{
+	(void)arg;
+	own_changes += from != to;
+}
+
+/* The wall clock alone: a machine's that was wrong until a time server answered. */
+static void jump(int64_t ms)
+{
+	clock_freeze(clock_mono_ms(), clock_wall_ms() + ms);
+}
+
+static void test_own(void)
+{
+	static const char *const names[] = {"localhost", NULL};
+	struct cert_own *own;
+	struct err err = ERR_INIT;
+
+	row_begin("of a process alone");
+	rig_begin(1);
+	if (cert_own_new(loop, names, &own, &err) < 0)
+		bail_out(err.msg);
+	cert_own_follow(own, on_own, NULL);
+	days(59);
+	is_uint(own_changes, 0, "59 days later it's the same");
+	days(2);
+	is_uint(own_changes, 1, "61 days later it's another");
+	jump(100 * CERT_DAY_MS);
+	days(1);
+	is_uint(own_changes, 2, "so it is when the clock has gone beyond its end");
+	jump(-200 * CERT_DAY_MS);
+	days(1);
+	is_uint(own_changes, 3, "and when it has gone back before its beginning");
+	days(58);
+	is_uint(own_changes, 3, "then it lasts");
+	cert_own_free(own);
+	rig_end();
+	row_end();
+}
+
 static void test_bad_opts(void)
 {
 	static const char *const rows[][2] = {{NULL}, {"", NULL}, {"a b", NULL}, {"a..b", NULL}};
@@ -589,6 +668,8 @@ int main(void)
 	test_ca_renewal();
 	test_damage();
 	test_away();
+	test_goes_slowly();
+	test_own();
 	test_memory();
 	test_memory_of_tls();
 	test_bad_opts();
