@@ -169,7 +169,7 @@ subtest 'an alias bomb' => sub {
 		# With room for what is bounded, not for what it stands for.
 		my $result = run(['sh', '-c', $asan ? 'exec "$@"' : 'ulimit -v 1000000; exec "$@"', 'sh', program('ipuctl'), @$command], env => \%nowhere, seconds => 30);
 		ok($result->{status} == 1 || $result->{status} == 2, "ipuctl $command->[0]: refused") or diag("status $result->{status}");
-		like($result->{out} . $result->{err}, qr/\Q$file\E:\d+:\d+: .*aliases stand for more than \d+ bytes/, '... for what it stands for, and where');
+		like($result->{out} . $result->{err}, qr/\Q$file\E:\d+:\d+: .*aliases and merges stand for more than \d+ bytes/, '... for what it stands for, and where');
 	}
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML that people write (configuration, kubeconfig, manifests), read by libfyaml into JSON
- * values, with the line and column of every value for messages. Aliases are bounded, so that an
- * alias bomb is an error.
+ * values, with the line and column of every value for messages. What aliases and merges stand for
+ * is bounded, so that an alias bomb is an error.
  *
  * Only plain scalars are anything but strings, by YAML 1.2's core schema, with two of kubectl's
  * habits: yes, no, on and off are strings, and 0644 is octal (defaultMode), as 0o644 is; 0b101 too.
@@ -16,8 +16,9 @@
 #include "core/err.h"
 #include "core/json.h"
 
-#define YAML_MAX_BYTES     ((size_t)4 << 20)
-#define YAML_MAX_EXPANSION ((size_t)16 << 20) /* what all aliases of a stream stand for */
+#define YAML_MAX_BYTES ((size_t)4 << 20)
+#define YAML_MAX_EXPANSION                                                                         \
+	((size_t)16 << 20) /* what all aliases and merges of a stream stand for */
 
 struct yaml; /* one stream: zero or more documents */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From libfyaml's events to JSON values, with a stack of open containers instead of recursion.
- * Aliases are copied; what all of them stand for is counted before each copy.
+ * Aliases and what is merged are copied; what all of them stand for is counted before each copy.
  * Uses err, json, map and str.
  */
 #include "core/yaml_load.h"
@@ -52,7 +52,7 @@ struct loader {
 	struct frame frames[JSON_MAX_DEPTH];
 	size_t depth;
 	size_t bytes;          /* of values so far, roughly */
-	size_t expanded;       /* of those, by aliases */
+	size_t expanded;       /* what was copied, for aliases and by merging */
 	struct yaml_mark last; /* where the reader is: for what has no place of its own */
 	struct buf text;       /* of the scalar that is being looked at */
 };
@@ -155,13 +155,14 @@ static int check_merge(struct loader *l, const struct json *v, struct yaml_mark 
 	return 0;
 }
 
-static int count_bytes(struct loader *l, size_t bytes, struct yaml_mark at)
+/* Before bytes more are copied. */
+static int count_copy(struct loader *l, size_t bytes, struct yaml_mark at)
 {
 	l->expanded += bytes;
 	if (l->expanded > YAML_MAX_EXPANSION)
 		return yaml_impl_error(l->y, at, ERR_LIMIT, l->err,
-				       "aliases stand for more than %zu bytes", YAML_MAX_EXPANSION);
-	l->bytes += bytes;
+				       "aliases and merges stand for more than %zu bytes",
+				       YAML_MAX_EXPANSION);
 	return 0;
 }
 
@@ -218,8 +219,10 @@ static int take_key(struct loader *l, struct frame *f, struct str key, bool is_p
 	return 0;
 }
 
-/* A value that is whole, to where it belongs. height: levels of containers in it. */
-static int put_value(struct loader *l, struct jmut *v, struct yaml_mark at, size_t height)
+/* A value that is whole, to where it belongs. bytes: of all that it holds; height: levels of
+ * containers in it. */
+static int put_value(struct loader *l, struct jmut *v, struct yaml_mark at, size_t bytes,
+		     size_t height)
 {
 	struct frame *f = l->depth ? &l->frames[l->depth - 1] : NULL;
 	struct yaml_mark nowhere = {0, 0};
@@ -242,7 +245,7 @@ static int put_value(struct loader *l, struct jmut *v, struct yaml_mark at, size
 		add_place(l->y, v, at, f->last_key_at);
 		return 0;
 	}
-	if (check_merge(l, jmut_view(v), at) < 0)
+	if (check_merge(l, jmut_view(v), at) < 0 || count_copy(l, bytes, at) < 0)
 		return -1;
 	if (!f->merges)
 		f->merges = jmut_array(l->y->values);
@@ -340,7 +343,7 @@ static int on_scalar(struct loader *l, struct fy_event *e)
 	/* An empty document isn't one. */
 	if (l->depth == 0 && text.len == 0 && is_plain && tag.len == 0 && !anchor)
 		return 0;
-	return put_value(l, v, at, 0);
+	return put_value(l, v, at, text.len + VALUE_BYTES, 0);
 }
 
 static int on_alias(struct loader *l, struct fy_event *e)
@@ -358,18 +361,16 @@ static int on_alias(struct loader *l, struct fy_event *e)
 	if (l->depth + a->height > JSON_MAX_DEPTH)
 		return yaml_impl_error(l->y, at, ERR_LIMIT, l->err, "nested deeper than %d levels",
 				       JSON_MAX_DEPTH);
-	/* A merge copies once more. */
-	bool merges = l->depth && l->frames[l->depth - 1].has_key &&
-		      l->frames[l->depth - 1].is_merge;
-	if (count_bytes(l, merges ? 2 * a->bytes : a->bytes, at) < 0)
+	if (count_copy(l, a->bytes, at) < 0)
 		return -1;
+	l->bytes += a->bytes;
 	if (wants_key(l)) {
 		if (json_type(jmut_view(a->v)) != JSON_STRING)
 			return yaml_impl_error(l->y, at, ERR_INVALID, l->err,
 					       "a key must be a string, and this alias isn't");
 		return take_key(l, &l->frames[l->depth - 1], json_str(jmut_view(a->v)), false, at);
 	}
-	return put_value(l, jmut_clone(l->y->values, a->v), at, a->height);
+	return put_value(l, jmut_clone(l->y->values, a->v), at, a->bytes, a->height);
 }
 
 static int on_start(struct loader *l, struct fy_event *e, bool is_map)
@@ -413,13 +414,13 @@ static int on_end(struct loader *l)
 	struct frame *f = &l->frames[l->depth - 1];
 	struct jmut *v = f->v;
 	struct yaml_mark at = f->at;
-	size_t height = f->height + 1;
+	size_t bytes = l->bytes - f->bytes_before, height = f->height + 1;
 
 	apply_merges(l, f);
 	if (f->anchor)
-		*f->anchor = (struct anchor){v, l->bytes - f->bytes_before, height};
+		*f->anchor = (struct anchor){v, bytes, height};
 	drop_frame(l);
-	return put_value(l, v, at, height);
+	return put_value(l, v, at, bytes, height);
 }
 
 static int on_event(struct loader *l, struct fy_event *e)

@@ -281,7 +281,7 @@ static void test_bounds(void)
 		buf_printf(&b, NULL, "a%d: &a%d [*a%d, *a%d]\n", i, i, i - 1, i - 1);
 	is_int(parse_buf(&b, &e), -1, "an alias bomb");
 	is_int(e.kind, ERR_LIMIT, "kind");
-	has_str(e.msg, "aliases stand for more than", "message");
+	has_str(e.msg, "aliases and merges stand for more than", "message");
 	note("%s", e.msg);
 
 	buf_printf(&b, NULL, "x: &x \"%0100000d\"\n", 1);
@@ -298,6 +298,25 @@ static void test_bounds(void)
 		buf_printf(&b, NULL, "k%d: {<<: *x}\n", i);
 	is_int(parse_buf(&b, &e), -1, "a large merge many times");
 	is_int(e.kind, ERR_LIMIT, "kind");
+
+	/* Each level holds a copy of what is merged into it, and all of them are of one text. */
+	buf_printf(&b, NULL, "x: ");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&b, NULL, "{<<: ");
+	buf_printf(&b, NULL, "{");
+	for (int i = 0; i < 5000; i++)
+		buf_printf(&b, NULL, "m%d: 1, ", i);
+	buf_printf(&b, NULL, "}");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&b, NULL, "}");
+	is_int(parse_buf(&b, &e), -1, "a merge of a merge of a merge …");
+	is_int(e.kind, ERR_LIMIT, "kind");
+
+	/* What merging leaves behind isn't in the value that an alias then stands for. */
+	buf_printf(&b, NULL, "a0: &a0 {k: v}\n");
+	for (int i = 1; i < 100; i++)
+		buf_printf(&b, NULL, "a%d: &a%d {<<: *a%d}\n", i, i, i - 1);
+	is_int(parse_buf(&b, &e), 0, "a hundred that each begin with the one before: %s", e.msg);
 
 	buf_printf(&b, NULL, "a0: &a0 [1]\n");
 	for (int i = 1; i < 200; i++)
