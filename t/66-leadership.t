@@ -9,6 +9,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use IpuTest;
 use List::Util qw(max);
+use POSIX qw(strftime);
 use Test::More;
 use Time::HiRes qw(clock_gettime sleep time CLOCK_MONOTONIC);
 
@@ -114,6 +115,25 @@ subtest 'a kill' => sub {
 	is(api('DELETE', "$jobs/$_", {})->{status}, 200, "job $_ is deleted") for qw(a b);
 	wait_until('their IPUs to come back', sub { stats($three)->{total}{used} == 0 });
 	$three->stop;
+};
+
+# Who leads no more knows nothing of jobs: what it told would be counted twice.
+subtest 'somebody takes the Lease' => sub {
+	my $four = operator('four');
+	wait_until('a fourth to lead', sub { leads($four) });
+	make_job('c');
+	wait_until('its job to run', sub { job_state('c') eq 'Running' });
+	my $page = sub { http('GET', $four->url('metrics', '/metrics'))->{content} };
+	like($page->(), qr/^ipu_operator_jobs\{state="Running"\} 1$/m, 'it counts its job');
+	my $lease = '/apis/coordination.k8s.io/v1/namespaces/ipu-operator/leases/ipu-operator-partitions';
+	my $taken = http('PATCH', $sim->url('api-plain', $lease),
+		headers => { authorization => "Bearer $token", 'content-type' => 'application/merge-patch+json' },
+		json => { spec => { holderIdentity => 'nobody', leaseDurationSeconds => 3600,
+			renewTime => strftime('%Y-%m-%dT%H:%M:%S.000000Z', gmtime) } });
+	is($taken->{status}, 200, 'the Lease is somebody else\'s') or diag($taken->{content});
+	wait_until('it to follow', sub { !leads($four) });
+	unlike($page->(), qr/^ipu_operator_(?:jobs|annotated_pods)\{/m, 'it counts none');
+	$four->stop;
 };
 
 $sim->stop;

@@ -41,7 +41,9 @@ static void collect_jobs(const struct daemon *d)
 {
 	size_t counts[JOB_STAGES];
 
-	if (!d->jobs)
+	metric_clear(m.jobs);
+	metric_clear(m.pods);
+	if (!d->jobs) /* another process leads, and counts them */
 		return;
 	job_controller_count(d->jobs, counts);
 	for (int i = 0; i < JOB_STAGES; i++) {
