@@ -234,6 +234,14 @@ refused('ipu-operator', 'an address that is in use', files => { kube => $good },
 refused('ipu-operator', 'a ports file that can\'t be written', files => { kube => $good }, status => 1,
 	args => [ @run, '--set', 'proxy.tlsListen=', '--ports-file', 'nowhere/ports' ], says => qr{nowhere/ports: No such file or directory});
 
+# ---- what is found out when it's used ----
+
+refused('ipu-operator', 'a name that is none', files => { kube => $good }, args => [ @run, '--set', 'certificates.names=a b' ],
+	says => qr/certificates\.names.*: "a b" is neither a DNS name nor an address/);
+refused('ipu-operator', 'more names than a certificate takes', files => { kube => $good },
+	args => [ @run, '--set', 'certificates.names=' . join(',', map { "n$_.example.com" } 1 .. 70) ],
+	says => qr/certificates\.names.*: a certificate is for 1 to 64 names, not 7\d/);
+
 my $crd = top_srcdir() . '/crds/graphcore.ai_ipujobs.yaml';
 refused('ipu-sim', 'an address that is in use', status => 1, says => qr/--api-listen: .*\Q$address\E.*in use.*/,
 	args => [ '--crd', $crd, '--dir', 'sim', '--ports-file', 'ports', '--api-listen', $address ]);

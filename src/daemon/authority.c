@@ -41,16 +41,19 @@ static bool serves_metrics(const struct daemon *d)
 /* ---- names ---- */
 
 struct names {
-	char *items[CERT_MAX_NAMES + 1];
+	char **items; /* ended by NULL */
 	size_t n;
 };
 
 static void add_name(struct names *names, char *name)
 {
-	if (names->n < CERT_MAX_NAMES && name[0])
-		names->items[names->n++] = name;
-	else
+	if (!name[0]) {
 		free(name);
+		return;
+	}
+	names->items = xrealloc(names->items, (names->n + 2) * sizeof(*names->items));
+	names->items[names->n++] = name;
+	names->items[names->n] = NULL;
 }
 
 static void add_service(const struct daemon *d, struct names *names, const char *service)
@@ -174,17 +177,17 @@ static void on_change(void *arg, struct tls_config *tls, struct str ca_pem)
 int authority_start(struct daemon *d, struct err *err)
 {
 	struct names names = {0};
-	struct cert_opts opts = {
-		.ns = d->ns,
-		.secret = d->config->certificate_secret,
-		.names = (const char *const *)names.items,
-	};
+	struct cert_opts opts = {.ns = d->ns, .secret = d->config->certificate_secret};
 	int rc;
 
 	collect_names(d, &names);
+	opts.names = (const char *const *)names.items;
 	rc = cert_new(d->kube, &opts, on_change, d, &d->cert, err);
+	if (rc < 0)
+		err_wrap(err, "certificates.names, the Services' and this machine's");
 	for (size_t i = 0; i < names.n; i++)
 		free(names.items[i]);
+	free(names.items);
 	return rc;
 }
 
