@@ -169,6 +169,25 @@ static int put_block(struct writer *w, struct str s, size_t indent)
 	return 0;
 }
 
+/* A number with an exponent is one in YAML 1.1 only if it has a point and the exponent a sign. */
+static int put_real(struct writer *w, const struct json *v)
+{
+	struct buf text = BUF_INIT(64);
+	int r = json_write(v, JSON_COMPACT, &text, w->err);
+	struct str mantissa, exponent;
+	bool has_exponent = str_cut(buf_str(&text), 'e', &mantissa, &exponent);
+
+	if (r == 0)
+		r = put(w, mantissa);
+	if (r == 0 && has_exponent)
+		r = buf_printf(w->out, w->err, "%se%s%.*s",
+			       memchr(mantissa.p, '.', mantissa.len) ? "" : ".0",
+			       exponent.p[0] == '-' || exponent.p[0] == '+' ? "" : "+",
+			       STR_ARG(exponent));
+	buf_done(&text);
+	return r;
+}
+
 /* Up to the end of the line. indent: that of a block's lines. */
 static int put_scalar(struct writer *w, const struct json *v, size_t indent)
 {
@@ -178,6 +197,9 @@ static int put_scalar(struct writer *w, const struct json *v, size_t indent)
 		return put_block(w, s, indent);
 	if (json_type(v) == JSON_STRING) {
 		if ((is_plain(s) ? put(w, s) : put_quoted(w, s)) < 0)
+			return -1;
+	} else if (json_type(v) == JSON_REAL) {
+		if (put_real(w, v) < 0)
 			return -1;
 	} else if (json_write(v, JSON_COMPACT, w->out, w->err) < 0) { /* [] and {} too */
 		return -1;
