@@ -28,7 +28,7 @@ bool files_exist(const struct files *files, const char *path); /* of any kind */
 /* Is the path itself a symbolic link with this text? */
 bool files_link_to(const struct files *files, const char *path, const char *target);
 DIR *files_opendir(const struct files *files, const char *path);
-/* -1: it isn't there, or is no number. The first word of the file. */
+/* All that the file has but white space around it. -1: it isn't there, or is no number. */
 int files_read_number(const struct files *files, const char *path, uint64_t *ret);
 
 #endif

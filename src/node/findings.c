@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/buf.h"
 #include "node/checks.h"
@@ -30,7 +31,7 @@ void node_findings_done(struct node_findings *f)
 	*f = (struct node_findings){0};
 }
 
-/* What the buffer cut goes too, and controls of a terminal become '?'. */
+/* Controls of a terminal and what isn't UTF-8 become '?'. */
 static void clean(char *z)
 {
 	struct str rest = str_of(z);
@@ -54,10 +55,20 @@ static void clean(char *z)
 	*end = 0;
 }
 
+static void take_text(char *ret, size_t size, const char *z)
+{
+	size_t len = str_utf8_cut(str_of(z), size - 1);
+
+	memcpy(ret, z, len);
+	ret[len] = '\0';
+	clean(ret);
+}
+
 void node_find(struct node_findings *f, const struct node_rule *rule, const char *subject,
 	       const char *fmt, ...)
 {
 	struct node_finding *new;
+	char seen[NODE_SEEN_SIZE + 1]; /* one byte more tells where the last character ends */
 	va_list ap;
 
 	if (f->n == NODE_MAX_FINDINGS) {
@@ -67,12 +78,11 @@ void node_find(struct node_findings *f, const struct node_rule *rule, const char
 	f->items = xrealloc(f->items, (f->n + 1) * sizeof(*f->items));
 	new = &f->items[f->n++];
 	new->rule = rule;
-	snprintf(new->subject, sizeof(new->subject), "%s", subject ? subject : "");
 	va_start(ap, fmt);
-	vsnprintf(new->seen, sizeof(new->seen), fmt, ap);
+	vsnprintf(seen, sizeof(seen), fmt, ap);
 	va_end(ap);
-	clean(new->subject);
-	clean(new->seen);
+	take_text(new->subject, sizeof(new->subject), subject ? subject : "");
+	take_text(new->seen, sizeof(new->seen), seen);
 }
 
 size_t node_findings_count(const struct node_findings *f, enum node_result result)

@@ -404,6 +404,27 @@ static void test_cases(void)
 	row_end();
 }
 
+/* Text that is longer than its place ends with a whole character. */
+static void test_long(void)
+{
+	struct node_findings f = {0};
+	const char *sized = "ää€€😀😀"; /* of two, three and four bytes */
+
+	for (size_t i = 0; i < strlen(sized); i++) {
+		CLEANUP_FREE char *subject = xasprintf("%0*d%s", (int)(NODE_TEXT_SIZE - i), 0,
+						       sized);
+		CLEANUP_FREE char *seen = xasprintf("%0*d%s", (int)(NODE_SEEN_SIZE - i), 0, sized);
+
+		node_find(&f, &node_rules[0], subject, "%s", seen);
+		ok(!strchr(f.items[i].subject, '?') &&
+			   strlen(f.items[i].subject) >= NODE_TEXT_SIZE - 4,
+		   "a subject: %s", f.items[i].subject + NODE_TEXT_SIZE - 20);
+		ok(!strchr(f.items[i].seen, '?') && strlen(f.items[i].seen) >= NODE_SEEN_SIZE - 4,
+		   "what was seen: %s", f.items[i].seen + NODE_SEEN_SIZE - 20);
+	}
+	node_findings_done(&f);
+}
+
 /* What must be said once, and what nobody could say. */
 static void test_whole(void)
 {
@@ -467,6 +488,7 @@ static void test_help(void)
 int main(void)
 {
 	test_cases();
+	test_long();
 	test_whole();
 	test_rules();
 	test_help();
