@@ -368,6 +368,11 @@ static void on_gone_work(struct loop_work *work, void *arg)
 
 void fleet_refresh_gone(struct fleet_refresh *r)
 {
+	/* One of those who waited for the same look may have ended the fleet. */
+	if (r->fleet->freed) {
+		op_cancel(&r->op);
+		return;
+	}
 	list_unlink(&r->place);
 	list_append(&r->fleet->gone, &r->place);
 	loop_work_post(&r->work);

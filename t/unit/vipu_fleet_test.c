@@ -420,6 +420,38 @@ static void test_wild(void)
 	is_int(w.calls, 1, "a watch that frees the fleet is the last that is told");
 }
 
+/* Of two who wait for one look. */
+struct ending {
+	struct vipu_fleet *fleet;
+	int calls;
+};
+
+static void on_ending(void *arg, const struct err *err, const struct vipu_controller *c)
+{
+	struct ending *e = arg;
+	(void)err, (void)c;
+	e->calls++;
+	vipu_fleet_free(e->fleet);
+}
+
+static void test_ending(void)
+{
+	struct vipu_sim *sim = simulate(1);
+	struct ending e = {.fleet = vipu_fleet_new(net, NULL)};
+	char name[64];
+
+	snprintf(name, sizeof(name), "127.0.0.1:%u", vipu_sim_port(sim));
+	configure(e.fleet, name);
+	vipu_fleet_refresh_start(e.fleet, name, on_ending, &e, NULL);
+	vipu_fleet_refresh_start(e.fleet, name, on_ending, &e, NULL);
+	for (int i = 0; i < 500 && e.calls == 0; i++)
+		loop_turn(loop, 10);
+	turns(3);
+	is_int(e.calls, 1, "a look at whose end the fleet is freed is told to nobody else");
+	vipu_sim_free(sim);
+	turns(3);
+}
+
 int main(void)
 {
 	struct err err = ERR_INIT;
@@ -434,6 +466,7 @@ int main(void)
 	test_rhythm();
 	test_soon_again();
 	test_wild();
+	test_ending();
 	net_free(net);
 	loop_free(loop);
 	return done_testing();
