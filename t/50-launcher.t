@@ -201,6 +201,7 @@ for my $row (
 	[['get'], qr/exactly one URL is wanted/, 'no URL'],
 	[['get', 'a', 'b'], qr/exactly one URL is wanted/, 'two URLs'],
 	[['get', '--nonsense', 'x'], qr/there is no option --nonsense/, 'an unknown option'],
+	[['get', '-xy', 'x'], qr/there is no option -x /, '... of one letter, with others'],
 	[['get', '--ca'], qr/--ca needs a value/, 'an option without its value'],
 	[['get', '--timeout', '0', "$url/"], qr/--timeout: /, 'a timeout of nothing'],
 	[['get', 'ftp://example/'], qr/get: .*ftp/, 'no such scheme'],

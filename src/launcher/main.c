@@ -41,6 +41,10 @@ int launcher_bad_option(int option, char **argv)
 	const char *word = argv[optind - 1];
 	if (option == ':')
 		return launcher_fail(EXIT_USAGE, "%s: %s needs a value", argv[0], word);
+	/* Of several letters in a word getopt hasn't gone on from it. */
+	if (optopt)
+		return launcher_fail(EXIT_USAGE, "%s: there is no option -%c (see --help)", argv[0],
+				     optopt);
 	return launcher_fail(EXIT_USAGE, "%s: there is no option %s (see --help)", argv[0], word);
 }
 
