@@ -161,6 +161,19 @@ subtest 'several objects and files' => sub {
 	is(validate($list)->{status}, 0, 'the list alone is right');
 };
 
+subtest 'what would play with the terminal' => sub {
+	my $escapes = '"\e]0;x\a\u009b2J\n"';
+	my $control = qr/[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]/;
+	my @texts = map { $good =~ s/\Q$_\E/$escapes/r } 'good', 'IPUJob', 'jobInstances', '"4"', 'main';
+	for my $text (@texts, $texts[1] =~ s/graphcore\S+/v1/r) {
+		my $file = manifest($text);
+		my $result = validate($file);
+		unlike($result->{out} . $result->{err}, $control, "no escape sequence of a manifest gets to it");
+		$result = run([program('ipuctl'), 'render', $file], env => \%nowhere, seconds => 30);
+		unlike($result->{err}, $control, '... nor by render');
+	}
+};
+
 subtest 'an alias bomb' => sub {
 	# 4^25 times an x, in some 800 bytes.
 	my $bomb = join('', "a: &a [x, x]\n", map({ my $c = chr(ord($_) - 1); "$_: &$_ [*$c, *$c, *$c, *$c]\n" } 'b' .. 'z'));

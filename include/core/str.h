@@ -62,6 +62,9 @@ int str_to_int(struct str s, int64_t min, int64_t max, int64_t *ret, struct err 
 /* The length of the well-formed UTF-8 sequence (RFC 3629) that s begins with, 0 if it doesn't. */
 size_t str_utf8_first(struct str s);
 bool str_is_utf8(struct str s);
+/* The length of what s begins with, if that is a character that controls a terminal: C0 and DEL (a
+ * byte), or C1 (U+0080 to U+009F, of which CSI is one: two bytes); else 0. */
+size_t str_control_first(struct str s);
 /* How many of s's bytes, at most max, can be kept without cutting a sequence. */
 size_t str_utf8_cut(struct str s, size_t max);
 

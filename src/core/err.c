@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Filling, wrapping and judging errors. The caller owns the struct; nothing here allocates.
- * Messages are cut at a character's border and never hold a control byte.
+ * Messages are cut at a character's border and never hold what controls a terminal.
  */
 #include "core/err.h"
 
@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "core/str.h"
 
 /* Takes an unfinished UTF-8 sequence off the end of a message that was cut at len bytes. */
 static size_t cut_at_border(const char *z, size_t len)
@@ -38,10 +40,8 @@ __attribute__((format(printf, 2, 0))) static void set_msg(struct err *err, const
 		len += (size_t)snprintf(msg + len, sizeof(msg) - len, ": %s", suffix);
 	if (len > last)
 		len = cut_at_border(msg, last);
-	for (size_t i = 0; i < len; i++) {
-		if ((unsigned char)msg[i] < 0x20 || msg[i] == 0x7f)
-			msg[i] = '?';
-	}
+	for (size_t i = 0; i < len; i++)
+		memset(msg + i, '?', str_control_first((struct str){msg + i, len - i}));
 	memcpy(err->msg, msg, len);
 	err->msg[len] = '\0';
 }

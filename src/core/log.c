@@ -71,8 +71,7 @@ static void putz(struct line *l, const char *z)
 	put(l, z, strlen(z));
 }
 
-/* One character or one bad byte at the beginning of s; returns how many bytes of s it took. C1
- * controls are terminals' escape sequences in two bytes. */
+/* One character or one bad byte at the beginning of s; returns how many bytes of s it took. */
 static size_t put_escaped(struct line *l, struct str s)
 {
 	size_t n = str_utf8_first(s);
@@ -91,10 +90,10 @@ static size_t put_escaped(struct line *l, struct str s)
 		putz(l, "\\n");
 	} else if (c == '\t') {
 		putz(l, "\\t");
-	} else if (c < 0x20 || c == 0x7f) {
+	} else if (str_control_first(s) == 1) {
 		snprintf(esc, sizeof(esc), json ? "\\u%04x" : "\\x%02x", c);
 		putz(l, esc);
-	} else if (c == 0xc2 && (unsigned char)s.p[1] < 0xa0) {
+	} else if (str_control_first(s) == 2) {
 		snprintf(esc, sizeof(esc), "\\u%04x", (unsigned char)s.p[1]);
 		putz(l, esc);
 	} else {

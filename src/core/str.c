@@ -242,6 +242,15 @@ size_t str_utf8_first(struct str s)
 	return len;
 }
 
+size_t str_control_first(struct str s)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+
+	if (s.len > 0 && (p[0] < 0x20 || p[0] == 0x7f))
+		return 1;
+	return s.len > 1 && p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
+}
+
 bool str_is_utf8(struct str s)
 {
 	while (s.len > 0) {

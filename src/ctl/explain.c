@@ -246,20 +246,12 @@ void ctl_explanation_done(struct ctl_explanation *e)
 
 /* ---- printing ---- */
 
-/* Peers' words go to a terminal: no control characters. */
-static void clean(struct buf *b)
-{
-	for (size_t i = 0; i < b->len; i++) {
-		if ((unsigned char)b->p[i] < 0x20 || b->p[i] == 0x7f)
-			b->p[i] = b->p[i] == '\n' ? ' ' : '?';
-	}
-}
-
 /* Words behind a head, broken at spaces, the following lines indented. */
 static void print_block(struct buf *out, const char *head, struct str text)
 {
+	CLEANUP_FREE char *shown = ctl_printable(text);
 	size_t column = 9;
-	struct str word, rest = text;
+	struct str word, rest = str_of(shown);
 
 	if (!text.len)
 		return;
@@ -291,12 +283,13 @@ static enum ctl_style style_of(struct str state)
 
 static void print_text(const struct json *facts, const struct ctl_explanation *e, struct buf *out)
 {
+	CLEANUP_FREE char *state = ctl_printable(e->state);
 	char age[CLOCK_AGE_SIZE], when[CLOCK_RFC3339_SIZE];
 
-	(void)buf_printf(out, NULL, "%s %s/%s: %s%.*s%s", json_cstr(json_get(facts, "kind")),
+	(void)buf_printf(out, NULL, "%s %s/%s: %s%s%s", json_cstr(json_get(facts, "kind")),
 			 json_cstr(json_get(facts, "namespace")),
-			 json_cstr(json_get(facts, "name")), ctl_style(style_of(e->state)),
-			 STR_ARG(e->state), ctl_style_end());
+			 json_cstr(json_get(facts, "name")), ctl_style(style_of(e->state)), state,
+			 ctl_style_end());
 	if (e->since_ms) {
 		clock_format_age(clock_wall_ms() - e->since_ms, age);
 		clock_format(e->since_ms, when);
@@ -337,15 +330,12 @@ static int print_json(const struct json *facts, const struct ctl_explanation *e,
 	return jmut_write(root, JSON_PRETTY, out, err) < 0 ? -1 : buf_append(out, "\n", 1, err);
 }
 
-static int print(const struct ctl_options *o, const struct json *facts, struct ctl_explanation *e,
-		 struct err *err)
+static int print(const struct ctl_options *o, const struct json *facts,
+		 const struct ctl_explanation *e, struct err *err)
 {
 	struct buf out = BUF_INIT((size_t)1 << 20);
 	int result = 0;
 
-	clean(&e->why);
-	for (size_t i = 0; i < e->n_remarks; i++)
-		clean(&e->remarks[i]);
 	if (o->output == CTL_JSON || o->output == CTL_YAML)
 		result = print_json(facts, e, o->output == CTL_YAML, &out, err);
 	else

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "admission/job.h"
+#include "ctl/term.h"
 #include "job/model.h"
 #include "kube/object.h"
 #include "pod/fields.h"
@@ -291,6 +292,15 @@ void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const struct js
 	str_cut(str_of(err.msg), ':', &field, &words);
 	whole = xasprintf("%s%s%.*s", path, path[0] ? "." : "", STR_ARG(field));
 	admission_problem(f, whole, "Invalid", "%.*s", STR_ARG(str_trim(words)));
+}
+
+/* A manifest may be somebody else's. */
+char *ctl_finding_shown(struct str path, struct str words)
+{
+	CLEANUP_FREE char *both = xasprintf("%.*s%s%.*s", STR_ARG(path), path.len ? ": " : "",
+					    STR_ARG(words));
+
+	return ctl_printable(str_of(both));
 }
 
 void ctl_findings_each(const struct admission_findings *f, ctl_finding_fn *fn, void *arg)

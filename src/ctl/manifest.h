@@ -62,6 +62,7 @@ void ctl_judge_pod(struct jmut_doc *doc, const struct json *pod, const struct js
 /* One finding, as validate says it. path: STR_NULL, the object itself. */
 typedef void ctl_finding_fn(void *arg, bool is_error, const char *kind, struct str path,
 			    struct str words);
+char *ctl_finding_shown(struct str path, struct str words); /* as a line's part; caller frees */
 void ctl_findings_each(const struct admission_findings *f, ctl_finding_fn *fn, void *arg);
 
 #endif

@@ -88,13 +88,13 @@ static void on_finding(void *arg, bool is_error, const char *kind, struct str pa
 		       struct str words)
 {
 	struct rendering *r = arg;
+	CLEANUP_FREE char *shown = ctl_finding_shown(path, words);
 	unsigned line, column;
 
 	(void)kind;
 	ctl_object_pos(r->object, path, &line, &column);
-	fprintf(stderr, "%s:%u:%u: %s: %.*s%s%.*s\n", r->object->file, line, column,
-		is_error ? "error" : "warning", STR_ARG(path), path.len ? ": " : "",
-		STR_ARG(words));
+	fprintf(stderr, "%s:%u:%u: %s: %s\n", r->object->file, line, column,
+		is_error ? "error" : "warning", shown);
 }
 
 /* ---- jobs ---- */

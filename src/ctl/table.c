@@ -39,42 +39,13 @@ void ctl_table_free(struct ctl_table *t)
 	free(t);
 }
 
-/* C0 and DEL, and C1, which UTF-8 writes as C2 80 to C2 9F. */
-static bool is_control(struct str sequence)
-{
-	unsigned char first = (unsigned char)sequence.p[0];
-
-	if (sequence.len == 1)
-		return first < 0x20 || first == 0x7f;
-	return sequence.len == 2 && first == 0xc2 && (unsigned char)sequence.p[1] < 0xa0;
-}
-
-static char *printable(struct str text)
-{
-	char *z = xcalloc(text.len + 1, 1), *end = z;
-
-	while (text.len > 0) {
-		size_t n = str_utf8_first(text);
-
-		if (n == 0 || is_control((struct str){text.p, n})) {
-			*end++ = '?';
-		} else {
-			memcpy(end, text.p, n);
-			end += n;
-		}
-		n = n ? n : 1;
-		text = (struct str){text.p + n, text.len - n};
-	}
-	return z;
-}
-
 void ctl_table_add(struct ctl_table *t, struct str text)
 {
 	if (t->n_cells == t->cap) {
 		t->cap = t->cap ? 2 * t->cap : 64;
 		t->cells = xrealloc(t->cells, t->cap * sizeof(*t->cells));
 	}
-	t->cells[t->n_cells++] = printable(text.len > 0 ? text : STR("<none>"));
+	t->cells[t->n_cells++] = ctl_printable(text.len > 0 ? text : STR("<none>"));
 }
 
 void ctl_table_addf(struct ctl_table *t, const char *fmt, ...)

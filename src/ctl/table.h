@@ -20,8 +20,7 @@ struct ctl_table *ctl_table_new(const char *const *heads, size_t n_narrow, bool 
 void ctl_table_free(struct ctl_table *t); /* NULL is fine */
 
 /* The next cell, from left to right; after the last column's the next row begins. Empty text is
- * shown as <none>. A peer's text is made fit for a terminal: what isn't UTF-8 or controls a
- * terminal becomes '?'. */
+ * shown as <none>. A peer's text is made fit for a terminal (ctl_printable). */
 void ctl_table_add(struct ctl_table *t, struct str text);
 void ctl_table_addf(struct ctl_table *t, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -42,6 +42,25 @@ const char *ctl_style_end(void)
 	return colors ? "\033[0m" : "";
 }
 
+char *ctl_printable(struct str text)
+{
+	char *z = xcalloc(text.len + 1, 1), *end = z;
+
+	while (text.len > 0) {
+		size_t n = str_utf8_first(text);
+
+		if (n == 0 || str_control_first(text) > 0) {
+			*end++ = text.p[0] == '\n' ? ' ' : '?';
+		} else {
+			memcpy(end, text.p, n);
+			end += n;
+		}
+		n = n ? n : 1;
+		text = (struct str){text.p + n, text.len - n};
+	}
+	return z;
+}
+
 bool ctl_term_has_progress(void)
 {
 	return progress;

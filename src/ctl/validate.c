@@ -41,6 +41,7 @@ static void say_json(struct validation *v, const char *file, unsigned line, unsi
 static void say(void *arg, bool is_error, const char *kind, struct str path, struct str words)
 {
 	struct validation *v = arg;
+	CLEANUP_FREE char *shown = NULL;
 	unsigned line, column;
 
 	(void)kind;
@@ -49,10 +50,10 @@ static void say(void *arg, bool is_error, const char *kind, struct str path, str
 		say_json(v, v->object->file, line, column, is_error, path, words);
 		return;
 	}
-	(void)buf_printf(v->out, NULL, "%s:%u:%u: %s%s%s: %.*s%s%.*s\n", v->object->file, line,
-			 column, ctl_style(is_error ? CTL_RED : CTL_YELLOW),
-			 is_error ? "error" : "warning", ctl_style_end(), STR_ARG(path),
-			 path.len ? ": " : "", STR_ARG(words));
+	shown = ctl_finding_shown(path, words);
+	(void)buf_printf(v->out, NULL, "%s:%u:%u: %s%s%s: %s\n", v->object->file, line, column,
+			 ctl_style(is_error ? CTL_RED : CTL_YELLOW), is_error ? "error" : "warning",
+			 ctl_style_end(), shown);
 }
 
 /* An object that is judged, at the end of its findings. */
@@ -66,9 +67,11 @@ static void say_verdict(struct validation *v, bool is_valid)
 	if (!name.len)
 		name = json_str(json_at(object, "metadata", "generateName", NULL));
 	if (!v->doc) {
+		CLEANUP_FREE char *shown = ctl_printable(name);
+
 		if (is_valid)
-			(void)buf_printf(v->out, NULL, "%s: %.*s %.*s is %svalid%s\n",
-					 v->object->file, STR_ARG(kind), STR_ARG(name),
+			(void)buf_printf(v->out, NULL, "%s: %.*s %s is %svalid%s\n",
+					 v->object->file, STR_ARG(kind), shown,
 					 ctl_style(CTL_GREEN), ctl_style_end());
 		return;
 	}
@@ -87,8 +90,8 @@ static int check(void *arg, const struct ctl_object *object, struct err *err)
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct validation *v = arg;
 	struct admission_findings f = ADMISSION_FINDINGS_INIT;
-	struct str kind = json_str(json_get(object->json, "kind"));
 	CLEANUP_FREE char *path = NULL;
+	CLEANUP_FREE char *kind = NULL;
 	const struct json *template;
 	struct jmut *made;
 	unsigned line, column;
@@ -104,9 +107,9 @@ static int check(void *arg, const struct ctl_object *object, struct err *err)
 		break;
 	default:
 		ctl_object_pos(object, STR_NULL, &line, &column);
-		fprintf(stderr, "%s:%u:%u: %.*s%sisn't an IPUJob, and not looked at\n",
-			object->file, line, column, STR_ARG(kind),
-			kind.len ? " " : "what has no kind ");
+		kind = ctl_printable(json_str(json_get(object->json, "kind")));
+		fprintf(stderr, "%s:%u:%u: %s isn't an IPUJob, and not looked at\n", object->file,
+			line, column, kind[0] ? kind : "what has no kind");
 		return 0;
 	}
 	v->looked_at++;

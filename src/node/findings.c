@@ -39,12 +39,9 @@ static void clean(char *z)
 
 	while (rest.len > 0) {
 		size_t n = str_utf8_first(rest);
-		unsigned char c = (unsigned char)rest.p[0];
-		bool is_bad = n == 0 || c < 0x20 || c == 0x7f ||
-			      (c == 0xc2 && (unsigned char)rest.p[1] < 0xa0);
 
-		if (is_bad) {
-			*end++ = c == '\n' ? ' ' : '?';
+		if (n == 0 || str_control_first(rest) > 0) {
+			*end++ = rest.p[0] == '\n' ? ' ' : '?';
 		} else {
 			memmove(end, rest.p, n);
 			end += n;

@@ -220,6 +220,16 @@ static void test_utf8(void)
 		is_int(str_is_utf8((struct str){text, len}), rows[i].want != 0, "whole of row %zu",
 		       i);
 	}
+	is_uint(str_control_first(STR_NULL), 0, "nothing controls nothing");
+	is_uint(str_control_first(STR("\0x")), 1, "NUL");
+	is_uint(str_control_first(STR("\x1f")), 1, "the last of C0");
+	is_uint(str_control_first(STR(" ")), 0, "a space");
+	is_uint(str_control_first(STR("\x7f")), 1, "DEL");
+	is_uint(str_control_first(STR("\xc2\x80x")), 2, "the first of C1");
+	is_uint(str_control_first(STR("\xc2\x9f")), 2, "the last");
+	is_uint(str_control_first(STR("\xc2\xa0")), 0, "a space that doesn't break");
+	is_uint(str_control_first(STR("\xc2")), 0, "a part");
+	is_uint(str_control_first(STR("\xc3\x9b")), 0, "a letter");
 	ok(str_is_utf8(STR_NULL), "nothing is UTF-8");
 	is_uint(str_utf8_cut(STR("aä€𝄞"), 100), 10, "nothing to cut");
 	is_uint(str_utf8_cut(STR("aä€𝄞"), 9), 6, "not within four");

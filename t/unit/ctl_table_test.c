@@ -39,13 +39,13 @@ static void test_columns(void)
 	ctl_table_add(t, STR("x"));
 	ctl_table_add(t, STR("a"));
 	ctl_table_add(t, STR(""));
-	ctl_table_add(t, STR("\033[31m\xc2\x9b\xff\n"));
+	ctl_table_add(t, STR("\033[31m\n\xc2\x9b\xff"));
 	is_int(ctl_table_rows(t), 2, "rows");
 	all = written(t, true);
 	is_str(all,
 	       "A        LONGER   C\n"
 	       "größer   7        x\n"
-	       "a        <none>   ?[31m???\n",
+	       "a        <none>   ?[31m ??\n",
 	       "aligned by characters, empty cells named, nothing that moves a terminal");
 	t = ctl_table_new(heads, 2, false);
 	ctl_table_add(t, STR("a"));
@@ -255,6 +255,7 @@ static void test_options(void)
 		{{"validate", "--context", "x", "a"}, "validate", "a"},
 		{{"stats", "--sevrer=x"}, NULL, "--sevrer=x: there is no such option"},
 		{{"stats", "-x"}, NULL, "-x: there is no such option"},
+		{{"stats", "--watch", "-xw"}, NULL, "-x: there is no such option"},
 		{{"stats", "--server"}, NULL, "--server: needs a value"},
 	};
 
