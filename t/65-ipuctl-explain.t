@@ -106,6 +106,20 @@ explains('second', 'running', qr/1 of 1/, 'when they are free');
 api('DELETE', "$jobs/second");
 create_job('elsewhere', 2, pod => {nodeSelector => {disk => 'fast'}});
 explains('elsewhere', 'no-node-label', qr/disk=fast/, 'no node has its labels');
+# The API server lists 500 at a time.
+my $node = sub { api('POST', '/api/v1/nodes', json => {apiVersion => 'v1', kind => 'Node', metadata => {name => $_[0], labels => $_[1]},
+	spec => {taints => [{key => 'x', effect => 'NoSchedule'}]}})->{status} };
+is(scalar(grep { $node->(sprintf('n%03d', $_), {}) != 201 } 1 .. 500), 0, '500 nodes more');
+explains('elsewhere', 'no-node-label', qr/disk=fast/, '... without these labels');
+is($node->('z', {disk => 'fast', ipunode => 'a'}), 201, '... and one with them');
+explains('elsewhere', 'unschedulable', qr/No node takes it/, '... which is seen, whatever is listed before it');
+# Whoever may make Events there may write to who reads them.
+my $forged = api('POST', '/api/v1/namespaces/default/events', json => {apiVersion => 'v1', kind => 'Event', metadata => {name => 'forged', namespace => 'default'},
+	involvedObject => {kind => 'IPUJob', name => 'elsewhere', namespace => 'default'}, source => {component => 'ipu-operator'}, type => 'Normal', reason => 'WaitingForKueue',
+	message => "a\e[2J\x{9b}2Jb\nc", lastTimestamp => '2100-01-01T00:00:00Z'});
+is($forged->{status}, 201, 'an Event of somebody');
+like(ctl('explain', 'elsewhere', '-n', 'default')->{out}, qr/^Why: +The operator says: a\?\[2J\?2Jb c\.$/m, '... whose words move no terminal');
+is(api('DELETE', '/api/v1/namespaces/default/events/forged')->{status}, 200, '... and which goes');
 api('PATCH', "$jobs/elsewhere", content => '{"spec":{"suspend":true}}', headers => {'content-type' => 'application/merge-patch+json'});
 explains('elsewhere', 'suspended', qr/suspend is true/, 'suspended');
 

@@ -116,17 +116,12 @@ enum err_kind ctl_fact_list(struct ctl_link *link, struct jmut_doc *facts_doc, s
 	return err.kind;
 }
 
-static enum err_kind ask_kube(struct gathering *g, const char *name, const struct kube_request *r)
-{
-	return ctl_fact_ask(g->link, g->doc, g->facts, name, r);
-}
-
 static enum err_kind get(struct gathering *g, const char *name, const struct kube_resource *what,
 			 const char *ns, const char *object)
 {
 	struct kube_request r = {.verb = KUBE_GET, .resource = what, .ns = ns, .name = object};
 
-	return ask_kube(g, name, &r);
+	return ctl_fact_ask(g->link, g->doc, g->facts, name, &r);
 }
 
 static void list(struct gathering *g, const char *name, const struct kube_resource *what,
@@ -138,10 +133,9 @@ static void list(struct gathering *g, const char *name, const struct kube_resour
 		.ns = ns,
 		.label_selector = labels,
 		.field_selector = fields,
-		.limit = PAGE,
 	};
 
-	(void)ask_kube(g, name, &r);
+	(void)ctl_fact_list(g->link, g->doc, g->facts, name, &r);
 }
 
 static void ask_operator(struct gathering *g, const char *name, const char *path)
