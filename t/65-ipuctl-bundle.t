@@ -100,6 +100,15 @@ subtest 'other forms' => sub {
 	is(bundle('-o', '/nowhere/x.tar')->{status}, 2, 'a folder that is not there');
 };
 
+subtest 'what is no file' => sub {
+	my $full = test_dir() . '/full';
+	ok(symlink('/dev/full', $full), 'a device that takes nothing');
+	$result = bundle('-o', $full);
+	is($result->{status}, 1, 'that is an error');
+	like($result->{err}, qr{\Q$full\E: .*No space left}, '... which says where');
+	ok(-l $full, '... and it is still there');
+};
+
 subtest 'a dry run' => sub {
 	$result = bundle('--dry-run');
 	is($result->{status}, 0, 'status 0');

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -377,13 +378,12 @@ static void take_log(struct bundle *b, const char *pod, const char *container, b
 		CLEANUP_FREE char *path = xasprintf(
 			"/api/v1/namespaces/%s/pods/%s/log?container=%s&tailLines=%zu%s", b->o->ns,
 			pod, container, lines, previous ? "&previous=true" : "");
-		size_t len = 0, cut;
+		size_t len = 0;
 
 		if (!is_in_time(b, file, path))
 			return;
 		if (ctl_link_text(b->link, path, &text, &len, &err) == 0) {
-			cut = len > most ? len - most : 0;
-			add_text(b, file, path, (struct str){text + cut, len - cut});
+			add_text(b, file, path, ctl_last_lines((struct str){text, len}, most));
 			return;
 		}
 		if (err.kind != ERR_LIMIT)
@@ -468,6 +468,8 @@ static int save(const struct bundle *b, const char *name, struct err *err)
 {
 	bool is_zipped = str_has_suffix(str_of(name), STR(".gz")) ||
 			 str_has_suffix(str_of(name), STR(".tgz"));
+	struct stat st;
+	bool is_file; /* else a device or a pipe, which isn't ours to remove */
 	int fd, result;
 
 	if (strcmp(name, "-") == 0)
@@ -475,13 +477,14 @@ static int save(const struct bundle *b, const char *name, struct err *err)
 	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_set(err, ERR_INVALID, 0, "%s: %s", name, strerror(errno));
+	is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	result = is_zipped ? ctl_gzip(buf_str(&b->tar), fd, err)
 			   : file_write_all(fd, buf_str(&b->tar), err);
 	if (result < 0)
 		err_wrap(err, "%s", name);
 	if (close(fd) < 0 && result == 0)
 		result = err_errno(err, errno, "%s", name);
-	if (result < 0)
+	if (result < 0 && is_file)
 		unlink(name);
 	return result;
 }

@@ -487,6 +487,17 @@ int ctl_redact_text(struct str text, struct buf *out, struct err *err)
 	return redact_text(text, false, out, err);
 }
 
+struct str ctl_last_lines(struct str text, size_t most)
+{
+	size_t cut = text.len > most ? text.len - most : 0;
+	const char *end = cut ? memchr(text.p + cut - 1, '\n', most + 1) : NULL;
+
+	if (!cut)
+		return text;
+	cut = end ? (size_t)(end + 1 - text.p) : text.len;
+	return (struct str){text.p + cut, text.len - cut};
+}
+
 /* ---- objects ---- */
 
 static struct jmut *redact_string(struct jmut_doc *doc, struct str s, bool program)

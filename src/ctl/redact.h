@@ -18,6 +18,10 @@
  * ERR_LIMIT. */
 int ctl_redact_text(struct str text, struct buf *out, struct err *err);
 
+/* The lines at the end of a text, so many bytes at most: whole ones, since of a line's end nobody
+ * can tell whose value it is. */
+struct str ctl_last_lines(struct str text, size_t most);
+
 /* A copy in doc: the texts of all strings as above; members of such names; the values of variables
  * (name, value) but for those that the operator sets; the data of Secrets; caBundle; managedFields
  * and last-applied-configuration, which repeat it all. */

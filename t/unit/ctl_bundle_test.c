@@ -189,9 +189,35 @@ static void writes_archives(void)
 	buf_done(&out);
 }
 
+static void cuts(void)
+{
+	static const struct {
+		const char *text;
+		size_t most;
+		const char *want;
+	} rows[] = {
+		{"", 4, ""},
+		{"a\nb\n", 4, "a\nb\n"},
+		{"a\nb\n", 3, "b\n"},
+		{"a\nb\n", 2, "b\n"},
+		{"a\nb\n", 1, ""},
+		{"token=hidden\nb", 8, "b"},
+		{"token=hidden", 4, ""},
+		{"a\nb", 0, ""},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct str got = ctl_last_lines(str_of(rows[i].text), rows[i].most);
+
+		is_mem(got.p, got.len, rows[i].want, strlen(rows[i].want), "last lines, row %zu",
+		       i);
+	}
+}
+
 int main(void)
 {
 	redacts();
+	cuts();
 	writes_archives();
 	return done_testing();
 }
