@@ -322,8 +322,10 @@ static int take_frame(struct near *n, const struct wire_frame *f, struct err *er
 			fdio_out_finish(&n->out[f->stream]);
 		return 0;
 	case WIRE_CREDIT:
-		if (f->stream != WIRE_STDIN || wire_credit_add(&n->credit, f->n, err) < 0)
+		if (f->stream != WIRE_STDIN)
 			break;
+		if (wire_credit_add(&n->credit, f->n, err) < 0)
+			return -1;
 		if (n->in.fd >= 0 && !remote_is_full(n->remote))
 			fdio_in_set_room(&n->in, n->credit);
 		return 0;

@@ -363,16 +363,10 @@ static void start(struct session *s, const struct wire_start *start)
 	struct err err = ERR_INIT;
 	struct child child;
 	char **args, **env;
-	/* putenv keeps what it is given; this is called once, before anything is done. */
-	char *strings = xcalloc(1, start->strings.len);
-	struct wire_start kept = *start;
-	memcpy(strings, start->strings.p, start->strings.len);
-	kept.strings.p = strings;
-	wire_start_vectors(&kept, &args, &env);
+	wire_start_vectors(start, &args, &env);
 	int status = child_start(args, env, &child, &err);
 	free(args);
 	free(env);
-	free(strings);
 	s->ping_ms = start->ping_ms;
 	s->silence_ms = start->silence_ms;
 	s->grace_ms = start->grace_ms;
@@ -434,9 +428,10 @@ static int take_frame(struct session *s, const struct wire_frame *f, struct err 
 		}
 		return 0;
 	case WIRE_CREDIT:
-		if (f->stream == WIRE_STDIN ||
-		    wire_credit_add(&s->credit[f->stream], f->n, err) < 0)
+		if (f->stream == WIRE_STDIN)
 			break;
+		if (wire_credit_add(&s->credit[f->stream], f->n, err) < 0)
+			return -1;
 		update_output(s);
 		return 0;
 	case WIRE_SIGNAL:
