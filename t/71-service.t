@@ -281,6 +281,13 @@ subtest 'reloading' => sub {
 	ok((grep { /^STATUS=.*the configuration stays as it was for 3 faults, the first: .*operator\.yaml:3:/ } @said),
 		'... the status the first, and how many there are') or diag(join "\n", @said);
 
+	# systemd takes no status that isn't UTF-8, wherever a long one is cut.
+	for my $shift (0, 1) {
+		$write->('x' x $shift . 'ä' x 150 . ": 1\n");
+		my ($status) = grep { /^STATUS=.*the configuration stays as it was/ } reload($manager, $daemon);
+		ok(defined $status && utf8::decode(my $copy = $status), "a long one is UTF-8, with the cut at another place: $shift");
+	}
+
 	$write->("controllers: '$first,$second'\npolicy: {maxIpus: -1}\nworker: {hostNetwork: false, rdmaNetwork: fabric/rdma-net}\nlog: {level: 5, format: json}\nproxy: {details: false}\n");
 	@said = reload($manager, $daemon);
 	is_deeply([map { /^(RELOADING|READY)/ } @said], [qw(RELOADING READY)], 'a good file: both words, in order');

@@ -109,12 +109,16 @@ static size_t put_jobs(const struct daemon *d, char *z, size_t size)
 	return len < size ? len : size - 1;
 }
 
-/* One line, as the protocol wants it, and text, whatever a peer's message holds. */
+/* One line of UTF-8, or the manager takes none of it: whatever a peer's message holds, and wherever
+ * it was cut. */
 static void make_plain(char *z)
 {
-	for (; *z; z++) {
-		if ((unsigned char)*z < 0x20 || *z == 0x7f)
+	while (*z) {
+		size_t n = str_utf8_first(str_of(z));
+
+		if (n == 0 || (unsigned char)*z < 0x20 || *z == 0x7f)
 			*z = ' ';
+		z += n ? n : 1;
 	}
 }
 
