@@ -270,6 +270,31 @@ static int parse_buf(struct buf *b, struct err *err)
 	return r;
 }
 
+static void test_merges_of_merges(void)
+{
+	struct err e = ERR_INIT;
+	struct buf b = BUF_INIT((size_t)8 << 20);
+
+	/* Each level holds a copy of what is merged into it, and all of them are of one text. */
+	buf_printf(&b, NULL, "x: ");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&b, NULL, "{<<: ");
+	buf_printf(&b, NULL, "{");
+	for (int i = 0; i < 5000; i++)
+		buf_printf(&b, NULL, "m%d: 1, ", i);
+	buf_printf(&b, NULL, "}");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&b, NULL, "}");
+	is_int(parse_buf(&b, &e), -1, "a merge of a merge of a merge …");
+	is_int(e.kind, ERR_LIMIT, "kind");
+
+	/* What merging leaves behind isn't in the value that an alias then stands for. */
+	buf_printf(&b, NULL, "a0: &a0 {k: v}\n");
+	for (int i = 1; i < 100; i++)
+		buf_printf(&b, NULL, "a%d: &a%d {<<: *a%d}\n", i, i, i - 1);
+	is_int(parse_buf(&b, &e), 0, "a hundred that each begin with the one before: %s", e.msg);
+}
+
 static void test_bounds(void)
 {
 	struct err e = ERR_INIT;
@@ -298,25 +323,6 @@ static void test_bounds(void)
 		buf_printf(&b, NULL, "k%d: {<<: *x}\n", i);
 	is_int(parse_buf(&b, &e), -1, "a large merge many times");
 	is_int(e.kind, ERR_LIMIT, "kind");
-
-	/* Each level holds a copy of what is merged into it, and all of them are of one text. */
-	buf_printf(&b, NULL, "x: ");
-	for (int i = 0; i < 100; i++)
-		buf_printf(&b, NULL, "{<<: ");
-	buf_printf(&b, NULL, "{");
-	for (int i = 0; i < 5000; i++)
-		buf_printf(&b, NULL, "m%d: 1, ", i);
-	buf_printf(&b, NULL, "}");
-	for (int i = 0; i < 100; i++)
-		buf_printf(&b, NULL, "}");
-	is_int(parse_buf(&b, &e), -1, "a merge of a merge of a merge …");
-	is_int(e.kind, ERR_LIMIT, "kind");
-
-	/* What merging leaves behind isn't in the value that an alias then stands for. */
-	buf_printf(&b, NULL, "a0: &a0 {k: v}\n");
-	for (int i = 1; i < 100; i++)
-		buf_printf(&b, NULL, "a%d: &a%d {<<: *a%d}\n", i, i, i - 1);
-	is_int(parse_buf(&b, &e), 0, "a hundred that each begin with the one before: %s", e.msg);
 
 	buf_printf(&b, NULL, "a0: &a0 [1]\n");
 	for (int i = 1; i < 200; i++)
@@ -481,6 +487,7 @@ int main(void)
 	test_documents();
 	test_errors();
 	test_bounds();
+	test_merges_of_merges();
 	test_places();
 	test_load();
 	return done_testing();
