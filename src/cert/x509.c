@@ -83,6 +83,20 @@ static void insert(struct cert_names *names, const char *name)
 	names->n++;
 }
 
+/* False: it's no DNS name. An address is none, though it may look like one. */
+static bool insert_dns(struct cert_names *names, struct str name)
+{
+	CLEANUP_FREE char *z = str_dup(name);
+	unsigned char bytes[16];
+
+	for (char *c = z; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	if (strlen(z) != name.len || address_of(z, bytes) > 0 || !is_dns_name(z))
+		return false;
+	insert(names, z);
+	return true;
+}
+
 int cert_names_add(struct cert_names *names, struct str name, struct err *err)
 {
 	CLEANUP_FREE char *z = str_dup(name);
@@ -90,13 +104,9 @@ int cert_names_add(struct cert_names *names, struct str name, struct err *err)
 	char text[INET6_ADDRSTRLEN];
 	size_t len = address_of(z, bytes);
 
-	for (char *c = z; *c; c++)
-		*c = (char)tolower((unsigned char)*c);
 	if (len > 0)
 		insert(names, inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, text, sizeof(text)));
-	else if (strlen(z) == name.len && is_dns_name(z))
-		insert(names, z);
-	else
+	else if (!insert_dns(names, name))
 		return err_set(err, ERR_INVALID, 0, "\"%.*s\" is neither a DNS name nor an address",
 			       STR_ARG(name));
 	return 0;
@@ -121,8 +131,7 @@ void cert_names_of(const mbedtls_x509_crt *crt, struct cert_names *ret)
 		char text[INET6_ADDRSTRLEN];
 
 		if (tag == (context | MBEDTLS_X509_SAN_DNS_NAME))
-			cert_names_add(ret, (struct str){(const char *)cur->buf.p, cur->buf.len},
-				       NULL);
+			(void)insert_dns(ret, (struct str){(const char *)cur->buf.p, cur->buf.len});
 		else if (tag == (context | MBEDTLS_X509_SAN_IP_ADDRESS) &&
 			 (cur->buf.len == 4 || cur->buf.len == 16))
 			insert(ret, inet_ntop(cur->buf.len == 4 ? AF_INET : AF_INET6, cur->buf.p,

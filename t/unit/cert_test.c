@@ -10,6 +10,7 @@
 #include "cert/cert.h"
 #include "cert/set.h"
 #include "core/metrics.h"
+#include "core/rand.h"
 #include "http/client.h"
 #include "net_calloc.h"
 
@@ -565,6 +566,13 @@ static void test_goes_slowly(void)
 	row_end();
 }
 
+static int any_bytes(void *arg, unsigned char *p, size_t len)
+{
+	(void)arg;
+	rand_bytes(p, len);
+	return 0;
+}
+
 static unsigned own_changes;
 
 static void on_own(void *arg, const struct tls_config *from, struct tls_config *to)
@@ -605,6 +613,54 @@ static void test_own(void)
 	cert_own_free(own);
 	rig_end();
 	row_end();
+}
+
+/* As DNS names hold them, which clients don't take for what they look like. */
+static void test_names_of(void)
+{
+	static char address[] = "127.0.0.1", dns[] = "proxy.ns.svc", odd[] = "a.b\0c.d";
+	mbedtls_x509_san_list list[3] = {0};
+	struct {
+		char *p;
+		size_t len;
+	} values[] = {{address, strlen(address)}, {dns, strlen(dns)}, {odd, sizeof(odd) - 1}};
+	mbedtls_x509write_cert w;
+	mbedtls_x509_crt crt;
+	mbedtls_pk_context key;
+	struct cert_names names = {0};
+	unsigned char pem[4096];
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; i < 3; i++) {
+		list[i].node.type = MBEDTLS_X509_SAN_DNS_NAME;
+		list[i].node.san.unstructured_name.p = (unsigned char *)values[i].p;
+		list[i].node.san.unstructured_name.len = values[i].len;
+		list[i].next = i < 2 ? &list[i + 1] : NULL;
+	}
+	mbedtls_pk_init(&key);
+	mbedtls_x509write_crt_init(&w);
+	mbedtls_x509_crt_init(&crt);
+	if (cert_make_key(&key, &err) < 0)
+		bail_out(err.msg);
+	mbedtls_x509write_crt_set_subject_key(&w, &key);
+	mbedtls_x509write_crt_set_issuer_key(&w, &key);
+	mbedtls_x509write_crt_set_md_alg(&w, MBEDTLS_MD_SHA256);
+	if (mbedtls_x509write_crt_set_serial_raw(&w, (unsigned char[]){1}, 1) != 0 ||
+	    mbedtls_x509write_crt_set_subject_name(&w, "CN=x") != 0 ||
+	    mbedtls_x509write_crt_set_issuer_name(&w, "CN=x") != 0 ||
+	    mbedtls_x509write_crt_set_validity(&w, "20240101000000", "20340101000000") != 0 ||
+	    mbedtls_x509write_crt_set_subject_alternative_name(&w, list) != 0 ||
+	    mbedtls_x509write_crt_pem(&w, pem, sizeof(pem), any_bytes, NULL) != 0 ||
+	    mbedtls_x509_crt_parse(&crt, pem, strlen((char *)pem) + 1) != 0)
+		bail_out("a certificate of the test");
+	cert_names_of(&crt, &names);
+	ok(!cert_names_has(&names, address), "an address as a DNS name is none");
+	ok(cert_names_has(&names, dns), "a DNS name is one");
+	is_uint(names.n, 1, "and the only one");
+	cert_names_done(&names);
+	mbedtls_x509_crt_free(&crt);
+	mbedtls_x509write_crt_free(&w);
+	mbedtls_pk_free(&key);
 }
 
 static void test_bad_opts(void)
@@ -670,6 +726,7 @@ int main(void)
 	test_away();
 	test_goes_slowly();
 	test_own();
+	test_names_of();
 	test_memory();
 	test_memory_of_tls();
 	test_bad_opts();
