@@ -24,8 +24,9 @@ static void test_set(void)
 	is_str(e.msg, "was: no job here", "an argument may point into the old message");
 	err_set(&e, ERR_INVALID, 0, "a\nb\x1b[1mc\x7f\td");
 	is_str(e.msg, "a?b?[1mc??d", "control bytes");
-	err_set(&e, ERR_INVALID, 0, "a\xc2\x9b"
-				    "2J\xc2\xa0\xc3\x9f\x9b");
+	err_set(&e, ERR_INVALID, 0,
+		"a\xc2\x9b"
+		"2J\xc2\xa0\xc3\x9f\x9b");
 	is_str(e.msg, "a??2J\xc2\xa0\xc3\x9f\x9b", "and controls of two bytes, such as CSI");
 	is_int(err_set(NULL, ERR_INVALID, 0, "x"), -1, "NULL is accepted");
 	is_int(err_errno(NULL, EIO, "x"), -1, "by err_errno too");
