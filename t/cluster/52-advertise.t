@@ -77,8 +77,9 @@ sub schedule_by ($yaml) {
 	return;
 }
 
+# A kubelet that has just started may not know its Pods' logs yet.
 sub said ($pattern) {
-	return join '', map { $c->kubectl('-n', $ns, 'logs', $_->{metadata}{name}) =~ /^(.*$pattern.*)$/mg } $i->pods('ipu-operator-vipu-proxy');
+	return join '', map { $c->kubectl_result([ '-n', $ns, 'logs', $_->{metadata}{name} ])->{out} =~ /^(.*$pattern.*)$/mg } $i->pods('ipu-operator-vipu-proxy');
 }
 
 part 'the scheduler\'s certificate' => sub {
