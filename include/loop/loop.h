@@ -48,7 +48,7 @@ struct loop_timer {
 #define loop_timer_init(t, loop, cb, arg) loop_timer_init_as(t, loop, cb, arg, LOOP_NAME(cb))
 void loop_timer_init_as(struct loop_timer *t, struct loop *loop, loop_timer_fn *cb, void *arg,
 			const char *name);
-void loop_timer_start_at(struct loop_timer *t, int64_t mono_ms);
+void loop_timer_start_at(struct loop_timer *t, int64_t mono_ms); /* past: behind all that is due */
 void loop_timer_start_in(struct loop_timer *t, int64_t delay_ms);
 void loop_timer_stop(struct loop_timer *t);
 static inline bool loop_timer_active(const struct loop_timer *t)

@@ -42,6 +42,7 @@ struct loop {
 	struct ev_timer wake;   /* bounds the wait, and does nothing else */
 	struct ev_check polled; /* runs first after the wait: a turn's time counts from there */
 	struct timer_heap timers;
+	int64_t timers_ms; /* mono, when they were run last */
 	struct list work;
 	struct reap_entry *reap;
 	size_t reap_len, reap_cap;
@@ -188,7 +189,7 @@ static void run_timers(struct loop *loop)
 	size_t budget = loop->timers.len;
 	if (budget == 0)
 		return;
-	int64_t now_ms = clock_mono_ms();
+	int64_t now_ms = loop->timers_ms = clock_mono_ms();
 	while (budget-- > 0) {
 		struct loop_timer *t = timer_heap_first(&loop->timers);
 		if (!t || t->at_ms > now_ms)
@@ -319,7 +320,9 @@ void loop_timer_start_at(struct loop_timer *t, int64_t mono_ms)
 {
 	struct timer_heap *heap = &t->loop->timers;
 	timer_heap_remove(heap, t);
-	t->at_ms = mono_ms;
+	/* What is long past waits behind all that is due: one that sets itself there again and
+	 * again would be the first for ever. */
+	t->at_ms = mono_ms < t->loop->timers_ms ? t->loop->timers_ms : mono_ms;
 	timer_heap_add(heap, t);
 }
 

@@ -19,6 +19,7 @@ struct named {
 	char name;
 	struct named *stops;
 	int64_t restart_ms; /* < 0: doesn't */
+	bool restarts_past;
 };
 
 static void on_named(struct loop_timer *timer, void *arg)
@@ -32,6 +33,8 @@ static void on_named(struct loop_timer *timer, void *arg)
 		loop_timer_stop(&n->stops->timer);
 	if (n->restart_ms >= 0)
 		loop_timer_start_in(timer, n->restart_ms);
+	if (n->restarts_past)
+		loop_timer_start_at(timer, 0);
 }
 
 static void named_init(struct named *n, char name)
@@ -91,6 +94,22 @@ static void test_order(void)
 	loop_timer_start_in(&b.timer, INT64_MAX);
 	is_str(advance(1000), "", "a delay beyond the end of time isn't due");
 	loop_timer_stop(&b.timer);
+}
+
+static void test_past(void)
+{
+	struct named a, b, c;
+	named_init(&a, 'a');
+	named_init(&b, 'b');
+	named_init(&c, 'c');
+	a.restarts_past = true;
+	loop_timer_start_in(&a.timer, 5);
+	loop_timer_start_in(&b.timer, 6);
+	loop_timer_start_in(&c.timer, 6);
+	is_str(advance(5), "a", "one that sets itself into the past runs once a turn");
+	is_str(advance(1), "abc", "and holds up nobody");
+	is_str(advance(0), "a", "... also when it's alone");
+	loop_timer_stop(&a.timer);
 }
 
 static struct loop_timer many[N_MANY];
@@ -156,6 +175,7 @@ int main(void)
 	if (loop_new(&loop, &err) < 0)
 		bail_out(err.msg);
 	test_order();
+	test_past();
 	test_many();
 	test_real_clock();
 	loop_free(loop);
