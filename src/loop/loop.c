@@ -184,15 +184,15 @@ struct ev_loop *loop_ev(struct loop *loop)
 
 static void run_timers(struct loop *loop)
 {
-	/* As many as there are now at most, so that one that restarts itself with no delay can't
-	 * keep the turn from ending. */
-	size_t budget = loop->timers.len;
-	if (budget == 0)
+	/* Not those that are started meanwhile, so that one that restarts itself with no delay can't
+	 * keep the turn from ending. They're behind all others that are due. */
+	uint64_t end = loop->timers.next_seq;
+	if (loop->timers.len == 0)
 		return;
 	int64_t now_ms = loop->timers_ms = clock_mono_ms();
-	while (budget-- > 0) {
+	for (;;) {
 		struct loop_timer *t = timer_heap_first(&loop->timers);
-		if (!t || t->at_ms > now_ms)
+		if (!t || t->at_ms > now_ms || t->seq >= end)
 			return;
 		const char *name = t->name;
 		timer_heap_remove(&loop->timers, t);
