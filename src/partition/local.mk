@@ -120,7 +120,11 @@ t_unit_partition_memory_test_LDADD = $(sim_ldadd)
 t_unit_partition_tracker_test_SOURCES = t/unit/partition_tracker_test.c t/unit/partition_rig.h \
 	t/unit/partition_manager_rig.h t/unit/tap.h
 t_unit_partition_tracker_test_LDADD = $(sim_ldadd)
-check_PROGRAMS += t/unit/partition_list_test t/unit/partition_controllers_test
+check_PROGRAMS += t/unit/partition_list_test t/unit/partition_controllers_test t/unit/partition_secrets_test
+t_unit_partition_secrets_test_SOURCES = t/unit/partition_secrets_test.c t/unit/kube_server.h t/unit/net_test.h \
+	t/unit/tap.h t/unit/wiped.h
+t_unit_partition_secrets_test_LDADD = $(partition_ldadd)
+t_unit_partition_secrets_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
 t_unit_partition_list_test_SOURCES = t/unit/partition_list_test.c t/unit/tap.h
 t_unit_partition_list_test_LDADD = $(partition_ldadd)
 t_unit_partition_controllers_test_SOURCES = t/unit/partition_controllers_test.c t/unit/no_memory.h \
