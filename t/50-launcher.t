@@ -144,6 +144,10 @@ $old->stop(status => 143);
 
 fails('an answer of 404', launcher([@get, "$url/nowhere"]), 1, qr/404 Not Found.*nothing here/);
 fails('a Kubernetes Status', launcher([@get, "$url/denied"]), 1, qr/403 Forbidden: pods is forbidden$/);
+spit("$dir/long-token", "an-opaque-token-of-ours\n");
+fails('one that says our token', launcher([@get, '--token-file', "$dir/long-token", "$url/says"]), 1, qr/^ipu-launcher: 403 Forbidden: not for$/);
+fails('a proxy that does', run([$launcher, 'partition', '--ipus', 2, '--ca', "$dir/ca.pem", '--output', "$dir/conf", '--token-file', "$dir/long-token", $url],
+	env => {IPU_POD_NAMESPACE => 'default', IPU_POD_NAME => 'p', IPU_POD_UID => 'u'}), 1, qr/^ipu-launcher: 403 Forbidden: not for$/);
 fails('an answer cut short', launcher([@get, "$url/cut"]), 1, qr/127\.0\.0\.1:$port/);
 fails('another authority', launcher(['get', '--ca', "$dir/other-ca.pem", "$url/"]), 1,
 	qr/certificate of 127\.0\.0\.1:$port is signed by an unknown authority \(CN=ca\)/);

@@ -242,6 +242,10 @@ subtest 'cordon, drain and uncordon' => sub {
 	prints(both('uncordon', 'a:1', 'x:1'), "controller/a:1 uncordoned\ncontroller/x:1 isn't cordoned\n", 'uncordon');
 	is_deeply(annotations(), {'graphcore.ai/drain' => '[::1]:8090'}, '... takes it out of both');
 	prints(both('cordon', 'c:1', '--force'), "controller/c:1 cordoned\n", 'an unknown name by force');
+	answer(controllers => {detail => 'denied: Authorization: Bearer abc'}, 403);
+	fails(both('cordon', 'a:1'), 1, qr/: denied: Authorization:$/m, 'an answer that says a token');
+	http('POST', $sim->url('admin', '/sim/api/faults'), json => {kind => 'status', status => 403, verb => 'patch', resource => 'configmaps', message => "not for $token"});
+	fails(both('cordon', 'd:1', '--force'), 1, qr/: not for$/m, '... and one of the API server\'s that says ours');
 	answer(controllers => {detail => 'details are off'}, 403);
 	fails(both('cordon', 'a:1'), 1, qr/--force.*details are off/, 'names that cannot be checked');
 	fails(ctl(['cordon', 'a:1', '--server', $stub->url('stub', '')]), 2, qr/Kubernetes API is needed/, 'without a kubeconfig');

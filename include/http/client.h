@@ -142,8 +142,9 @@ struct op *http_fetch_start(struct http_client *client, const struct http_reques
 
 /* A response with another status than 2xx as an error of the kind of http_status_kind, the code
  * being the status, retry_after_ms from its headers, and the message "METHOD TARGET: 404 Not
- * Found: " with the beginning of a textual body. Returns 0 for 2xx, else -1. */
+ * Found: " with the beginning of a textual body, without token: ours, or empty. Returns 0 for 2xx,
+ * else -1. */
 int http_response_check(const struct http_response *response, enum http_method method,
-			struct str target, struct err *err);
+			struct str target, struct str token, struct err *err);
 
 #endif

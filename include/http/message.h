@@ -88,6 +88,12 @@ struct str http_headers_bearer(const struct http_headers *h);
 /* The other way round, a field's value: "Bearer TOKEN", terminated, in memory of its own and
  * nowhere else; the caller wipes and frees it. */
 char *http_bearer(struct str token);
+struct str http_bearer_token(const char *authorization); /* of such a value; empty of NULL */
+
+/* A peer's words, trimmed, up to where a token begins: the one that is ours (or empty), or what
+ * looks like any. For whoever tells what a peer, or what stands in front of it, has answered: it
+ * may say the request again. */
+struct str http_without_token(struct str words, struct str ours);
 
 /* ERR_INVALID as http_headers_add says. */
 int http_header_check(struct str name, struct str value, struct err *err);

@@ -264,21 +264,21 @@ static void keep_answer(struct ctl_link *l, struct str body)
 }
 
 /* The words of a problem document (RFC 9457) or of a Status say more than a status line. */
-const char *ctl_link_words(const struct json *body)
+struct str ctl_link_words(const struct json *body)
 {
-	const char *detail = json_cstr(json_get(body, "detail"));
+	struct str detail = json_str(json_get(body, "detail"));
 
-	if (!detail)
-		detail = json_cstr(json_get(body, "message"));
-	return detail && detail[0] ? detail : NULL;
+	if (!detail.p)
+		detail = json_str(json_get(body, "message"));
+	return http_without_token(detail, STR_NULL);
 }
 
 static void use_words(struct err *err, const struct json *body)
 {
-	const char *words = ctl_link_words(body);
+	struct str words = ctl_link_words(body);
 
-	if (words)
-		err_set(err, err->kind, err->code, "%s", words);
+	if (words.len > 0)
+		err_set(err, err->kind, err->code, "%.*s", STR_ARG(words));
 }
 
 static void on_fetched(void *arg, const struct http_response *response, const struct err *why)
@@ -288,7 +288,7 @@ static void on_fetched(void *arg, const struct http_response *response, const st
 
 	if (why) {
 		l->err = *why;
-	} else if (http_response_check(response, l->method, l->target, &l->err) == 0) {
+	} else if (http_response_check(response, l->method, l->target, STR_NULL, &l->err) == 0) {
 		keep_answer(l, response->body);
 	} else if (json_parse(response->body, &doc, NULL) == 0) {
 		use_words(&l->err, json_root(doc));
@@ -307,7 +307,8 @@ static void on_called(void *arg, const struct err *why, const struct kube_respon
 		keep_answer(l, response->raw);
 	} else {
 		l->err = *why;
-		if (response && response->json)
+		/* A Status' are in it, without our own token too, which isn't known here. */
+		if (response && !str_eqz(json_str(json_get(response->json, "kind")), "Status"))
 			use_words(&l->err, response->json);
 	}
 	loop_stop(l->loop, 0);

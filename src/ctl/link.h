@@ -72,8 +72,8 @@ void ctl_stream_cancel(struct ctl_stream *stream);
 const char *ctl_link_namespace(const struct ctl_link *link);
 
 /* The words of an answer that is a problem document or a Status (its detail or message), from its
- * root; NULL: none. */
-const char *ctl_link_words(const struct json *body);
+ * root, without what looks like a token; empty: none. */
+struct str ctl_link_words(const struct json *body);
 
 /* For people, after an error of ctl_link_ask: where it was asked, and what may be given instead. */
 const char *ctl_link_advice(const struct ctl_link *link);

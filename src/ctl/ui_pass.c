@@ -108,14 +108,14 @@ static int status_of(const struct pass *p, const struct err *err)
 static void reply_failure(struct pass *p, const struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
-	const char *words = NULL;
+	struct str words = STR_NULL;
 	int status = status_of(p, err);
 
 	http_exchange_on_abort(p->ex, NULL, NULL);
 	if (p->words.len > 0 && json_parse(buf_str(&p->words), &doc, NULL) == 0)
 		words = ctl_link_words(json_root(doc));
-	if (words)
-		http_reply_problem(p->ex, status, "%s", words);
+	if (words.len > 0)
+		http_reply_problem(p->ex, status, "%.*s", STR_ARG(words));
 	else if (p->status)
 		http_reply_problem(p->ex, status, "the operator, or the way to it, answers %d %s",
 				   p->status, http_status_reason(p->status));

@@ -115,10 +115,10 @@ static bool is_textual(const struct http_headers *headers)
 }
 
 int http_response_check(const struct http_response *response, enum http_method method,
-			struct str target, struct err *err)
+			struct str target, struct str token, struct err *err)
 {
 	int status = response->head->status;
-	struct str body = str_trim(response->body), path, query;
+	struct str body = http_without_token(response->body, token), path, query;
 
 	if (status >= 200 && status < 300)
 		return 0;

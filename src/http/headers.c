@@ -170,6 +170,32 @@ char *http_bearer(struct str token)
 	return z;
 }
 
+struct str http_bearer_token(const char *authorization)
+{
+	return authorization ? str_of(authorization + strlen("Bearer ")) : STR_NULL;
+}
+
+/* A shorter one than that may be a word like any other, and whoever wants it can guess it. */
+#define TOKEN_TOLD_BYTES 16
+
+struct str http_without_token(struct str words, struct str ours)
+{
+	const struct str marks[] = {
+		STR("Bearer "),
+		STR("eyJ"), /* a JWT's first three characters */
+		ours.len >= TOKEN_TOLD_BYTES ? ours : STR_NULL,
+	};
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (words.len == 0 || marks[i].len == 0)
+			continue;
+		const char *at = memmem(words.p, words.len, marks[i].p, marks[i].len);
+		if (at)
+			words.len = (size_t)(at - words.p);
+	}
+	return str_trim(words);
+}
+
 bool http_headers_has_tag(const struct http_headers *h, const char *etag)
 {
 	struct str list = http_headers_get(h, "if-none-match"), item;

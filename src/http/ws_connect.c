@@ -238,18 +238,34 @@ static void upgraded(struct connecting *c)
 	c->cb(ws, NULL, c->arg);
 }
 
+/* That of the request, by which the server knows us; empty: none. */
+static struct str our_token(const struct connecting *c)
+{
+	static const char field[] = "\r\nAuthorization: Bearer ";
+	struct str head = buf_str(&c->request), token = STR_NULL, rest;
+	const char *at = memmem(head.p, head.len, field, sizeof(field) - 1);
+
+	if (at) {
+		at += sizeof(field) - 1;
+		str_cut((struct str){at, head.len - (size_t)(at - head.p)}, '\r', &token, &rest);
+	}
+	return token;
+}
+
 /* Another status than 101: its body is complete, or as much of it as is read. */
 static void refused(struct connecting *c)
 {
 	const struct http_head *head = http_codec_head(c->codec);
 	struct json_doc *doc = NULL;
 	struct err err = ERR_INIT;
-	struct str text = str_trim(buf_str(&c->body));
+	struct str text = str_trim(buf_str(&c->body)), token = our_token(c);
 
 	if (text.len > 0 && json_parse(text, &doc, NULL) == 0)
-		text = str_trim(json_str(json_get(json_root(doc), "message")));
-	else
+		text = http_without_token(json_str(json_get(json_root(doc), "message")), token);
+	else {
+		text = http_without_token(text, token);
 		text.len = str_utf8_cut(text, SHOWN_BYTES);
+	}
 	err_set(&err, http_status_kind(head->status), head->status, "GET %.*s: %d %s%s%.*s",
 		SHOWN_PATH_BYTES, c->path, head->status, http_status_reason(head->status),
 		text.len > 0 ? ": " : "", STR_ARG(text));

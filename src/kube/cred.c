@@ -338,28 +338,7 @@ enum kube_cred_state kube_cred_get(struct kube_cred *c, struct kube_auth *ret, s
 
 struct str kube_cred_token(const struct kube_cred *c)
 {
-	return c->authorization ? str_of(c->authorization + strlen("Bearer ")) : STR_NULL;
-}
-
-/* A shorter one than that may be a word like any other, and whoever wants it can guess it. */
-#define TOKEN_TOLD_BYTES 16
-
-struct str kube_without_token(struct str words, struct str ours)
-{
-	const struct str marks[] = {
-		STR("Bearer "),
-		STR("eyJ"), /* a JWT's first three characters */
-		ours.len >= TOKEN_TOLD_BYTES ? ours : STR_NULL,
-	};
-
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (words.len == 0 || marks[i].len == 0)
-			continue;
-		const char *at = memmem(words.p, words.len, marks[i].p, marks[i].len);
-		if (at)
-			words.len = (size_t)(at - words.p);
-	}
-	return str_trim(words);
+	return http_bearer_token(c->authorization);
 }
 
 void kube_cred_refused(struct kube_cred *c, unsigned generation)

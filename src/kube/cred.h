@@ -38,9 +38,6 @@ enum kube_cred_state kube_cred_get(struct kube_cred *cred, struct kube_auth *ret
 
 /* The token that goes with requests now; empty: none. Borrowed until the next call. */
 struct str kube_cred_token(const struct kube_cred *cred);
-/* Somebody's words, trimmed, up to where a token begins: the one that is ours (or empty), or what
- * looks like any. */
-struct str kube_without_token(struct str words, struct str ours);
 
 /* When the plugin's run has ended, well or not: then get again. Only while it's PENDING. */
 typedef void kube_cred_fn(void *arg);

@@ -15,8 +15,8 @@
 
 #include "core/buf.h"
 #include "core/list.h"
-#include "cred.h"
 #include "exec_child.h"
+#include "http/message.h"
 
 struct run {
 	struct op op;
@@ -182,7 +182,7 @@ static void explain(const struct kube_exec_config *exec, const struct kube_exec_
 		    struct str errors, struct err *err)
 {
 	/* Which may be what it was answered, or was about to say. */
-	struct str line = kube_without_token(last_line(errors), STR_NULL);
+	struct str line = http_without_token(last_line(errors), STR_NULL);
 	int len = line.len > 120 ? 120 : (int)line.len;
 	const char *text = line.p ? line.p : "";
 	if (reply->outcome == KUBE_EXEC_CANT_START)

@@ -7,7 +7,6 @@
 
 #include "core/str.h"
 #include "http/message.h"
-#include "cred.h"
 
 /* Reasons that say more than the HTTP status does. */
 static const struct {
@@ -54,8 +53,8 @@ int kube_status_decode(int http_status, const struct json *body, unsigned retry_
 	bool is_status = str_eqz(json_str(json_get(body, "kind")), "Status");
 	const struct json *st = is_status ? body : NULL;
 	/* A server, or what stands in front of it, may say the request again. */
-	struct str message = kube_without_token(json_str(json_get(st, "message")), token);
-	struct str reason = kube_without_token(json_str(json_get(st, "reason")), token);
+	struct str message = http_without_token(json_str(json_get(st, "message")), token);
+	struct str reason = http_without_token(json_str(json_get(st, "reason")), token);
 	int64_t code = json_int(json_get(st, "code"), 0);
 	int64_t wait_s = json_int(json_at(st, "details", "retryAfterSeconds", NULL), 0);
 	int status = http_status;

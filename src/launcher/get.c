@@ -33,27 +33,30 @@ struct get {
 };
 
 /* The words of a Kubernetes Status, where the body is one. */
-static void add_status_message(const struct http_response *response, struct err *err)
+static void add_status_message(const struct http_response *response, struct str token,
+			       struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	if (json_parse(response->body, &doc, NULL) < 0)
 		return;
-	const char *message = json_cstr(json_get(json_root(doc), "message"));
-	if (message)
-		err_set(err, err->kind, err->code, "%d %s: %s", err->code,
-			http_status_reason(err->code), message);
+	struct str message = http_without_token(json_str(json_get(json_root(doc), "message")),
+						token);
+	if (message.len > 0)
+		err_set(err, err->kind, err->code, "%d %s: %.*s", err->code,
+			http_status_reason(err->code), STR_ARG(message));
 }
 
 static void on_fetched(void *arg, const struct http_response *response, const struct err *why)
 {
 	struct get *get = arg;
+	struct str token = http_bearer_token(get->authorization);
 	struct err err = ERR_INIT;
 	if (why) {
 		loop_stop(get->loop, launcher_fail(EXIT_FAILURE, "%s", why->msg));
 		return;
 	}
-	if (http_response_check(response, HTTP_METHOD_GET, get->url.target, &err) < 0) {
-		add_status_message(response, &err);
+	if (http_response_check(response, HTTP_METHOD_GET, get->url.target, token, &err) < 0) {
+		add_status_message(response, token, &err);
 		loop_stop(get->loop, launcher_fail(EXIT_FAILURE, "%s", err.msg));
 		return;
 	}

@@ -67,6 +67,7 @@ struct partition {
 	enum step step;
 	enum http_method method; /* of the request under way */
 	struct buf target;       /* the same */
+	char *authorization;     /* the same */
 	int64_t attempt;         /* that we ask for; -1: we haven't been told of any */
 	char etag[ETAG_SIZE];    /* of the status that was told last; "": to be told at once */
 	int64_t began_ms, asked_ms;
@@ -180,17 +181,17 @@ static void on_end(struct loop_timer *timer, void *arg)
 /* ---- what has gone wrong ---- */
 
 /* A problem document's words (RFC 9457), where the body is one. */
-static void add_detail(const struct http_response *response, struct err *err)
+static void add_detail(const struct http_response *response, struct str token, struct err *err)
 {
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	if (json_parse(response->body, &doc, NULL) < 0)
 		return;
-	const char *detail = json_cstr(json_get(json_root(doc), "detail"));
+	struct str detail = http_without_token(json_str(json_get(json_root(doc), "detail")), token);
 	unsigned retry_after_ms = err->retry_after_ms;
-	if (!detail)
+	if (detail.len == 0)
 		return;
-	err_set(err, err->kind, err->code, "%d %s: %s", err->code, http_status_reason(err->code),
-		detail);
+	err_set(err, err->kind, err->code, "%d %s: %.*s", err->code, http_status_reason(err->code),
+		STR_ARG(detail));
 	err->retry_after_ms = retry_after_ms;
 }
 
@@ -327,6 +328,7 @@ static int take_file(struct partition *p, const struct http_response *response)
 static void on_answer(void *arg, const struct http_response *response, const struct err *why)
 {
 	struct partition *p = arg;
+	struct str token = http_bearer_token(p->authorization);
 	struct err err = ERR_INIT;
 	int status = 0;
 	if (why) {
@@ -339,8 +341,8 @@ static void on_answer(void *arg, const struct http_response *response, const str
 		go(p, STEP_WATCH, waited ? 0 : backoff_next_ms(&p->polls, NULL));
 		return;
 	}
-	if (http_response_check(response, p->method, buf_str(&p->target), &err) < 0) {
-		add_detail(response, &err);
+	if (http_response_check(response, p->method, buf_str(&p->target), token, &err) < 0) {
+		add_detail(response, token, &err);
 		on_failure(p, &err);
 		return;
 	}
@@ -400,12 +402,12 @@ static void prepare(struct partition *p, struct buf *body)
 		buf_printf(&p->target, NULL, "/ipuof");
 }
 
-static void send_request(struct partition *p, const char *authorization)
+static void send_request(struct partition *p)
 {
 	struct buf body = BUF_INIT(4096);
 	prepare(p, &body);
 	const struct http_header headers[] = {
-		{STR("Authorization"), str_of(authorization)},
+		{STR("Authorization"), str_of(p->authorization)},
 		{STR("Accept"), STR("application/json")},
 		p->step == STEP_ASK
 			? (struct http_header){STR("Content-Type"), STR("application/json")}
@@ -435,16 +437,16 @@ static void send_request(struct partition *p, const char *authorization)
 /* The token is renewed behind our back: it's read for each request. */
 static void step(struct partition *p)
 {
-	char *authorization = NULL;
 	struct err err = ERR_INIT;
-	if (cluster_read_token(p->token_file, &authorization, &err) < 0) {
+	cluster_free_authorization(p->authorization);
+	p->authorization = NULL;
+	if (cluster_read_token(p->token_file, &p->authorization, &err) < 0) {
 		p->asked_before = p->asked;
 		err.kind = ERR_UNAVAILABLE;
 		on_failure(p, &err);
 		return;
 	}
-	send_request(p, authorization);
-	cluster_free_authorization(authorization);
+	send_request(p);
 }
 
 /* ---- setting up ---- */
@@ -605,5 +607,6 @@ int launcher_partition(int argc, char **argv)
 	net_free(p.net);
 	loop_free(p.loop);
 	buf_done(&p.target);
+	cluster_free_authorization(p.authorization);
 	return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the Status that ends an exec (Kubernetes' remotecommand: reason NonZeroExitCode, the status
- * among details.causes), and gives advice. Uses core.
+ * among details.causes), and gives advice. Uses http and core.
  */
 #include "launcher/remote_status.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "http/message.h"
 
 static bool find_exit_code(const struct json *status, int *ret)
 {
@@ -33,18 +34,19 @@ int remote_status_decode(struct str text, int *ret_exit_status, struct err *err)
 	CLEANUP_JSON struct json_doc *doc = NULL;
 	if (json_parse(text, &doc, NULL) < 0)
 		return err_set(err, ERR_PROTOCOL, 0, "the API server ended the exec: %.*s",
-			       STR_ARG(text));
+			       STR_ARG(http_without_token(text, STR_NULL)));
 	const struct json *root = json_root(doc);
 	const char *status = json_cstr(json_get(root, "status"));
-	const char *message = json_cstr(json_get(root, "message"));
+	struct str message = http_without_token(json_str(json_get(root, "message")), STR_NULL);
 	if (status && strcmp(status, "Success") == 0) {
 		*ret_exit_status = EXIT_SUCCESS;
 		return 0;
 	}
 	if (find_exit_code(root, ret_exit_status))
 		return 0;
-	return err_set(err, ERR_UNAVAILABLE, 0, "%s",
-		       message && message[0] ? message : "the exec failed");
+	if (message.len == 0)
+		message = STR("the exec failed");
+	return err_set(err, ERR_UNAVAILABLE, 0, "%.*s", STR_ARG(message));
 }
 
 void remote_explain(struct err *err, const char *ns, const char *pod, const char *launcher)

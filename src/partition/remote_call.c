@@ -209,7 +209,8 @@ static void on_reply(void *arg, const struct http_response *response, const stru
 	if (failure)
 		err = *failure;
 	else
-		(void)http_response_check(response, HTTP_METHOD_GET, STR("partition"), &err);
+		(void)http_response_check(response, HTTP_METHOD_GET, STR("partition"),
+					  http_bearer_token(r->authorization), &err);
 	if (failure || err.kind == ERR_UNAVAILABLE || err.kind == ERR_TIMEOUT ||
 	    err.kind == ERR_BUSY || err.code == 401) {
 		r->token_read_ms = err.code == 401 ? 0 : r->token_read_ms;

@@ -24,6 +24,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def say(self):
+        """Refuses, and says the request's token."""
+        words = "not for " + (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        self.answer(403, json.dumps({"kind": "Status", "message": words, "detail": words}).encode(), "application/json")
+
+    def do_POST(self):
+        print(self.command, self.path, flush=True)
+        self.say()
+
     def do_GET(self):
         print(self.command, self.path, flush=True)
         if self.path == "/":
@@ -47,6 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.path == "/denied":
             status = {"kind": "Status", "status": "Failure", "code": 403, "message": "pods is forbidden"}
             self.answer(403, json.dumps(status).encode(), "application/json")
+        elif self.path == "/says":
+            self.say()
         elif self.path == "/cut":
             self.send_response(200)
             self.send_header("Content-Length", "100")

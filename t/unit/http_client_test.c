@@ -318,6 +318,8 @@ static void test_cancel(void)
 
 /* ---- fetching ---- */
 
+#define TOKEN "of-sixteen-bytes"
+
 struct got {
 	unsigned calls;
 	int status;
@@ -340,46 +342,54 @@ static void on_fetched(void *arg, const struct http_response *response, const st
 	free(g->body);
 	g->body = str_dup(response->body);
 	g->err = (struct err)ERR_INIT;
-	http_response_check(response, HTTP_METHOD_GET, STR("/x?token=y"), &g->err);
+	http_response_check(response, HTTP_METHOD_GET, STR("/x?token=y"), STR(TOKEN), &g->err);
 }
+
+static const struct {
+	const char *name, *in;
+	int status;
+	enum err_kind kind;
+	const char *body, *msg;
+} fetch_rows[] = {
+	{"ok", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, ERR_NONE, "abc", ""},
+	{"empty", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, ERR_NONE, "", ""},
+	{"error with text",
+	 "HTTP/1.1 503 S\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 7\r\n"
+	 "Content-Length: 9\r\n\r\nnot\nnow\r\n",
+	 503, ERR_UNAVAILABLE, "not\nnow\r\n", "GET /x: 503 Service Unavailable: not?now"},
+	{"error with our token",
+	 "HTTP/1.1 403 F\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"
+	 "not for " TOKEN,
+	 403, ERR_DENIED, "not for " TOKEN, "GET /x: 403 Forbidden: not for"},
+	{"error with any token",
+	 "HTTP/1.1 403 F\r\nContent-Type: text/html\r\nContent-Length: 23\r\n\r\n"
+	 "Authorization: Bearer a",
+	 403, ERR_DENIED, "Authorization: Bearer a", "GET /x: 403 Forbidden: Authorization:"},
+	{"error without text", "HTTP/1.1 404 N\r\nContent-Length: 2\r\n\r\n\x01\x02", 404,
+	 ERR_NOT_FOUND, "\x01\x02", "GET /x: 404 Not Found"},
+	{"too long", "HTTP/1.1 200 OK\r\nContent-Length: 31\r\n\r\n", 0, ERR_LIMIT, NULL, NULL},
+};
 
 static void test_fetch(void)
 {
-	static const struct {
-		const char *name, *in;
-		int status;
-		enum err_kind kind;
-		const char *body, *msg;
-	} rows[] = {
-		{"ok", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, ERR_NONE, "abc", ""},
-		{"empty", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, ERR_NONE, "", ""},
-		{"error with text",
-		 "HTTP/1.1 503 S\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 7\r\n"
-		 "Content-Length: 9\r\n\r\nnot\nnow\r\n",
-		 503, ERR_UNAVAILABLE, "not\nnow\r\n", "GET /x: 503 Service Unavailable: not?now"},
-		{"error without text", "HTTP/1.1 404 N\r\nContent-Length: 2\r\n\r\n\x01\x02", 404,
-		 ERR_NOT_FOUND, "\x01\x02", "GET /x: 404 Not Found"},
-		{"too long", "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n", 0, ERR_LIMIT, NULL,
-		 NULL},
-	};
 	begin(NULL, NULL);
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (unsigned i = 0; i < sizeof(fetch_rows) / sizeof(fetch_rows[0]); i++) {
 		struct got g = {0};
-		row_begin("%s", rows[i].name);
+		row_begin("%s", fetch_rows[i].name);
 		struct http_request req = request(HTTP_METHOD_GET);
-		req.max_body_bytes = 10;
+		req.max_body_bytes = 30;
 		http_fetch_start(client, &req, on_fetched, &g, NULL);
 		got_request(0);
-		answer(0, rows[i].in);
+		answer(0, fetch_rows[i].in);
 		PUMP(g.calls);
 		settle();
 		is_uint(g.calls, 1, "called once");
-		is_int(g.status, rows[i].status, "status");
-		is_int(g.err.kind, rows[i].kind, "kind");
-		is_str(g.body, rows[i].body, "body");
-		if (rows[i].msg)
-			is_str(g.err.msg, rows[i].msg, "message");
-		if (rows[i].status == 503)
+		is_int(g.status, fetch_rows[i].status, "status");
+		is_int(g.err.kind, fetch_rows[i].kind, "kind");
+		is_str(g.body, fetch_rows[i].body, "body");
+		if (fetch_rows[i].msg)
+			is_str(g.err.msg, fetch_rows[i].msg, "message");
+		if (fetch_rows[i].status == 503)
 			is_uint(g.err.retry_after_ms, 7000, "Retry-After");
 		free(g.body);
 		row_end();

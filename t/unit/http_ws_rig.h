@@ -204,9 +204,11 @@ static inline void end_rig(void)
 	settle();
 }
 
+#define TOKEN "of-sixteen-bytes"
+
 static inline void start(const char *target, const char *const *protocols)
 {
-	static const struct http_header headers[] = {HTTP_H("Authorization", "Bearer x")};
+	static const struct http_header headers[] = {HTTP_H("Authorization", "Bearer " TOKEN)};
 	const struct ws_request req = {
 		.origin = origin,
 		.target = str_of(target),

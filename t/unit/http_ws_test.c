@@ -14,7 +14,7 @@ static void test_echo(struct tls_config *for_server, struct tls_config *for_clie
 	origin.tls = for_client;
 	at_server.echo = true;
 	open_both("/x?command=sh");
-	is_str(seen_header, "Bearer x", "the caller's fields are sent");
+	is_str(seen_header, "Bearer " TOKEN, "the caller's fields are sent");
 	is_str(ws_protocol(at_client.ws), "v5.channel.k8s.io", "the client's subprotocol");
 	is_str(ws_protocol(at_server.ws), "v5.channel.k8s.io", "the server's subprotocol");
 	const struct str parts[] = {STR("\1"), STR("Hello")};
@@ -67,6 +67,16 @@ static const struct {
 	 "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 60\r\n\r\n"
 	 "{\"kind\":\"Status\",\"message\":\"pods \\\"x\\\" is forbidden: no\"}    ",
 	 ERR_DENIED, 403, "GET /x: 403 Forbidden: pods \"x\" is forbidden: no"},
+	{"a Status with our token",
+	 "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 38\r\n\r\n"
+	 "{\"message\":\"not for " TOKEN "\"}",
+	 ERR_DENIED, 403, "GET /x: 403 Forbidden: not for"},
+	{"text with our token",
+	 "HTTP/1.1 403 Forbidden\r\nContent-Length: 24\r\n\r\nnot for " TOKEN, ERR_DENIED, 403,
+	 "GET /x: 403 Forbidden: not for"},
+	{"text with any token",
+	 "HTTP/1.1 403 Forbidden\r\nContent-Length: 18\r\n\r\nhas Bearer another", ERR_DENIED, 403,
+	 "GET /x: 403 Forbidden: has"},
 	{"plain text", "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nno such\r\n",
 	 ERR_NOT_FOUND, 404, "404 Not Found: no such"},
 	{"busy", "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
@@ -119,6 +129,8 @@ static void test_answers(void)
 		is_int(at_client.err.code, answers[i].code, "code");
 		has_str(at_client.err.msg, answers[i].words, "message");
 		ok(!strstr(at_client.err.msg, "secret"), "without the query");
+		ok(!strstr(at_client.err.msg, TOKEN) && !strstr(at_client.err.msg, "Bearer"),
+		   "without a token");
 		if (answers[i].code == 429)
 			is_uint(at_client.err.retry_after_ms, 3000, "when to come back");
 		end_rig();

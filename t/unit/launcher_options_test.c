@@ -129,6 +129,8 @@ static const struct {
 	 -1, 0, "the exec failed"},
 	{"[]", -1, 0, "the exec failed"},
 	{"command terminated", -1, 0, "command terminated"},
+	{"{\"status\":\"Failure\",\"message\":\"denied: Bearer abc\"}", -1, 0, "denied:"},
+	{"not for eyJhbGciOi", -1, 0, "the API server ended the exec: not for"},
 };
 
 static void statuses(void)
@@ -142,6 +144,7 @@ static void statuses(void)
 			is_int(status, ends[i].status, "end %zu: exit status", i);
 		else
 			has_str(err.msg, ends[i].message, "end %zu: message", i);
+		ok(!strstr(err.msg, "abc") && !strstr(err.msg, "eyJ"), "end %zu: no token", i);
 	}
 }
 
