@@ -40,7 +40,9 @@ sbin_PROGRAMS += ipu-operator
 ipu_operator_SOURCES = src/daemon/main.c
 ipu_operator_LDADD = $(daemon_ldadd)
 
-check_PROGRAMS += t/unit/daemon_certfile_test t/unit/daemon_config_test t/unit/daemon_guard_test
+check_PROGRAMS += t/unit/daemon_certfile_test t/unit/daemon_config_test t/unit/daemon_guard_test t/unit/daemon_tell_test
+t_unit_daemon_tell_test_SOURCES = t/unit/daemon_tell_test.c t/unit/no_memory.h t/unit/tap.h
+t_unit_daemon_tell_test_LDADD = $(daemon_ldadd)
 t_unit_daemon_certfile_test_SOURCES = t/unit/daemon_certfile_test.c t/unit/tap.h t/unit/wiped.h
 t_unit_daemon_certfile_test_LDADD = $(daemon_ldadd)
 t_unit_daemon_certfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(MBEDTLS_CFLAGS)
