@@ -184,8 +184,8 @@ struct ev_loop *loop_ev(struct loop *loop)
 
 static void run_timers(struct loop *loop)
 {
-	/* Not those that are started meanwhile, so that one that restarts itself with no delay can't
-	 * keep the turn from ending. They're behind all others that are due. */
+	/* Not those that are started meanwhile, so that one that restarts itself with no delay
+	 * can't keep the turn from ending. They're behind all others that are due. */
 	uint64_t end = loop->timers.next_seq;
 	if (loop->timers.len == 0)
 		return;
