@@ -270,8 +270,7 @@ static int take_all(int argc, char **argv, struct ctl_options *o, struct err *er
 
 		if (c == ':')
 			return err_set(err, ERR_INVALID, 0, "%s: needs a value; see --help", word);
-		/* Of several letters in a word getopt hasn't gone on from it: optopt has the one.
-		 */
+		/* Of several letters in a word getopt hasn't gone on from it: optopt has it. */
 		if (!k && optopt)
 			return err_set(err, ERR_INVALID, 0,
 				       "-%c: there is no such option; see --help", optopt);

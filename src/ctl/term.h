@@ -24,9 +24,8 @@ const char *ctl_style_end(void);
 /* TERM names a terminal that isn't "dumb". */
 bool ctl_term_is_able(void);
 
-/* A peer's text, or a manifest's, fit for a terminal: what isn't UTF-8 or controls a terminal
- * becomes
- * '?', the end of a line a space. The caller frees. */
+/* A peer's text, or a manifest's, fit for a terminal: what isn't UTF-8 or controls a
+ * terminal becomes '?', the end of a line a space. The caller frees. */
 char *ctl_printable(struct str text);
 
 /* Standard error is a terminal that can go back to a line's begin. */
