@@ -181,17 +181,20 @@ is_deeply([map { $_->{name} } @{$json->{jobs}}], ['single'], '... its jobs');
 cmp_ok($json->{jobs}[0]{ipuSeconds}, '>=', 2 * $json->{jobs}[0]{heldSeconds}, '... and IPU-seconds');
 is($json->{total}{usedIPUs}, 12, '... the sums stay all');
 
-# Runs at a terminal what types itself by and by: a pipe is the keyboard.
+# Runs at a terminal what types itself by and by: a pipe is the keyboard. What is shown, then the keys that
+# are typed upon it, and again.
 sub at_terminal {
-	my ($command, $until, $keys) = @_;
+	my ($command, @typed) = @_;
 	my $out = test_dir() . '/terminal';
 	spit($out, '');
 	my $fifo = test_dir() . '/keyboard';
 	system('mkfifo', $fifo) if !-p $fifo;
 	my $shell = start('script', path => '/bin/bash', ports => 0, env => \%env, args => ['-c', "exec script -qefc '$command' $out <$fifo >/dev/null"]);
 	open(my $keyboard, '>', $fifo) or die;
-	wait_until('the terminal to show it', sub { (slurp($out) // '') =~ $until });
-	syswrite $keyboard, $keys;
+	while (my ($until, $keys) = splice @typed, 0, 2) {
+		wait_until('the terminal to show it', sub { (slurp($out) // '') =~ $until });
+		syswrite $keyboard, $keys;
+	}
 	wait_until('it ends', sub { !$shell->is_alive }, while_alive => []);
 	close $keyboard;
 	$shell->stop(status => 0);
@@ -202,6 +205,8 @@ my $live = at_terminal(program('ipuctl') . ' top --interval 1', qr/(?:ipuctl top
 like($live, qr/\e\[\?1049h\e\[\?25l\e\[H.*every 1 s, q quits/s, 'the live view has a screen of its own');
 like($live, qr/\e\[\?25h\e\[\?1049l/, '... gives it back');
 like($live, qr/\e\[1mCONTROLLER/, '... in colours');
+$live = at_terminal('bash -mc "' . program('ipuctl') . ' top --interval 1; echo stopped by \$?; fg"', qr/every 1 s/, "\cZ", qr/stopped by \d+.*every 1 s/s, 'q');
+like($live, qr/\e\[\?1049h.*\e\[\?25h\e\[\?1049l.*stopped by 148.*\e\[\?1049h\e\[\?25l.*\e\[\?25h\e\[\?1049l/s, '... while it is stopped by ^Z, too');
 unlike(at_terminal("NO_COLOR=1 " . program('ipuctl') . ' stats; read key', qr/TOTAL/, "\n"), qr/\e\[1m/, 'none with NO_COLOR');
 
 # ---- slow answers ----

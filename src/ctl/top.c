@@ -283,32 +283,56 @@ static int top_once(struct ctl_link *link, const struct ctl_options *o, struct e
 /* ---- the live view ---- */
 
 static struct termios before;
-static volatile sig_atomic_t ended;
+static sigset_t unblocked; /* as it was; between polls the signals below wait */
+static volatile sig_atomic_t ended, stopped;
 
-static void on_signal(int signo)
+static void on_end(int signo)
 {
 	ended = signo;
 }
 
+static void on_stop(int signo)
+{
+	stopped = signo;
+}
+
 static void on_resize(int signo)
 {
-	(void)signo; /* poll is interrupted: drawn anew */
+	(void)signo; /* the poll is interrupted: drawn anew */
+}
+
+/* A signal that comes just before a poll would wait for that poll's end, were it not kept back. */
+static void watch_signals(void)
+{
+	static const struct {
+		int signo;
+		void (*fn)(int signo);
+	} watched[] = {{SIGINT, on_end},
+		       {SIGTERM, on_end},
+		       {SIGHUP, on_end},
+		       {SIGTSTP, on_stop},
+		       {SIGWINCH, on_resize}};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
+		struct sigaction action = {.sa_handler = watched[i].fn};
+
+		sigaddset(&set, watched[i].signo);
+		sigaction(watched[i].signo, &action, NULL);
+	}
+	sigprocmask(SIG_BLOCK, &set, &unblocked);
 }
 
 /* Keys come one by one, and aren't shown; the screen comes back as it was. */
 static void enter(void)
 {
-	struct sigaction end = {.sa_handler = on_signal}, resize = {.sa_handler = on_resize};
 	struct termios raw;
 
 	tcgetattr(STDIN_FILENO, &before);
 	raw = before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-	sigaction(SIGINT, &end, NULL);
-	sigaction(SIGTERM, &end, NULL);
-	sigaction(SIGHUP, &end, NULL);
-	sigaction(SIGWINCH, &resize, NULL);
 	printf("\033[?1049h\033[?25l");
 	fflush(stdout);
 }
@@ -318,6 +342,22 @@ static void leave(void)
 	printf("\033[?25h\033[?1049l");
 	fflush(stdout);
 	tcsetattr(STDIN_FILENO, TCSANOW, &before);
+}
+
+/* ^Z: the terminal is the shell's until we go on. */
+static void stop(void)
+{
+	struct sigaction as_usual = {.sa_handler = SIG_DFL}, ours;
+	sigset_t blocked;
+
+	stopped = 0;
+	leave();
+	sigaction(SIGTSTP, &as_usual, &ours);
+	raise(SIGTSTP);
+	sigprocmask(SIG_SETMASK, &unblocked, &blocked); /* here it stops */
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
+	sigaction(SIGTSTP, &ours, NULL);
+	enter();
 }
 
 /* As many lines and columns as there are. Colours take no room: a line that is cut ends them. */
@@ -357,9 +397,13 @@ static void draw(struct str words)
 static bool wait_for_key(unsigned seconds)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	const struct timespec most = {.tv_sec = seconds};
+	int n = ppoll(&in, 1, &most, &unblocked);
 	char key = 0;
 
-	if (poll(&in, 1, (int)seconds * 1000) <= 0)
+	if (stopped)
+		stop();
+	if (n <= 0)
 		return false;
 	return read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q';
 }
@@ -396,11 +440,13 @@ static int top_live(struct ctl_link *link, const struct ctl_options *o, struct e
 	unsigned seconds = o->interval_s ? o->interval_s : INTERVAL_S;
 	int result;
 
+	watch_signals();
 	enter();
 	do {
 		result = show(link, o, seconds, err);
-	} while (result == 0 && !ended && !wait_for_key(seconds) && !ended);
+	} while (result == 0 && !wait_for_key(seconds) && !ended);
 	leave();
+	sigprocmask(SIG_SETMASK, &unblocked, NULL);
 	return result;
 }
 
