@@ -4,8 +4,8 @@
  * ipu_operator_vipu_requests_total. The client owns its channel. Uses core, loop, net, grpc.
  *
  * Errors of all calls are those of grpc_call_fn (grpc/channel.h): kind by meaning, code the gRPC
- * status, maybe_applied truthful. A reply that can't be decoded is ERR_PROTOCOL, of a creation with
- * maybe_applied.
+ * status, maybe_applied truthful. A reply that can't be decoded is ERR_PROTOCOL or ERR_LIMIT, of a
+ * creation with maybe_applied.
  */
 #ifndef IPU_VIPU_CLIENT_H
 #define IPU_VIPU_CLIENT_H

@@ -13,8 +13,9 @@
 #include "vipu/api.h"
 
 /* Encoders append to out: ERR_LIMIT when it's full. Decoders: ERR_PROTOCOL for bytes that aren't
- * such a message, strings that aren't UTF-8, or more elements than a limit; then nothing is owned.
- * A decoded request's strings are its own, until vipu_request_done. */
+ * such a message and, in replies, for strings that aren't UTF-8; ERR_LIMIT for one that needs more
+ * memory than there is, or than it may; then nothing is owned. A decoded request's strings are its
+ * own, until vipu_request_done. */
 
 struct vipu_request { /* any method's, decoded; the member of its method counts */
 	enum vipu_method method;

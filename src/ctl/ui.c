@@ -177,9 +177,6 @@ int ctl_run_ui(struct ctl_link *link, const struct ctl_options *o, struct err *e
 	struct ui ui = {0};
 	int result = -1;
 
-	if (o->port > 65535)
-		return err_set(err, ERR_INVALID, 0, "--port: must be from 1 to 65535, not %u",
-			       o->port);
 	if (look(link, err) == 0 && open_ui(&ui, link, o, err) == 0)
 		result = serve(&ui, link, o, err);
 	close_ui(&ui);
