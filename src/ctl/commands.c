@@ -31,16 +31,23 @@ int ctl_write_out(struct str text, struct err *err)
 	return err_errno(err, errno, "standard output");
 }
 
+int ctl_write_value(const struct json *v, enum ctl_output output, struct buf *out, struct err *err)
+{
+	if (output == CTL_YAML)
+		return yaml_write(v, out, err);
+	return json_write(v, JSON_PRETTY, out, err) < 0 ? -1 : buf_append(out, "\n", 1, err);
+}
+
+static bool is_table(const struct ctl_options *o)
+{
+	return o->output == CTL_TABLE || o->output == CTL_WIDE;
+}
+
 static int render(const struct ctl_options *o, const struct json *answer,
 		  const struct ctl_table *table, struct buf *out, struct err *err)
 {
-	if (o->output == CTL_YAML)
-		return yaml_write(answer, out, err);
-	if (o->output == CTL_JSON)
-		return json_write(answer, JSON_PRETTY, out, err) < 0 ||
-				       buf_append(out, "\n", 1, err) < 0
-			       ? -1
-			       : 0;
+	if (!is_table(o))
+		return ctl_write_value(answer, o->output, out, err);
 	return ctl_table_rows(table) == 0 ? 0 : ctl_table_write(table, !o->no_headers, out, err);
 }
 
@@ -54,11 +61,6 @@ static int print(const struct ctl_options *o, const struct json *answer,
 		result = ctl_write_out(buf_str(&out), err);
 	buf_done(&out);
 	return result;
-}
-
-static bool is_table(const struct ctl_options *o)
-{
-	return o->output == CTL_TABLE || o->output == CTL_WIDE;
 }
 
 /* ---- showing ---- */

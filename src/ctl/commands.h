@@ -40,6 +40,8 @@ int ctl_command_missing(char *const *words, size_t n_words, struct err *err);
  * ERR_INVALID: none, or operands or options that it doesn't take. */
 int ctl_command_choose(struct ctl_options *o, const struct ctl_command **ret, struct err *err);
 
+/* An answer for programs, by -o yaml or, else, as JSON with a last end of a line. */
+int ctl_write_value(const struct json *v, enum ctl_output output, struct buf *out, struct err *err);
 /* All of it to standard output now. A reader that has gone ends the program as SIGPIPE does.
  * ERR_IO. */
 int ctl_write_out(struct str text, struct err *err);

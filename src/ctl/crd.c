@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/yaml.h"
 #include "ctl/commands.h"
+#include "ctl/facts.h"
 #include "ctl/term.h"
 #include "kube/object.h"
 #include "loop/backoff.h"
@@ -96,22 +97,6 @@ static int write_it(struct ctl_link *link, const struct json *ours, const char *
 
 /* ---- waiting until it's served ---- */
 
-static const struct json *condition(const struct json *crd, const char *type)
-{
-	struct json_iter it = json_iter(json_at(crd, "status", "conditions", NULL));
-
-	while (json_next(&it)) {
-		if (str_eqz(json_str(json_get(it.value, "type")), type))
-			return it.value;
-	}
-	return NULL;
-}
-
-static bool is_status(const struct json *crd, const char *type, const char *status)
-{
-	return str_eqz(json_str(json_get(condition(crd, type), "status")), status);
-}
-
 /* *crd is replaced by what it became. */
 static int wait_established(struct ctl_link *link, unsigned seconds, struct json_doc **crd,
 			    struct err *err)
@@ -119,10 +104,10 @@ static int wait_established(struct ctl_link *link, unsigned seconds, struct json
 	int64_t deadline_ms = clock_mono_ms() + (int64_t)seconds * 1000;
 	CLEANUP_FREE char *name = str_dup(kube_name(json_root(*crd)));
 
-	while (!is_status(json_root(*crd), "Established", "True")) {
-		const struct json *names = condition(json_root(*crd), "NamesAccepted");
+	while (!ctl_is_on(json_root(*crd), "Established")) {
+		const struct json *names = ctl_condition(json_root(*crd), "NamesAccepted");
 
-		if (is_status(json_root(*crd), "NamesAccepted", "False"))
+		if (str_eqz(json_str(json_get(names, "status")), "False"))
 			return err_set(err, ERR_CONFLICT, 409,
 				       "the API server doesn't take its names: %.*s",
 				       STR_ARG(json_str(json_get(names, "message"))));

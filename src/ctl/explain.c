@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/yaml.h"
 #include "ctl/commands.h"
 #include "ctl/facts.h"
 #include "ctl/term.h"
@@ -59,22 +58,6 @@ void ctl_remark(struct ctl_look *l, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)buf_vprintf(&l->out->remarks[l->out->n_remarks++], NULL, fmt, ap);
 	va_end(ap);
-}
-
-const struct json *ctl_condition(const struct json *object, const char *type)
-{
-	struct json_iter it = json_iter(json_at(object, "status", "conditions", NULL));
-
-	while (json_next(&it)) {
-		if (str_eqz(json_str(json_get(it.value, "type")), type))
-			return it.value;
-	}
-	return NULL;
-}
-
-bool ctl_is_on(const struct json *object, const char *type)
-{
-	return str_eqz(json_str(json_get(ctl_condition(object, type), "status")), "True");
 }
 
 /* ---- what it waits for ---- */
@@ -303,8 +286,8 @@ static void print_text(const struct json *facts, const struct ctl_explanation *e
 		print_block(out, "Also:", buf_str(&e->remarks[i]));
 }
 
-static int print_json(const struct json *facts, const struct ctl_explanation *e, bool yaml,
-		      struct buf *out, struct err *err)
+static int print_json(const struct json *facts, const struct ctl_explanation *e,
+		      enum ctl_output output, struct buf *out, struct err *err)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
 	struct jmut *root = jmut_object(doc), *remarks = jmut_array(doc);
@@ -325,9 +308,7 @@ static int print_json(const struct json *facts, const struct ctl_explanation *e,
 	for (size_t i = 0; i < e->n_remarks; i++)
 		jmut_push(doc, remarks, jmut_str(doc, buf_str(&e->remarks[i])));
 	jmut_set(doc, root, "remarks", remarks);
-	if (yaml)
-		return yaml_write(jmut_view(root), out, err);
-	return jmut_write(root, JSON_PRETTY, out, err) < 0 ? -1 : buf_append(out, "\n", 1, err);
+	return ctl_write_value(jmut_view(root), output, out, err);
 }
 
 static int print(const struct ctl_options *o, const struct json *facts,
@@ -337,7 +318,7 @@ static int print(const struct ctl_options *o, const struct json *facts,
 	int result = 0;
 
 	if (o->output == CTL_JSON || o->output == CTL_YAML)
-		result = print_json(facts, e, o->output == CTL_YAML, &out, err);
+		result = print_json(facts, e, o->output, &out, err);
 	else
 		print_text(facts, e, &out);
 	if (result == 0)

@@ -52,9 +52,6 @@ extern const struct ctl_rule ctl_rules[]; /* in their order; ends with a NULL id
 void ctl_say(struct ctl_look *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* In the queue, where the operator's words don't say it, or another one: they are older then. */
 void ctl_say_place(struct ctl_look *l);
-/* True, or "True": of a condition of an object; NULL: it has none. */
-const struct json *ctl_condition(const struct json *object, const char *type);
-bool ctl_is_on(const struct json *object, const char *type);
 
 /* explain_rules.c: remarks on what is there beside the case. */
 void ctl_remarks(struct ctl_look *l);

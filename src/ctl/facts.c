@@ -230,3 +230,19 @@ struct str ctl_fact_error(const struct json *facts, const char *name)
 {
 	return json_str(json_at(facts, name, "error", "message", NULL));
 }
+
+const struct json *ctl_condition(const struct json *object, const char *type)
+{
+	struct json_iter it = json_iter(json_at(object, "status", "conditions", NULL));
+
+	while (json_next(&it)) {
+		if (str_eqz(json_str(json_get(it.value, "type")), type))
+			return it.value;
+	}
+	return NULL;
+}
+
+bool ctl_is_on(const struct json *object, const char *type)
+{
+	return str_eqz(json_str(json_get(ctl_condition(object, type), "status")), "True");
+}

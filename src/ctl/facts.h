@@ -30,4 +30,8 @@ const struct json *ctl_fact(const struct json *facts, const char *name); /* NULL
 int ctl_fact_code(const struct json *facts, const char *name);           /* 0: no error */
 struct str ctl_fact_error(const struct json *facts, const char *name);
 
+/* Of an object's status.conditions; NULL: it has none of this type. */
+const struct json *ctl_condition(const struct json *object, const char *type);
+bool ctl_is_on(const struct json *object, const char *type); /* its status is "True" */
+
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/yaml.h"
 #include "ctl/commands.h"
 #include "ctl/facts.h"
 #include "ctl/rdma.h"
@@ -152,9 +151,7 @@ static int print_json(const struct ctl_options *o, const struct node_findings *f
 	jmut_set(doc, root, "counts", counts);
 	jmut_set_int(doc, root, "leftOut", (int64_t)node_findings_left_out(f));
 	jmut_set(doc, root, "checks", checks);
-	if (o->output == CTL_YAML)
-		return yaml_write(jmut_view(root), out, err);
-	return jmut_write(root, JSON_PRETTY, out, err) < 0 ? -1 : buf_append(out, "\n", 1, err);
+	return ctl_write_value(jmut_view(root), o->output, out, err);
 }
 
 static int print(const struct ctl_options *o, const struct node_findings *f, struct err *err)

@@ -548,14 +548,9 @@ static void check_taints(struct look *l, const struct json *node, const char *na
 
 static void check_fabric(struct look *l, const struct json *node, const char *name)
 {
-	struct json_iter it = json_iter(json_at(node, "status", "conditions", NULL));
-	const struct json *c = NULL;
+	const struct json *c = ctl_condition(node, "IPUFabricReady");
 	struct str status;
 
-	while (!c && json_next(&it)) {
-		if (str_eqz(json_str(json_get(it.value, "type")), "IPUFabricReady"))
-			c = it.value;
-	}
 	if (!c) {
 		FIND(l->f, FABRIC_NONE, name,
 		     "no condition IPUFabricReady: the operator's node role isn't used here");

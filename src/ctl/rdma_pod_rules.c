@@ -88,17 +88,6 @@ const struct node_rule ctl_rdma_pod_rules[N_RULES + 1] = {
 
 /* ---- how it went ---- */
 
-static const struct json *condition(const struct json *pod, const char *type)
-{
-	struct json_iter it = json_iter(json_at(pod, "status", "conditions", NULL));
-
-	while (json_next(&it)) {
-		if (str_eqz(json_str(json_get(it.value, "type")), type))
-			return it.value;
-	}
-	return NULL;
-}
-
 static const struct json *container_state(const struct json *pod, const char *state)
 {
 	const struct json *all = json_at(pod, "status", "containerStatuses", NULL);
@@ -112,7 +101,7 @@ static bool judge_run(const struct json *facts, const char *name, struct node_fi
 	const struct json *pod = json_get(facts, "pod"), *inside = json_get(facts, "inside");
 	const struct json *waiting = container_state(pod, "waiting");
 	const struct json *ended = container_state(pod, "terminated");
-	const struct json *placed = condition(pod, "PodScheduled");
+	const struct json *placed = ctl_condition(pod, "PodScheduled");
 	const char *reason = ctl_rdma_z(facts, "reason"), *why = ctl_rdma_z(facts, "error");
 
 	if (strcmp(reason, "no-image") == 0)

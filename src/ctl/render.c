@@ -376,8 +376,7 @@ static int finish(struct rendering *r, struct err *err)
 	jmut_set(r->doc, root, "metadata", jmut_object(r->doc));
 	jmut_set(r->doc, root, "items", r->items);
 	jmut_set(r->doc, root, "partitionRequests", r->requests);
-	return jmut_write(root, JSON_PRETTY, r->out, err) < 0 ? -1
-							      : buf_append(r->out, "\n", 1, err);
+	return ctl_write_value(jmut_view(root), CTL_JSON, r->out, err);
 }
 
 static int begin(struct rendering *r, const struct ctl_options *o, struct err *err)

@@ -18,7 +18,6 @@
 
 #include "core/clock.h"
 #include "core/map.h"
-#include "core/yaml.h"
 #include "ctl/table.h"
 #include "ctl/term.h"
 #include "ctl/views.h"
@@ -265,15 +264,10 @@ static int top_once(struct ctl_link *link, const struct ctl_options *o, struct e
 	struct jmut *top;
 	int result = look(link, o, doc, &top, err);
 
-	if (result == 0 && o->output == CTL_JSON) {
-		result = jmut_write(top, JSON_PRETTY, &out, err);
-		if (result == 0)
-			result = buf_append(&out, "\n", 1, err);
-	} else if (result == 0 && o->output == CTL_YAML) {
-		result = yaml_write(jmut_view(top), &out, err);
-	} else if (result == 0) {
+	if (result == 0 && (o->output == CTL_JSON || o->output == CTL_YAML))
+		result = ctl_write_value(jmut_view(top), o->output, &out, err);
+	else if (result == 0)
 		result = write_tables(jmut_view(top), &out, err);
-	}
 	if (result == 0)
 		result = ctl_write_out(buf_str(&out), err);
 	buf_done(&out);

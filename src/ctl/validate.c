@@ -152,10 +152,7 @@ static int finish(struct validation *v, struct err *err)
 	jmut_set_bool(v->doc, root, "valid", v->looked_at > 0 && v->wrong == 0);
 	jmut_set(v->doc, root, "objects", v->objects);
 	jmut_set(v->doc, root, "findings", v->findings);
-	if (v->o->output == CTL_YAML)
-		return yaml_write(jmut_view(root), v->out, err);
-	return jmut_write(root, JSON_PRETTY, v->out, err) < 0 ? -1
-							      : buf_append(v->out, "\n", 1, err);
+	return ctl_write_value(jmut_view(root), v->o->output, v->out, err);
 }
 
 int ctl_run_validate(struct ctl_link *link, const struct ctl_options *o, struct err *err)
