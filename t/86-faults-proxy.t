@@ -220,6 +220,31 @@ subtest 'links' => sub {
 	$proxy->program_of->stop;
 };
 
+subtest 'a request that is held back' => sub {
+	for my $seed (1 .. 4) { # both versions of HTTP are among them, see above
+		my $proxy = proxy($seed, '410');
+		my $ca = spit(test_dir() . '/ca.pem', $proxy->faults->{ca});
+		my $maps = '/api/v1/namespaces/default/configmaps';
+		my $make = sub ($name) {
+			return run([ 'curl', '-sS', '--cacert', $ca, '-H', "Authorization: Bearer $token", '-H', 'Content-Type: application/json', '-o', '/dev/null',
+				'-w', '%{http_code}', '-d', qq({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"$name"}}), 'https://127.0.0.1:' . $proxy->port('api') . $maps ]);
+		};
+		my $is = sub ($name) { return http('GET', $sim->url('api-plain', "$maps/$name"), headers => { authorization => "Bearer $token" })->{status} };
+		ok(!$proxy->held, "seed $seed: none is");
+		$proxy->hold_back('POST', $maps);
+		my $first = $make->("first-$seed");
+		isnt($first->{status}, 0, 'its sender sees it fail') or diag($first->{out});
+		ok($proxy->held, 'it is there');
+		is($make->("second-$seed")->{out}, 201, 'the next one goes through');
+		is_deeply([ $is->("first-$seed"), $is->("second-$seed") ], [ 404, 200 ], '… ahead of the first');
+		is($proxy->deliver, 201, 'delivered: with its status');
+		is($is->("first-$seed"), 200, '… and its effect');
+		ok(!$proxy->held, 'and that is all');
+		is(http('POST', $proxy->program_of->url('control', '/deliver'))->{status}, 409, 'once');
+		$proxy->program_of->stop;
+	}
+};
+
 subtest 'what it is told' => sub {
 	for my $bad ([ 'seed=x' ], [ 'kinds=none-such' ], [ 'what=1' ], []) {
 		my $result = run([ program('t/tools/fault-proxy'), map { ('--set', $_) } @$bad ]);

@@ -87,6 +87,7 @@ t_unit_sim_path_map_test_LDADD = $(sim_ldadd)
 
 # Between the daemon and its peers in tests: doc/design/faults.md.
 noinst_PROGRAMS += t/tools/fault-proxy
-t_tools_fault_proxy_SOURCES = t/tools/fault_http.c t/tools/fault_http.h t/tools/fault_plan.c \
-	t/tools/fault_plan.h t/tools/fault_proxy.c t/tools/fault_relay.c t/tools/fault_relay.h
+t_tools_fault_proxy_SOURCES = t/tools/fault_http.c t/tools/fault_http.h t/tools/fault_late.c \
+	t/tools/fault_late.h t/tools/fault_plan.c t/tools/fault_plan.h t/tools/fault_proxy.c \
+	t/tools/fault_relay.c t/tools/fault_relay.h
 t_tools_fault_proxy_LDADD = libsim.a libjob.a $(daemon_ldadd)

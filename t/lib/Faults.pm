@@ -79,6 +79,12 @@ sub part ($self, $link) { return $self->_ask('POST', "/links/$link/part") }
 sub mend ($self, $link) { return $self->_ask('POST', "/links/$link/mend") }
 sub cut ($self, $link) { return $self->_ask('POST', "/links/$link/cut") }
 
+# The next request of this method and path to the API server is held back: its sender sees it broken off. held: one is, since
+# then; deliver hands it on, and returns the status that it got.
+sub hold_back ($self, $method, $path) { return $self->_ask('POST', '/hold', content => "$method $path") }
+sub held ($self) { return $self->faults->{held} }
+sub deliver ($self) { return $self->_ask('POST', '/deliver')->{content} }
+
 # It leads to another port from now on.
 sub aim ($self, $link, $port) { return $self->_ask('POST', "/links/$link/aim", content => $port) }
 

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 #include "core/log.h"
-#include "http/client.h"
-#include "http/server.h"
+#include "fault_late.h"
 #include "net/tls.h"
 #include "sim/certificate.h"
 
@@ -25,6 +24,7 @@ struct fault_http {
 	unsigned listen_port, hold_ms;
 	struct http_server *server;
 	struct http_client *client;
+	struct fault_late *late;
 	char *cert_pem;
 	unsigned counts[FAULT_KINDS];
 };
@@ -266,8 +266,11 @@ static void on_request(struct http_exchange *ex, void *arg)
 	struct fault_http *h = arg;
 	struct forward *f;
 	uint64_t lot;
-	enum fault_kind kind = fault_of_request(h->plan, ex->method, ex->path, ex->query, &lot);
+	enum fault_kind kind;
 
+	if (fault_late_take(h->late, ex))
+		return;
+	kind = fault_of_request(h->plan, ex->method, ex->path, ex->query, &lot);
 	if (kind != FAULT_NONE) {
 		h->counts[kind]++;
 		log_info("fault", "api", "%s: %s %.*s", fault_kind_name(kind),
@@ -332,6 +335,7 @@ int fault_http_new(struct net *net, const struct fault_http_config *config, stru
 	h->port = config->port;
 	h->hold_ms = config->hold_ms;
 	h->client = http_client_new(net, &client);
+	h->late = fault_late_new(h->client);
 	h->server = http_server_new(net, &server);
 	if (listen_tls(h, err) < 0) {
 		fault_http_free(h);
@@ -346,6 +350,7 @@ void fault_http_free(struct fault_http *h)
 	if (!h)
 		return;
 	http_server_free(h->server);
+	fault_late_free(h->late);
 	http_client_free(h->client);
 	free(h->cert_pem);
 	free(h);
@@ -364,6 +369,16 @@ const char *fault_http_cert_pem(const struct fault_http *h)
 unsigned fault_http_count(const struct fault_http *h, enum fault_kind kind)
 {
 	return h->counts[kind];
+}
+
+struct fault_late *fault_http_late(const struct fault_http *h)
+{
+	return h->late;
+}
+
+uint16_t fault_http_leads_to(const struct fault_http *h)
+{
+	return h->port;
 }
 
 void fault_http_aim(struct fault_http *h, uint16_t port)

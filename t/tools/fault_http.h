@@ -11,6 +11,7 @@
 #include "net/net.h"
 
 struct fault_http;
+struct fault_late; /* fault_late.h */
 
 struct fault_http_config {
 	struct fault_plan *plan; /* borrowed */
@@ -25,5 +26,7 @@ uint16_t fault_http_port(const struct fault_http *h);        /* over TLS */
 const char *fault_http_cert_pem(const struct fault_http *h); /* by whom it is verified */
 unsigned fault_http_count(const struct fault_http *h, enum fault_kind kind);
 void fault_http_aim(struct fault_http *h, uint16_t port); /* where requests lead from now on */
+uint16_t fault_http_leads_to(const struct fault_http *h);
+struct fault_late *fault_http_late(const struct fault_http *h); /* what it holds back */
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "daemon/options.h"
 #include "fault_http.h"
+#include "fault_late.h"
 #include "fault_plan.h"
 #include "fault_relay.h"
 #include "http/server.h"
@@ -62,6 +63,7 @@ static void show(struct http_exchange *ex, void *arg)
 	jmut_set(doc, root, "bytes", bytes);
 	if (p->api) {
 		jmut_set(doc, root, "requests", counts_of(p, doc, NULL));
+		jmut_set_bool(doc, root, "held", fault_late_holds(fault_http_late(p->api)));
 		jmut_set_str(doc, root, "ca", fault_http_cert_pem(p->api));
 	}
 	jmut_write(root, JSON_COMPACT, &out, NULL);
@@ -122,11 +124,36 @@ static void act(struct http_exchange *ex, void *arg)
 	http_reply_problem(ex, 404, "no such link, or nothing that can be done to it");
 }
 
+static void hold_back(struct http_exchange *ex, void *arg)
+{
+	const struct program *p = arg;
+	struct err err;
+
+	if (!p->api)
+		http_reply_problem(ex, 404, "there is no API server");
+	else if (fault_late_want(fault_http_late(p->api), ex->body, &err) < 0)
+		http_reply_err(ex, &err);
+	else
+		http_reply(ex, 204, NULL, NULL, 0, STR_NULL);
+}
+
+static void deliver(struct http_exchange *ex, void *arg)
+{
+	const struct program *p = arg;
+
+	if (!p->api)
+		http_reply_problem(ex, 404, "there is no API server");
+	else
+		fault_late_deliver(fault_http_late(p->api), fault_http_leads_to(p->api), ex);
+}
+
 static void on_control(struct http_exchange *ex, void *arg)
 {
 	static const struct http_route routes[] = {
 		{HTTP_METHOD_GET, "/faults", show},
 		{HTTP_METHOD_POST, "/calm", calm},
+		{HTTP_METHOD_POST, "/hold", hold_back},
+		{HTTP_METHOD_POST, "/deliver", deliver},
 		{HTTP_METHOD_POST, "/links/{name}/{action}", act},
 		{HTTP_METHOD_NONE, NULL, NULL},
 	};
