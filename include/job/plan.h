@@ -35,8 +35,8 @@ struct job_view {
 	const struct job *job;
 	const struct job_timing *timing;
 	int64_t now_ms; /* wall */
-	/* The status that was written last, where no answer came and nobody has seen yet what
-	 * became of it; NULL. */
+	/* The status that was to be written last, where that failed, or wasn't answered, and nobody
+	 * has seen one since that isn't ours; NULL. */
 	const struct job_status *unsure;
 	/* All Pods whose name or owner is the job's, in any order. */
 	const struct job_pod *const *pods;

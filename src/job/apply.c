@@ -234,6 +234,7 @@ static void forget_sent(struct job_sent **p)
 {
 	if (!*p)
 		return;
+	job_status_done(&(*p)->first);
 	job_status_done(&(*p)->sent);
 	job_status_done(&(*p)->other);
 	free(*p);
@@ -307,7 +308,25 @@ const struct job_status *job_unsure(const struct job_ctx *ctx, const struct job 
 {
 	const struct job_sent *unsure = ctx->unsure;
 
-	return unsure && job_status_equal(&job->status, &unsure->other) ? &unsure->sent : NULL;
+	return unsure && (job_status_equal(&job->status, &unsure->other) ||
+			  job_status_equal(&job->status, &unsure->first))
+		       ? &unsure->sent
+		       : NULL;
+}
+
+/* The write failed. Of several upon the same status one at most has taken effect: the first that
+ * reached the API server. */
+static void note_unsure(struct job_ctx *ctx, const struct job_call *call)
+{
+	struct job_sent *unsure = ctx->unsure;
+
+	if (!unsure || !job_status_equal(&call->before, &unsure->other)) {
+		note_sent(&ctx->unsure, &call->status, &call->before);
+		job_status_copy(&ctx->unsure->first, &call->status);
+		return;
+	}
+	job_status_done(&unsure->sent);
+	job_status_copy(&unsure->sent, &call->status);
 }
 
 /* A write has taken effect although its answer was lost: that is measured and told as ever, for
@@ -318,9 +337,10 @@ static void settle_unsure(struct job_ctx *ctx, const struct job *job)
 
 	if (!unsure || job_status_equal(&job->status, &unsure->other))
 		return;
-	if (job_status_equal(&job->status, &unsure->sent)) {
-		job_measure_status(job, &unsure->other, &unsure->sent);
-		job_tell_status(ctx, job, &unsure->other, &unsure->sent);
+	if (job_status_equal(&job->status, &unsure->first) ||
+	    job_status_equal(&job->status, &unsure->sent)) {
+		job_measure_status(job, &unsure->other, &job->status);
+		job_tell_status(ctx, job, &unsure->other, &job->status);
 	}
 	forget_sent(&ctx->unsure);
 }
@@ -346,7 +366,7 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 		note_kept(ctx, &call->status, response->json);
 	}
 	if (err && call->has_status)
-		note_sent(&ctx->unsure, &call->status, &call->before);
+		note_unsure(ctx, call);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	/* Then it's the Event that says so: some of what a stored object lacks is asked for in
@@ -375,7 +395,14 @@ static void patch_job(struct job_ctx *ctx, const struct job *job, struct job_cal
 	kube_call_start(ctx->c->opts.kube, &req, on_job_patched, call, &ctx->scope);
 }
 
-/* The list of finalizers is written whole: under the version that it was read at. */
+/* What is written was made of the job as it was then: a write that comes late, whoever has sent it,
+ * changes nothing that is newer, nor another job that has its name by now. */
+static void set_version(struct jmut_doc *doc, struct jmut *meta, const struct job *job)
+{
+	jmut_set_str(doc, meta, "uid", job->uid);
+	jmut_set_str(doc, meta, "resourceVersion", job->version);
+}
+
 static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bool add)
 {
 	CLEANUP_JMUT struct jmut_doc *doc = jmut_doc_new();
@@ -385,8 +412,7 @@ static void patch_finalizer(struct job_ctx *ctx, const struct job_item *item, bo
 		jmut_push(doc, arr, jmut_strz(doc, item->job->finalizers[i]));
 	if (add)
 		jmut_push(doc, arr, jmut_strz(doc, JOB_FINALIZER));
-	jmut_set_str(doc, meta, "uid", item->job->uid);
-	jmut_set_str(doc, meta, "resourceVersion", item->job->version);
+	set_version(doc, meta, item->job);
 	jmut_set(doc, meta, "finalizers", arr);
 	jmut_set(doc, root, "metadata", meta);
 	patch_job(ctx, item->job, job_call_new(ctx, NULL), NULL, root);
@@ -405,8 +431,7 @@ static void patch_status(struct job_ctx *ctx, const struct job *job,
 	ctx->c->n_statuses++;
 	call->status.reconcile_ms = clock_wall_ms();
 	root = job_status_encode(doc, job, &call->status);
-	/* Only of this very job, not of another one that has its name by now. */
-	jmut_set_str(doc, meta, "uid", job->uid);
+	set_version(doc, meta, job);
 	jmut_set(doc, root, "metadata", meta);
 	patch_job(ctx, job, call, "status", root);
 }

@@ -50,6 +50,7 @@ struct job_supported {
 /* A status that was sent, and the one that is weighed against it. */
 struct job_sent {
 	struct job_status sent, other;
+	struct job_status first; /* of unsure: what was sent first, upon the same */
 };
 
 struct job_ctx {
@@ -71,7 +72,8 @@ struct job_ctx {
 	struct log_limit class_quiet; /* of a PriorityClass that isn't there */
 	struct log_limit quiet;       /* of a pass that fails again and again */
 	struct job_sent *kept;        /* other: what the API server made of it; NULL: the same */
-	/* Its write wasn't answered, and may have taken effect. other: what was there before. */
+	/* Its write failed, and may have taken effect all the same. other: what was there before.
+	 */
 	struct job_sent *unsure;
 
 	bool warned;         /* of the template */
@@ -110,7 +112,8 @@ void job_apply(struct job_ctx *ctx, const struct job_item *item, const struct jo
 	       const struct partition_status *partitions);
 /* Gives up the calls that are under way. */
 void job_apply_cancel(struct job_ctx *ctx);
-/* The status that was written last, where it isn't known what became of it; NULL. */
+/* The status that was to be written last, where that failed or nobody knows what became of it, and
+ * nobody else has written one since; NULL. */
 const struct job_status *job_unsure(const struct job_ctx *ctx, const struct job *job);
 /* What was remembered of statuses that were sent. */
 void job_apply_forget(struct job_ctx *ctx);

@@ -71,7 +71,7 @@ job_ldadd = libjob.a $(partition_ldadd)
 
 job_tests = t/unit/job_plan_test t/unit/job_plan_all_test t/unit/job_validate_test \
 	t/unit/job_model_test t/unit/job_status_test t/unit/job_group_test t/unit/job_groups_test t/unit/job_queue_test t/unit/job_pod_test t/unit/job_rdma_test t/unit/job_launcher_test \
-	t/unit/job_controller_test t/unit/job_found_test t/unit/job_memory_test \
+	t/unit/job_controller_test t/unit/job_found_test t/unit/job_memory_test t/unit/job_overtaken_test \
 	t/unit/job_rollout_test t/unit/job_plan_speed_test
 check_PROGRAMS += $(job_tests)
 t_unit_job_plan_test_SOURCES = t/unit/job_plan_test.c t/unit/job_plan_rows.h t/unit/job_plan_rig.h \
@@ -102,6 +102,8 @@ t_unit_job_controller_test_SOURCES = t/unit/job_controller_test.c t/unit/job_con
 t_unit_job_controller_test_LDADD = $(sim_ldadd)
 t_unit_job_found_test_SOURCES = t/unit/job_found_test.c t/unit/job_controller_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_job_found_test_LDADD = $(sim_ldadd)
+t_unit_job_overtaken_test_SOURCES = t/unit/job_overtaken_test.c t/unit/job_controller_rig.h t/unit/partition_rig.h t/unit/tap.h
+t_unit_job_overtaken_test_LDADD = $(sim_ldadd)
 t_unit_job_memory_test_SOURCES = t/unit/job_memory_test.c t/unit/no_memory.h t/unit/job_controller_rig.h t/unit/partition_rig.h t/unit/tap.h
 t_unit_job_memory_test_LDADD = $(sim_ldadd)
 t_unit_job_rollout_test_SOURCES = t/unit/job_rollout_test.c t/unit/tap.h
