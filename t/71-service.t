@@ -47,11 +47,11 @@ for my $abstract (0, 1) {
 		my $beats = sub { [map { $_->{at} } grep { $_->{text} eq "WATCHDOG=1\n" } $manager->said] };
 		wait_until('signs of life', sub { @{$beats->()} >= 4 });
 		$daemon->signal('STOP');
-		my $silent_from = time();
-		sleep(0.8); # Nothing can be waited for: that nothing comes is the point.
-		is(scalar(grep { $_ > $silent_from + 0.2 } @{$beats->()}), 0, 'a process that stands still gives none');
-		$daemon->signal('CONT');
+		wait_until('it to stand still', sub { (slurp('/proc/' . $daemon->pid . '/stat') // '') =~ /\) T / });
 		my $before = @{$beats->()};
+		sleep(0.8); # Nothing can be waited for: that nothing comes is the point.
+		is(scalar @{$beats->()}, $before, 'a process that stands still gives none');
+		$daemon->signal('CONT');
 		wait_until('signs of life once more', sub { @{$beats->()} > $before });
 		$manager->forget;
 		stop_in_time($daemon, 'idle');
@@ -214,7 +214,7 @@ subtest 'a restart with sockets of the service manager' => sub {
 	}
 	for my $asker (@askers) {
 		my $seen = $asker->();
-		cmp_ok($seen->{200} // 0, '>', 10, "answered ($seen->{200})");
+		cmp_ok($seen->{200} // 0, '>=', 3, "answered ($seen->{200})");
 		is_deeply([grep { $_ ne '200' } sort keys %$seen], [], '... and nothing else happened');
 	}
 	$daemon->stop(status => 0);
@@ -391,16 +391,14 @@ subtest 'its end under load' => sub {
 		is_deeply([grep { !/^200$|refused/ } sort keys %$seen], [], 'all that was accepted was answered, and nothing was reset')
 			or diag(explain($seen));
 	}
-	my $twice = $manager->start('ipu-operator', args => [@{arguments()}, '--set', 'stopSeconds=60']);
+	my $twice = $manager->start('ipu-operator', args => [@{arguments()}, '--set', 'stopSeconds=300']);
 	my $hanging = IO::Socket::INET->new(PeerAddr => '127.0.0.1:' . $twice->port('proxy'));
 	syswrite $hanging, "POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
 	http(GET => $twice->url('proxy', '/stats'));
 	$manager->forget;
 	$twice->signal('TERM');
 	$manager->hear(qr/^STOPPING=1/);
-	my $from = time();
-	$twice->stop(status => 0);
-	cmp_ok(time() - $from, '<', 3, 'a second signal ends it at once');
+	$twice->stop(status => 0); # by a second signal, long before stopSeconds
 };
 
 subtest 'a kubeconfig from LoadCredential=' => sub {

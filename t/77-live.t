@@ -18,7 +18,6 @@ use IpuTree qw(page_text top_srcdir);
 use MetricNames qw(covers_metrics);
 use OpenApi;
 use Test::More;
-use Time::HiRes qw(time);
 
 watchdog(170);
 my $dir = test_dir();
@@ -29,7 +28,7 @@ my %type = ('/' => 'text/html; charset=utf-8', '/page.css' => 'text/css; charset
 
 # ---- the world ----
 
-my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", '--controllers=2', '--agents=4', '--create-ms=100',
+my $sim = start('ipu-sim', args => ['--dir', "$dir/sim", '--controllers=2', '--agents=4', '--create-ms=600',
 	'--reset-ms=50', '--remove-ms=100', '--pod-schedule-ms=10', '--pod-start-ms=10', '--pod-run-ms=0']);
 my $admin = slurp("$dir/sim/token");
 my $controllers = join ',', map { '127.0.0.1:' . $sim->port($_) } qw(vipu0 vipu1);
@@ -102,7 +101,7 @@ sub disagreement ($daemon, $reader) {
 
 sub agrees ($daemon, $reader, $when) {
 	my $why;
-	my $good = eval { wait_until("both to say the same: $when", sub { !($why = disagreement($daemon, $reader)) }, seconds => 15) };
+	my $good = eval { wait_until("both to say the same: $when", sub { !($why = disagreement($daemon, $reader)) }, seconds => 30) };
 	ok($good, "$when: events, /stats, /capacity and /queue say the same") or diag($why);
 	return;
 }
@@ -295,7 +294,7 @@ subtest 'HTTP/1.0, HEAD, and one after another' => sub {
 	is($old->next_event->{event}, 'snapshot', 'HTTP/1.0: a snapshot');
 	unlike($old->head, qr/chunked/i, '... without chunks');
 	$old->close;
-	my $head = http('HEAD', $daemon->url('proxy', '/live/events'), seconds => 5);
+	my $head = http('HEAD', $daemon->url('proxy', '/live/events'));
 	is("$head->{status} $head->{headers}{'content-type'}", '200 text/event-stream', 'HEAD ends');
 	my $gauge = sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_page_viewers (\d+)$/m ? $1 : undef };
 	wait_until('those who left to be forgotten', sub { $gauge->() == 0 });
@@ -311,21 +310,14 @@ subtest 'HTTP/1.0, HEAD, and one after another' => sub {
 
 # ---- the end, and a new beginning ----
 
-sub stop_seconds ($of) {
-	my $began = time;
-	$of->stop;
-	return time - $began;
-}
-
 subtest 'the end' => sub {
-	my $alone = stop_seconds(operator()); # answers that are waited for have 5 s
 	my $reader = reader($daemon);
 	$reader->next_event;
 	my $id = $reader->last_id;
 	my @deaf = map { reader($daemon, {}, receive => 2048) } 1 .. 5;
 	wait_until('all to be there', sub { http('GET', $daemon->url('metrics', '/metrics'))->{content} =~ /^ipu_operator_page_viewers 6$/m });
-	my $took = stop_seconds($daemon);
-	cmp_ok($took - $alone, '<', 4, sprintf('a clean stop waits for nobody\'s reading: %.1f s, %.1f s without readers', $took, $alone));
+	$daemon->stop;
+	unlike($daemon->err, qr/closed at the deadline/, 'a clean stop waits for nobody\'s reading');
 	my @rest = $reader->catch_up;
 	is($rest[-1]{event}, 'bye', 'it says goodbye');
 	ok($reader->ended && $reader->{whole}, '... and ends the stream in order');

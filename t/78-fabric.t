@@ -244,33 +244,46 @@ sub change {
 	return $got->{at_ms} - $done_ms;
 }
 
-# First what makes one event only, so that each is seen by its own.
-my @took;
-if ($rules) {
-	push @took, change('a rule', sub { ip('rule add to 10.6.0.0/16 lookup 101') }, sub { ($_[0]{link} // '') eq 'r1' });
-	push @took, change('no rule', sub { ip('rule del to 10.6.0.0/16 lookup 101') }, sub { ($_[0]{link} // '') eq 'r0' });
+# The least of several rounds counts, and there are more where it's too long: others may use the machine.
+my %least_ms;
+sub quick_change {
+	my ($what, @how) = @_;
+	my $took_ms = change($what, @how);
+	$least_ms{$what} = $took_ms if $took_ms < ($least_ms{$what} // 'inf');
+	return;
 }
-push @took, change('a better route that goes', sub { ip('route del 10.7.0.0/16 metric 50') }, sub { ($_[2]{link} // '') eq 'r0' });
-push @took, change('another metric', sub { ip('route add 10.7.0.0/16 via 10.5.213.1 metric 20') },
-	sub { ($_[2]{link} // '') eq 'r1' && $_[2]{gateway} eq '10.5.213.1' });
-push @took, change('another MTU', sub { ip('link set r1 mtu 1400') }, sub { ($_[1]{mtu} // 0) == 1400 });
+sub all_quick { return !grep { $_ >= 1000 } values %least_ms }
 
-for my $round (1 .. 3) {
-	push @took, change("a link that goes down, $round", sub { ip('link set r0 down') },
-		sub { ($_[0]{error} // '') =~ /^there is no route to 10\.6\.1\.1: r0, which led there, is down$/ });
-	change("and up again, without its route, $round", sub { ip('link set r0 up') },
-		sub { ($_[0]{error} // '') =~ /^there is no route to 10\.6\.1\.1$/ });
-	push @took, change("and the route, $round", sub { ip('route add 10.6.0.0/16 via 10.5.212.1') },
-		sub { ($_[0]{link} // '') eq 'r0' && $_[0]{up} });
-	push @took, change("a carrier that goes, $round", sub { ip('link set r0p down') },
-		sub { ($_[0]{link} // '') eq 'r0' && !$_[0]{up} && $_[0]{enabled} });
-	push @took, change("and comes back, $round", sub { ip('link set r0p up') },
-		sub { ($_[0]{link} // '') eq 'r0' && $_[0]{up} });
+# First what makes one event only, so that each is seen by its own.
+for my $round (1 .. 10) {
+	if ($rules) {
+		quick_change('a rule', sub { ip('rule add to 10.6.0.0/16 lookup 101') }, sub { ($_[0]{link} // '') eq 'r1' });
+		quick_change('no rule', sub { ip('rule del to 10.6.0.0/16 lookup 101') }, sub { ($_[0]{link} // '') eq 'r0' });
+	}
+	quick_change('a better route that goes', sub { ip('route del 10.7.0.0/16 metric 50') }, sub { ($_[2]{link} // '') eq 'r0' });
+	quick_change('another metric', sub { ip('route add 10.7.0.0/16 via 10.5.213.1 metric 20') },
+		sub { ($_[2]{link} // '') eq 'r1' && $_[2]{gateway} eq '10.5.213.1' });
+	quick_change('another MTU', sub { ip('link set r1 mtu ' . (1400 - $round)) }, sub { ($_[1]{mtu} // 0) == 1400 - $round });
+	last if all_quick();
+	ip('route add 10.7.0.0/16 via 10.5.213.1 metric 50');
+	ip('route del 10.7.0.0/16 metric 20');
 }
-note(sprintf 'seen after %s ms', join ', ', map { int } @took);
-my $in_time = grep { $_ < 1000 } @took;
-# A machine that is busy elsewhere may hold up the program once.
-cmp_ok($in_time, '>=', @took - 2, 'changes are seen within a second');
+
+for my $round (1 .. 10) {
+	quick_change('a link that goes down', sub { ip('link set r0 down') },
+		sub { ($_[0]{error} // '') =~ /^there is no route to 10\.6\.1\.1: r0, which led there, is down$/ });
+	change('and up again, without its route', sub { ip('link set r0 up') },
+		sub { ($_[0]{error} // '') =~ /^there is no route to 10\.6\.1\.1$/ });
+	quick_change('and the route', sub { ip('route add 10.6.0.0/16 via 10.5.212.1') },
+		sub { ($_[0]{link} // '') eq 'r0' && $_[0]{up} });
+	quick_change('a carrier that goes', sub { ip('link set r0p down') },
+		sub { ($_[0]{link} // '') eq 'r0' && !$_[0]{up} && $_[0]{enabled} });
+	quick_change('and comes back', sub { ip('link set r0p up') },
+		sub { ($_[0]{link} // '') eq 'r0' && $_[0]{up} });
+	last if $round >= 3 && all_quick();
+}
+note(join ', ', map { sprintf '%s: seen after %d ms', $_, $least_ms{$_} } sort keys %least_ms);
+ok(all_quick(), 'changes are seen within a second') or diag(join ', ', map { "$_: $least_ms{$_} ms" } sort keys %least_ms);
 
 change('another address', sub { ip('addr add 10.5.213.99/25 dev r1'); ip('addr del 10.5.213.7/24 dev r1') },
 	sub { ($_[1]{source} // '') eq '10.5.213.99' && $_[1]{subnet} eq '10.5.213.0/25' });

@@ -39,7 +39,7 @@ sub start ($class) {
 	my $self = bless { home => $home, last => 0, buffer => '' }, $class;
 	$self->_spawn([ $node, top_srcdir() . '/t/page/driver.mjs' ], \%env);
 	push @started, $self;
-	note('Chromium ' . $self->ask('launch', seconds => 60));
+	note('Chromium ' . $self->ask('launch'));
 	return $self;
 }
 
@@ -96,7 +96,7 @@ sub _end_hard ($self) {
 sub stop ($self) {
 	@started = grep { $_ != $self } @started;
 	close($self->{in});
-	my $end = time() + 30;
+	my $end = time() + 90;
 	while (time() < $end) {
 		waitpid($self->{pid}, WNOHANG);
 		last if !$self->_processes;
@@ -118,7 +118,7 @@ END {
 
 # What the driver answers to one command; dies where it can't do that. Option seconds: until then.
 sub ask ($self, $do, %command) {
-	my $seconds = delete $command{seconds} // 30;
+	my $seconds = delete $command{seconds} // 90;
 	my $id = ++$self->{last};
 	local $SIG{PIPE} = 'IGNORE';
 	print { $self->{in} } json_encode({ %command, do => $do, id => $id, seconds => $seconds }), "\n";

@@ -40,7 +40,7 @@ sub list ($self, $kind) {
 }
 
 # The next event, {id, event, data}, or nothing when none has come by then. It's taken account of.
-sub next_event ($self, $seconds = 10) {
+sub next_event ($self, $seconds = 60) {
 	my $end = time() + $seconds;
 	while (!@{ $self->{events} }) {
 		return if $self->{ended};

@@ -34,7 +34,7 @@ sub decode ($tab) {
 }
 
 # Reads until it's there: the time when it was. 0: it hasn't come, or the stream has ended.
-sub heard ($tab, $words, $seconds = 30) {
+sub heard ($tab, $words, $seconds = 90) {
 	my $end = time + $seconds;
 	while ($tab->{text} !~ $words) {
 		vec(my $in = '', fileno $tab->{socket}, 1) = 1;

@@ -24,7 +24,7 @@ async function launch() {
 	browser = await chromium.launch({
 		executablePath: new URL('browser', import.meta.url).pathname,
 		chromiumSandbox: process.getuid() !== 0, // root can't have one
-		timeout: 60000,
+		timeout: 180000,
 		args: [
 			'--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', // nothing leaves this machine
 			'--font-render-hinting=none',
@@ -74,12 +74,12 @@ async function open({ page: name, url, width = 1280, height = 900, dark = false,
 	await context.addInitScript({ content: look });
 	const kept = watch(name, await context.newPage());
 	kept.origin = new URL(url).origin;
-	const answer = await kept.page.goto(url, { waitUntil: 'load', timeout: 60000 });
+	const answer = await kept.page.goto(url, { waitUntil: 'load', timeout: 180000 });
 	return { status: answer.status(), headers: answer.headers() };
 }
 
 // Polls until the expression is true; not by animation frames, which a page that isn't in front has few of.
-async function wait_for(page, { expression, seconds = 30 }) {
+async function wait_for(page, { expression, seconds = 90 }) {
 	const end = Date.now() + seconds * 1000;
 	for (;;) {
 		const result = await page.evaluate(expression);
@@ -158,8 +158,8 @@ const of_page = {
 	wait: wait_for,
 	press: (page, { key, times = 1 }) => times <= 1 ? page.keyboard.press(key)
 		: page.keyboard.press(key).then(() => of_page.press(page, { key, times: times - 1 })),
-	click: (page, { selector }) => page.locator(selector).first().click({ timeout: 30000 }),
-	hover: (page, { selector }) => page.locator(selector).first().hover({ timeout: 30000 }),
+	click: (page, { selector }) => page.locator(selector).first().click({ timeout: 90000 }),
+	hover: (page, { selector }) => page.locator(selector).first().hover({ timeout: 90000 }),
 	shot: (page, { path, selector, full = false }) => selector
 		? page.locator(selector).first().screenshot({ path, animations: 'disabled', scale: 'css' })
 		: page.screenshot({ path, fullPage: full, animations: 'disabled', caret: 'hide', scale: 'css' }),
@@ -171,8 +171,8 @@ const of_page = {
 		...(reduced === undefined ? {} : { reducedMotion: reduced ? 'reduce' : 'no-preference' }),
 	}),
 	leap: (page, { ms }) => page.clock.fastForward(ms),
-	reload: page => page.reload({ waitUntil: 'load', timeout: 60000 }).then(() => true),
-	tree: page => page.locator('body').ariaSnapshot({ timeout: 30000 }),
+	reload: page => page.reload({ waitUntil: 'load', timeout: 180000 }).then(() => true),
+	tree: page => page.locator('body').ariaSnapshot({ timeout: 90000 }),
 };
 
 const of_driver = {

@@ -133,7 +133,7 @@ static void on_signal(struct loop_signal *s, int signum, void *arg)
 	static bool stopping;
 	(void)s, (void)signum, (void)arg;
 	if (!stopping)
-		http_server_stop(server, 1000, on_stopped, NULL);
+		http_server_stop(server, 30000, on_stopped, NULL);
 	stopping = true;
 }
 
