@@ -24,11 +24,22 @@ static struct h2_event *push_event(struct h2_session *s, enum h2_event_type type
 	return ev;
 }
 
+/* A stream that ended before its head was told stayed for that. */
+static void remove_closed(struct h2_session *s, int32_t stream)
+{
+	struct h2_stream *st = h2_streams_get(&s->streams, stream);
+
+	if (st && st->closed)
+		h2_streams_remove(&s->streams, st);
+}
+
 bool h2_session_next(struct h2_session *s, struct h2_event *ret)
 {
 	if (s->first_event == s->n_events)
 		return false;
 	*ret = s->events[s->first_event++];
+	if (ret->type == H2_EVENT_RESET)
+		remove_closed(s, ret->stream);
 	if (s->first_event == s->n_events) {
 		s->first_event = s->n_events = 0;
 		if (s->cap_events > FEW_EVENTS) { /* many small pieces came at once */
@@ -376,8 +387,9 @@ static int on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void 
 	st->closed = true;
 	s->streams.n_closed++;
 	report_reset(s, st, code);
-	/* A client's complete response waits for its reader. */
-	if (s->role == H2_SERVER || !st->complete)
+	/* A client's response waits for its reader: a complete one until it's released, another
+	 * until RESET is told, which may be behind its HEAD. */
+	if (s->role == H2_SERVER || !(st->complete || st->in_pieces))
 		h2_streams_remove(&s->streams, st);
 	return 0;
 }

@@ -81,8 +81,10 @@ static void take_piece(struct h2_session *s, const struct h2_event *ev, struct b
 	}
 	const struct h2_message *m = h2_session_message(s, ev->stream);
 	fuzz_add(out, "\n%d %d", ev->type, ev->stream);
-	if (ev->type == H2_EVENT_HEAD && m)
+	if (ev->type == H2_EVENT_HEAD) {
+		MUST(m);
 		add_message(out, m);
+	}
 	if (ev->type == H2_EVENT_END)
 		fuzz_add(out, "|%zu:%.*s", body->len, STR_ARG(buf_str(body)));
 }

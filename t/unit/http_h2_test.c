@@ -273,6 +273,29 @@ static void test_resets(void)
 	row_end();
 }
 
+/* All of it comes in one piece: the stream is gone before its head is told. */
+static void test_head_and_reset_at_once(void)
+{
+	const struct h2_header headers[] = {{STR(":status"), STR("200")}};
+	struct http_request req = request(HTTP_METHOD_GET);
+	struct rec r = REC_INIT;
+	struct buf out = BUF_INIT(1 << 16);
+
+	row_begin("a head and a reset at once");
+	begin(NULL);
+	rec_start(&r, &req);
+	got(0, 0);
+	h2_session_respond_begin(of(0), peers[0].streams[0], headers, 1, NULL);
+	h2_session_write(of(0), peers[0].streams[0], STR("half"), NULL);
+	h2_session_output(of(0), &out, 1 << 16, NULL);
+	h2_session_reset(of(0), peers[0].streams[0], H2_INTERNAL_ERROR);
+	h2_session_output(of(0), &out, 1 << 16, NULL);
+	net_conn_write(peers[0].t.conn, out.p, out.len, NULL);
+	buf_done(&out);
+	ends(&r, "<200>half!unavailable maybe");
+	row_end();
+}
+
 /* ---- connections that end ---- */
 
 static void test_goaway(void)
@@ -591,6 +614,7 @@ int main(void)
 	test_pause();
 	test_cancel();
 	test_resets();
+	test_head_and_reset_at_once();
 	test_goaway();
 	test_lost();
 	test_max_streams();
