@@ -14,7 +14,7 @@ use Test::More;
 
 my $corpora = top_srcdir() . '/t/fuzz/corpus';
 my $programs = ($ENV{TOP_BUILDDIR} // '.') . '/t/fuzz';
-my $watchdog_s = 120;
+my $watchdog_s = 600;
 
 sub names {
 	my ($pattern) = @_;
