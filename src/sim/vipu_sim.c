@@ -6,8 +6,13 @@
  */
 #include "vipu_sim.h"
 
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -294,10 +299,52 @@ static void on_call(void *arg, struct grpc_server_call *call)
 	answer(call, &o);
 }
 
-static int listen_at(struct vipu_sim *sim, const char *addr, struct err *err)
+static uint16_t port_of(int fd)
+{
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} addr = {0};
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(fd, &addr.sa, &len) < 0)
+		return 0;
+	return ntohs(addr.sa.sa_family == AF_INET6 ? addr.v6.sin6_port : addr.v4.sin_port);
+}
+
+/* A socket that is bound and never listens: the port stays its own also while it's down, where
+ * another program could get it from the kernel otherwise, and be taken for this one. */
+static int keep_port(struct vipu_sim *sim, uint16_t port, struct err *err)
+{
+	const struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+	};
+	struct addrinfo *found;
+	char service[8];
+	int yes = 1, status = -1;
+
+	snprintf(service, sizeof(service), "%u", port);
+	if (getaddrinfo(sim->host[0] ? sim->host : NULL, service, &hints, &found) != 0)
+		return err_set(err, ERR_INVALID, 0,
+			       "listening address: \"%s\" is no numeric address", sim->host);
+	sim->port_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (sim->port_fd >= 0 &&
+	    setsockopt(sim->port_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0)
+		status = bind(sim->port_fd, found->ai_addr, found->ai_addrlen);
+	if (status < 0)
+		err_errno(err, errno, "listening on %s, port %s", sim->host, service);
+	else
+		sim->port = port_of(sim->port_fd);
+	freeaddrinfo(found);
+	return status;
+}
+
+static int start_serving(struct vipu_sim *sim, struct err *err)
 {
 	struct grpc_server_config config = {
-		.addr = addr,
+		.addr = sim->name,
 		.tls = sim->tls,
 		.limits = {.streams = 1000},
 	};
@@ -315,14 +362,14 @@ int vipu_sim_new(struct net *net, const struct vipu_sim_config *c, struct vipu_s
 	if (agents > MODEL_MAX_AGENTS)
 		return err_set(err, ERR_INVALID, 0, "%u agents are more than %u", agents,
 			       MODEL_MAX_AGENTS);
-	const char *addr = c->addr ? c->addr : "127.0.0.1:0";
-	if (net_split_host_port(addr, 0, host, &port, err) < 0)
+	if (net_split_host_port(c->addr ? c->addr : "127.0.0.1:0", 0, host, &port, err) < 0)
 		return -1;
 	struct vipu_sim *sim = xcalloc(1, sizeof(*sim));
 	sim->net = net;
 	sim->loop = net_loop(net);
 	sim->tls = tls_config_ref(c->tls);
 	sim->host = xstrdup(host);
+	sim->port_fd = -1;
 	sim->user = xstrdup(c->user);
 	sim->access = xstrdup(c->access);
 	sim->user_key = xstrdup(VIPU_USER_KEY);
@@ -344,14 +391,16 @@ int vipu_sim_new(struct net *net, const struct vipu_sim_config *c, struct vipu_s
 	list_init(&sim->held);
 	list_init(&sim->faults);
 	loop_timer_init(&sim->timer, sim->loop, on_timer, sim);
-	if (listen_at(sim, addr, err) < 0) {
-		vipu_sim_free(sim);
-		return -1;
-	}
-	sim->port = grpc_server_port(sim->server);
+	if (keep_port(sim, port, err) < 0)
+		goto fail;
 	sim->name = xasprintf(strchr(sim->host, ':') ? "[%s]:%u" : "%s:%u", sim->host, sim->port);
+	if (start_serving(sim, err) < 0)
+		goto fail;
 	*ret = sim;
 	return 0;
+fail:
+	vipu_sim_free(sim);
+	return -1;
 }
 
 static void free_sim(void *p)
@@ -386,6 +435,8 @@ void vipu_sim_free(struct vipu_sim *sim)
 	vipu_sim_clear_faults(sim);
 	grpc_server_free(sim->server);
 	sim->server = NULL;
+	if (sim->port_fd >= 0)
+		close(sim->port_fd);
 	loop_reap(sim->loop, sim, free_sim);
 }
 
@@ -416,7 +467,7 @@ void vipu_sim_go_down(struct vipu_sim *sim)
 
 int vipu_sim_come_up(struct vipu_sim *sim, struct err *err)
 {
-	return sim->server ? 0 : listen_at(sim, sim->name, err);
+	return sim->server ? 0 : start_serving(sim, err);
 }
 
 /* ---- looking in ---- */

@@ -115,7 +115,8 @@ int vipu_sim_secure(struct vipu_sim *sim, const struct json *v, struct err *err)
  * "userIdMetadata","accessKeyMetadata"}. */
 struct jmut *vipu_sim_secure_to_json(const struct vipu_sim *sim, struct jmut_doc *doc);
 
-/* Closes all connections / refuses to listen and closes / listens again on the same port. */
+/* Closes all connections / refuses to listen and closes / listens again on the same port, which is
+ * nobody else's meanwhile. */
 void vipu_sim_cut(struct vipu_sim *sim);
 void vipu_sim_go_down(struct vipu_sim *sim);
 int vipu_sim_come_up(struct vipu_sim *sim, struct err *err);

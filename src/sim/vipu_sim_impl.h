@@ -21,6 +21,7 @@ struct vipu_sim {
 	struct grpc_server *server; /* NULL: down */
 	char *host, *name;          /* name: "host:port" */
 	uint16_t port;
+	int port_fd;                 /* bound to it for as long as this lives */
 	char *user, *access;         /* NULL: not asked for */
 	char *user_key, *access_key; /* the metadata that carries them */
 	bool secure;                 /* vipu_sim_secure was called: the rest is its own */

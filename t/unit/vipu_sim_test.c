@@ -6,6 +6,11 @@
  */
 #include "tap.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/metrics.h"
@@ -408,6 +413,35 @@ static void test_cancel(void)
 	is_int(a.calls, 0, "a client that is freed calls nobody back");
 }
 
+/* 0, or why another socket can't be bound to it. */
+static int take_port(uint16_t port)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int errnum = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? errno : 0;
+
+	close(fd);
+	return errnum;
+}
+
+static void test_down(void)
+{
+	begin(16);
+	uint16_t port = vipu_sim_port(sim);
+	vipu_sim_go_down(sim);
+	is_int(status_of("x").err.kind, ERR_UNAVAILABLE, "down: nobody answers");
+	is_int(take_port(port), EADDRINUSE, "... and nobody else gets its port");
+	is_int(vipu_sim_come_up(sim, NULL), 0, "up again");
+	clock_advance(60000);
+	is_int(status_of("x").err.kind, ERR_NOT_FOUND, "... where it was");
+	end();
+	is_int(take_port(port), 0, "its end gives the port back");
+}
+
 int main(void)
 {
 	struct err err = ERR_INIT;
@@ -421,6 +455,7 @@ int main(void)
 	test_people();
 	test_metrics();
 	test_cancel();
+	test_down();
 	net_free(net);
 	loop_free(loop);
 	return done_testing();
