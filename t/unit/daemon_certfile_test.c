@@ -113,7 +113,7 @@ int main(void)
 	key_path = xasprintf("%s/tls.key", dir);
 	for (size_t i = 0; i < 2; i++)
 		make(&made[i]);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2 && !keeps_freed; i++)
 		own[i] = places_of(i);
 	test_wiped();
 	unlink(cert_path);
