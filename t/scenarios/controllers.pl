@@ -95,13 +95,13 @@ sub ($s) {
 	$event = $s->wait_event('broken', 'PartitionFailed');
 	is($event->{type}, 'Warning', '… is a Warning');
 	like($event->{message}, qr/IPU-Link training failed/, '… with the controller\'s words');
-	my %ids;
+	my @asked; # behind faults one more may have been asked for that never reached the controller
 	$s->wait_for('the Events of both', sub { # an Event that the API server refuses for a while comes late
-		my @asked = grep { $_->{reason} eq 'PartitionRequested' } $s->events('broken');
-		%ids = map { $_->{message} =~ /^Partition (\S+)/ ? ($1 => 1) : () } @asked;
+		@asked = map { $_->{reason} eq 'PartitionRequested' && $_->{message} =~ /^Partition (\S+)/ ? $1 : () } $s->events('broken');
 		return @asked > 1;
 	});
-	is(scalar keys %ids, 2, '… and the other one has another identifier');
+	my %ids = map { $_ => 1 } @asked;
+	is(scalar keys %ids, scalar @asked, '… and the other one has another identifier');
 
 	# It breaks while the Pod runs: the Pod's own end decides.
 	$s->create_job('hot');
