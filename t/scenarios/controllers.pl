@@ -74,8 +74,10 @@ sub ($s) {
 	$s->tell_vipu('faults', { kind => 'status', method => 'CreatePartition', count => 1,
 		status => 'RESOURCE_EXHAUSTED', message => 'agents are being serviced' });
 	run_through($s, 'refused', 'refused once', 1);
-	$event = $s->wait_event('refused', 'PartitionRefused');
-	like($event->{message}, qr/agents are being serviced/, '… an Event has the controller\'s words');
+	if (!$ENV{IPU_FAULTS}) { # else the refusal may be lost on its way
+		$event = $s->wait_event('refused', 'PartitionRefused');
+		like($event->{message}, qr/agents are being serviced/, '… an Event has the controller\'s words');
+	}
 
 	# It did what was asked, and says that it didn't; or says nothing.
 	$s->tell_vipu('faults', { kind => 'act-status', method => 'CreatePartition', count => 1,
