@@ -304,29 +304,38 @@ static bool is_sent(const struct job_ctx *ctx, const struct job_status *want,
 	return same;
 }
 
+static bool is_first(const struct job_sent *unsure, const struct job_status *status)
+{
+	return unsure->has_first && job_status_equal(status, &unsure->first);
+}
+
 const struct job_status *job_unsure(const struct job_ctx *ctx, const struct job *job)
 {
 	const struct job_sent *unsure = ctx->unsure;
 
 	return unsure && (job_status_equal(&job->status, &unsure->other) ||
-			  job_status_equal(&job->status, &unsure->first))
+			  is_first(unsure, &job->status))
 		       ? &unsure->sent
 		       : NULL;
 }
 
 /* The write failed. Of several upon the same status one at most has taken effect: the first that
- * reached the API server. */
-static void note_unsure(struct job_ctx *ctx, const struct job_call *call)
+ * reached the API server and wasn't refused. */
+static void note_unsure(struct job_ctx *ctx, const struct job_call *call, const struct err *err)
 {
 	struct job_sent *unsure = ctx->unsure;
 
 	if (!unsure || !job_status_equal(&call->before, &unsure->other)) {
 		note_sent(&ctx->unsure, &call->status, &call->before);
-		job_status_copy(&ctx->unsure->first, &call->status);
-		return;
+		unsure = ctx->unsure;
+	} else {
+		job_status_done(&unsure->sent);
+		job_status_copy(&unsure->sent, &call->status);
 	}
-	job_status_done(&unsure->sent);
-	job_status_copy(&unsure->sent, &call->status);
+	if (err->maybe_applied && !unsure->has_first) {
+		job_status_copy(&unsure->first, &call->status);
+		unsure->has_first = true;
+	}
 }
 
 /* A write has taken effect although its answer was lost: that is measured and told as ever, for
@@ -337,8 +346,7 @@ static void settle_unsure(struct job_ctx *ctx, const struct job *job)
 
 	if (!unsure || job_status_equal(&job->status, &unsure->other))
 		return;
-	if (job_status_equal(&job->status, &unsure->first) ||
-	    job_status_equal(&job->status, &unsure->sent)) {
+	if (is_first(unsure, &job->status) || job_status_equal(&job->status, &unsure->sent)) {
 		job_measure_status(job, &unsure->other, &job->status);
 		job_tell_status(ctx, job, &unsure->other, &job->status);
 	}
@@ -366,7 +374,7 @@ static void on_job_patched(void *arg, const struct err *err, const struct kube_r
 		note_kept(ctx, &call->status, response->json);
 	}
 	if (err && call->has_status)
-		note_unsure(ctx, call);
+		note_unsure(ctx, call, err);
 	if (!err)
 		kube_store_note(ctx->c->jobs, response->json);
 	/* Then it's the Event that says so: some of what a stored object lacks is asked for in

@@ -50,7 +50,10 @@ struct job_supported {
 /* A status that was sent, and the one that is weighed against it. */
 struct job_sent {
 	struct job_status sent, other;
-	struct job_status first; /* of unsure: what was sent first, upon the same */
+	/* Of unsure: the first, upon the same, of which nobody knows whether it has taken effect.
+	 */
+	struct job_status first;
+	bool has_first;
 };
 
 struct job_ctx {

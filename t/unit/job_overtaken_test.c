@@ -82,6 +82,28 @@ static void test_unanswered(void)
 	end();
 }
 
+/* What the API server has refused hasn't taken effect, whatever is lost after it. */
+static void test_refused_and_unanswered(void)
+{
+	row_begin("an end that was refused, then stored, and not answered");
+	begin();
+	set_kubelet("{\"runMs\":5000}");
+	make_job("j", "");
+	ok(WITHIN(20000, is_job("j", "Running")), "Running");
+	blind();
+	inject_api("{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":3,\"kind\":\"status\","
+		   "\"status\":403}");
+	inject_api("{\"verb\":\"patch\",\"resource\":\"ipujobs\",\"count\":1,\"kind\":\"lose\"}");
+	ok(WITHIN(60000, is_job("j", "Completed")), "Completed");
+	WITHIN(60000, false);
+	is_uint(n_events("JobCompleted"), 0, "nobody knows of it");
+	sim_api_clear_faults(api);
+	ok(WITHIN(60000, n_events("JobCompleted") == 1), "told, when the watch has brought it");
+	WITHIN(10000, false);
+	is_uint(n_events("JobCompleted"), 1, "once");
+	end();
+}
+
 /* An edit each 50 ms, what comes while a status is on its way among them. */
 static bool is_completed_in_haste(void)
 {
@@ -138,6 +160,7 @@ int main(void)
 	rand_seed(5);
 	test_unseen();
 	test_unanswered();
+	test_refused_and_unanswered();
 	test_haste();
 	test_another();
 	return done_testing();
