@@ -415,19 +415,34 @@ static void keep_member(struct sim_draft *d, const struct json *old, const char 
 		jmut_del(d->root, key);
 }
 
-static int check_versions(const struct sim_draft *d, const struct json *old, struct err *err)
+/* A PUT's UID is a precondition; a patch's is what an object can't be given, unless it's the status
+ * of a custom resource, whose metadata nobody looks at. */
+static int check_uid(struct sim_draft *d, const struct json *old, struct err *err)
 {
-	const struct json *o = jmut_view(d->root);
-	struct str version = kube_version(o), uid = kube_uid(o);
+	const struct sim_resource *r = d->req->resource;
+	struct str uid = kube_uid(jmut_view(d->root));
+	CLEANUP_FREE char *words = NULL;
 	char z[SIM_QUALIFIED];
 
-	if (uid.len && !str_eq(uid, kube_uid(old)))
+	if (!uid.len || str_eq(uid, kube_uid(old)))
+		return 0;
+	if (d->req->verb != SIM_PATCH)
 		return err_set(
 			err, ERR_CONFLICT, 409,
 			"Operation cannot be fulfilled on %s \"%s\": Precondition failed: UID "
 			"in precondition: %.*s, UID in object meta: %.*s",
-			sim_qualified(d->req->resource, z), d->req->name, STR_ARG(uid),
-			STR_ARG(kube_uid(old)));
+			sim_qualified(r, z), d->req->name, STR_ARG(uid), STR_ARG(kube_uid(old)));
+	if (r->group[0] && strcmp(d->req->subresource, "status") == 0)
+		return 0;
+	words = xasprintf("Invalid value: \"%.*s\": field is immutable", STR_ARG(uid));
+	return refuse_field(d, "metadata.uid", words, err);
+}
+
+static int check_version(const struct sim_draft *d, const struct json *old, struct err *err)
+{
+	struct str version = kube_version(jmut_view(d->root));
+	char z[SIM_QUALIFIED];
+
 	if (version.len && !str_eq(version, kube_version(old)))
 		return err_set(err, ERR_CONFLICT, 409,
 			       "Operation cannot be fulfilled on %s \"%s\": the object has been "
@@ -435,6 +450,13 @@ static int check_versions(const struct sim_draft *d, const struct json *old, str
 			       "again",
 			       sim_qualified(d->req->resource, z), d->req->name);
 	return 0;
+}
+
+static int check_identity(struct sim_draft *d, const struct json *old, struct err *err)
+{
+	if (d->req->verb == SIM_PATCH)
+		return check_version(d, old, err) < 0 ? -1 : check_uid(d, old, err);
+	return check_uid(d, old, err) < 0 ? -1 : check_version(d, old, err);
 }
 
 static void bump_generation(struct sim_draft *d, const struct json *old)
@@ -453,7 +475,7 @@ static int replace_parts(struct sim_draft *d, const struct json *old, struct err
 {
 	const char *sub = d->req->subresource;
 
-	if (check_versions(d, old, err) < 0)
+	if (check_identity(d, old, err) < 0)
 		return -1;
 	keep_metadata(d, old);
 	if (strcmp(sub, "status") == 0 && sim_is_kind(d->req->resource, "Node")) {
