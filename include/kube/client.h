@@ -154,12 +154,13 @@ struct kube_response {
  * Runs once: err NULL and a response (2xx), or err and, where the server answered at all, its
  * response (a Status with causes), else NULL. Both borrowed until it returns.
  *
- * Kinds, by HTTP status and the Status object's reason: 400, 422 ERR_INVALID; 401, 403 ERR_DENIED;
- * 404 ERR_NOT_FOUND; 409 AlreadyExists ERR_EXISTS, else ERR_CONFLICT; 410 and reason Expired
- * ERR_GONE; 413 ERR_LIMIT; 415, 405, 406 ERR_UNSUPPORTED; 429 ERR_BUSY; 500 ERR_INTERNAL, reason
- * ServerTimeout or 503 ERR_UNAVAILABLE, 504 ERR_TIMEOUT with maybe_applied. err.code is the HTTP
- * status, err.retry_after_ms what the server asked for, the message the server's own.
- * err.maybe_applied is true only where a request that changes something may have taken effect.
+ * Kinds, by HTTP status and the Status object's reason: 400, 422 ERR_INVALID, but 422 for
+ * metadata.uid ERR_CONFLICT; 401, 403 ERR_DENIED; 404 ERR_NOT_FOUND; 409 AlreadyExists ERR_EXISTS,
+ * else ERR_CONFLICT; 410 and reason Expired ERR_GONE; 413 ERR_LIMIT; 415, 405, 406
+ * ERR_UNSUPPORTED; 429 ERR_BUSY; 500 ERR_INTERNAL, reason ServerTimeout or 503 ERR_UNAVAILABLE, 504
+ * ERR_TIMEOUT with maybe_applied. err.code is the HTTP status, err.retry_after_ms what the server
+ * asked for, the message the server's own. err.maybe_applied is true only where a request that
+ * changes something may have taken effect.
  *
  * Retries, within the deadline and at most 5 attempts: 429, and 503 with Retry-After; a connection
  * that failed once, if nothing left us or the verb only reads. 401 fetches the credentials again,

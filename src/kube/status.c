@@ -47,6 +47,19 @@ static enum err_kind kind_of(int status, struct str reason)
 	return kind_of_status(status);
 }
 
+/* A patch of an object that has another UID by now: it can't be given the one that was meant. A PUT
+ * or a deletion has 409 for the same. */
+static bool is_another(const struct json *st)
+{
+	struct json_iter causes = json_iter(json_at(st, "details", "causes", NULL));
+
+	while (json_next(&causes)) {
+		if (str_eqz(json_str(json_get(causes.value, "field")), "metadata.uid"))
+			return true;
+	}
+	return false;
+}
+
 int kube_status_decode(int http_status, const struct json *body, unsigned retry_after_ms,
 		       struct str token, struct err *err)
 {
@@ -64,6 +77,8 @@ int kube_status_decode(int http_status, const struct json *body, unsigned retry_
 	if (status == 0)
 		status = code >= 100 && code < 600 ? (int)code : 500;
 	enum err_kind kind = kind_of(status, reason);
+	if (kind == ERR_INVALID && is_another(st))
+		kind = ERR_CONFLICT;
 	if (message.len > 0 && message.p[0])
 		err_set(err, kind, status, "%.*s", STR_ARG(message));
 	else if (reason.len > 0)
