@@ -87,7 +87,7 @@ subtest 'the life of a job' => sub {
 };
 
 subtest 'held, and not in the queue' => sub {
-	my $row = sub ($name) { return qq{look.held().find(row => row.text.includes("default/$name"))} };
+	my $row = sub ($name) { return qq{look.held().find(row => row.text.includes("default/$name") && !row.text.includes("Not seen by the operator yet"))} };
 	for my $case ([ 'paused', {}, 'Suspended' ], [ 'kueued', { 'kueue.x-k8s.io/queue-name' => 'team' }, 'HeldByKueue' ]) {
 		my ($name, $labels, $reason) = @$case;
 		my $job = $s->job($name, ipus => 8);
