@@ -26,7 +26,7 @@ sub try_uid ($s, $resource, $name) {
 	return join ' ', $answer->{status}, $answer->{json}{reason}, map { $_->{field} } $answer->{json}{details}{causes}[0];
 }
 
-sub annotate ($s, $name, $words) { return $s->patch('ipujobs', $name, { metadata => { annotations => { note => $words } } }) }
+sub annotate ($s, $name, $words) { return $s->patch('ipujobs', $name, { metadata => { annotations => { note => "$words" } } }) }
 
 sub ($s) {
 	$s->start(agents => 2);

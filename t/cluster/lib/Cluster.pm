@@ -177,6 +177,13 @@ sub load_image ($self, $name, $folder) {
 sub stop ($self, $program) { return $self->_do('stop', $program) }
 sub revive ($self, $program) { return $self->_do('start', $program) }
 
+# Starts one again that has ended by itself, as a kubelet does.
+sub keep ($self, $program) {
+	my $result = run([ "$here/cluster", 'start', '--dir', $self->{dir}, $program ], name => 'cluster-start');
+	die "$result->{err}" if $result->{status} && $result->{err} !~ /runs already/;
+	return;
+}
+
 sub _do ($self, $what, $program) {
 	my $result = run([ "$here/cluster", $what, '--dir', $self->{dir}, $program ],
 		name => "cluster-$what");

@@ -183,7 +183,19 @@ sub between ($self) { return }
 sub calm ($self) { return }
 sub controller ($self, $sim, $number) { return $self->address . ':' . $sim->port("vipu$number") }
 
-sub request ($self, $method, $path, %option) { return http($method, "$self->{url}$path", %option) }
+sub request ($self, $method, $path, %option) {
+	$self->keep_scheduler;
+	return http($method, "$self->{url}$path", %option);
+}
+
+# When the API server has been away, the scheduler may find that it and its own cache don't agree about a Pod; then it ends itself.
+sub keep_scheduler ($self) {
+	my $now = time;
+	return if $now >= ($self->{keep_until} // 0) || $now < ($self->{kept} // 0) + 3;
+	$self->{kept} = $now;
+	$self->{c}->keep('kube-scheduler');
+	return;
+}
 
 sub kubectl ($self, $arguments, %option) {
 	return $self->{c}->kubectl_result($arguments, %option);
@@ -294,6 +306,7 @@ sub api_comes ($self, $s) {
 	wait_until('the API server', sub {
 		return $self->request('GET', '/readyz', seconds => 5)->{status} == 200;
 	});
+	$self->{keep_until} = time + 120;
 	return;
 }
 
