@@ -148,6 +148,7 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 		if (fine && h2_session_feed(s, piece.p, piece.len, &err) < 0) {
 			MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT);
 			fuzz_add(&out, "!%s", err_kind_name(err.kind));
+			over_limit |= err.kind == ERR_LIMIT;
 			fine = false;
 		}
 		if (in_pieces)
