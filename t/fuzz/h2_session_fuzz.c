@@ -20,6 +20,7 @@ static const struct h2_limits small_limits = {
 static bool in_pieces;
 static struct buf bodies[2]; /* in pieces: what came of each */
 static bool over_limit;      /* in one of the runs */
+static bool left;            /* so did the peer say */
 
 static void request_twice(struct h2_session *s)
 {
@@ -100,6 +101,7 @@ static void take_events(struct h2_session *s, enum h2_role role, struct buf *out
 			continue;
 		}
 		over_limit |= ev.code == H2_ENHANCE_YOUR_CALM && !ev.by_peer;
+		left |= ev.type == H2_EVENT_GOAWAY && ev.by_peer;
 		fuzz_add(out, "\n%d %d %u %d %d %s", ev.type, ev.stream, ev.code, ev.by_peer,
 			 ev.last_stream, ev.text);
 		if (ev.type != H2_EVENT_MESSAGE && ev.type != H2_EVENT_LATE)
@@ -148,7 +150,6 @@ static struct buf run(enum h2_role role, const struct h2_limits *limits, struct 
 		if (fine && h2_session_feed(s, piece.p, piece.len, &err) < 0) {
 			MUST(err.kind == ERR_PROTOCOL || err.kind == ERR_LIMIT);
 			fuzz_add(&out, "!%s", err_kind_name(err.kind));
-			over_limit |= err.kind == ERR_LIMIT;
 			fine = false;
 		}
 		if (in_pieces)
@@ -206,14 +207,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t len)
 	const struct h2_limits *limits = letter & 0x20 ? &small_limits : NULL;
 
 	clock_freeze(1000, 1000);
-	over_limit = false;
+	over_limit = left = false;
 	struct buf lively = run(role, limits, s, seed, true);
 	buf_done(&lively);
 	struct buf whole = run(role, limits, s, FUZZ_WHOLE, false);
 	struct buf pieces = run(role, limits, s, seed, false);
 	/* What goes over a limit is reset once the library has returned: in pieces that's earlier,
-	 * and what comes behind it may find another limit, or a connection that still goes on. */
-	if (over_limit || has_open_headers(s)) {
+	 * and what comes behind it may find another limit, or a connection that still goes on.
+	 * Where the peer has said that it leaves, and no stream goes on, the library passes over
+	 * what is behind that, but from the next read on. */
+	if (over_limit || left || has_open_headers(s)) {
 		buf_done(&whole);
 		buf_done(&pieces);
 		return 0;
