@@ -46,15 +46,17 @@ static void drain_output(struct h2_session *s)
 	buf_done(&out);
 }
 
+static void add_fields(struct buf *out, const struct h2_header *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fuzz_add(out, "|%.*s=%.*s", STR_ARG(fields[i].name), STR_ARG(fields[i].value));
+}
+
 static void add_message(struct buf *out, const struct h2_message *m)
 {
-	for (size_t i = 0; i < m->n_headers; i++)
-		fuzz_add(out, "|%.*s=%.*s", STR_ARG(m->headers[i].name),
-			 STR_ARG(m->headers[i].value));
+	add_fields(out, m->headers, m->n_headers);
 	fuzz_add(out, "|%zu:%.*s", m->body.len, STR_ARG(m->body));
-	for (size_t i = 0; i < m->n_trailers; i++)
-		fuzz_add(out, "|%.*s=%.*s", STR_ARG(m->trailers[i].name),
-			 STR_ARG(m->trailers[i].value));
+	add_fields(out, m->trailers, m->n_trailers);
 }
 
 static void answer(struct h2_session *s, enum h2_role role, int32_t stream, struct str body)
@@ -84,10 +86,13 @@ static void take_piece(struct h2_session *s, const struct h2_event *ev, struct b
 	fuzz_add(out, "\n%d %d", ev->type, ev->stream);
 	if (ev->type == H2_EVENT_HEAD) {
 		MUST(m);
-		add_message(out, m);
+		add_fields(out, m->headers, m->n_headers);
 	}
-	if (ev->type == H2_EVENT_END)
+	if (ev->type == H2_EVENT_END) {
+		MUST(m);
 		fuzz_add(out, "|%zu:%.*s", body->len, STR_ARG(buf_str(body)));
+		add_fields(out, m->trailers, m->n_trailers);
+	}
 }
 
 static void take_events(struct h2_session *s, enum h2_role role, struct buf *out)
